@@ -11,7 +11,7 @@
 //!
 //! * `rules`: the table of rules that choose how a stream is opened, by `facts` about its folder and the stores;
 //! * `openers`: the opener of each kind of files, an implementation of [`OpenFiles`](opening::OpenFiles) in the folder
-//!   of the kind: `tars`, `tables`, `tfrecords`, `array_records`, `tokens`, `files`;
+//!   of the kind: `tars`, `tables`, `tfrecords`, `array_records`, `lines`, `tokens`, `files`;
 //! * `kept_index`: the index of files as it is kept, with the versions of the files; a kind makes its document, by
 //!   [`SurveyFiles`](kept_index::SurveyFiles);
 //! * `data_set`: the `index.json` of a data set;
@@ -35,6 +35,7 @@ mod index_origin;
 mod install;
 mod kept_index;
 mod known_columns;
+mod lines;
 mod open;
 mod openers;
 mod opening;

@@ -5,7 +5,7 @@ use crate::values::Decoders;
 use forebay_loader::error::{Error, Result};
 use forebay_loader::format::{self, FIELDS, FilePair, Layout, Scratch, Shard, Value};
 use forebay_loader::sync::Arc;
-use forebay_loader::worker;
+use forebay_loader::worker::{self, SampleInfo};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use std::path::PathBuf;
@@ -107,19 +107,26 @@ impl Index {
     /// Returns the columns of one sample's bytes: name, kind of value, value.
     fn decode<'py>(&self, py: Python<'py>, shard: usize, sample: &[u8]) -> PyResult<Bound<'py, PyList>> {
         let layout = &self.shard(shard).map_err(|e| crate::error::to_python(py, &e))?.layout;
-        decoded(py, layout, sample, false)
+        decoded(py, layout, sample, None)
     }
 }
 
-/// Returns the columns of one sample's bytes: name, kind of value, value. Of a row of a table, which `is_row`, the
-/// columns without a value are null; of other samples they are left out.
+/// Returns the columns of one sample's bytes, of which `info` is known: name, kind of value, value. Of a row of a
+/// table the columns without a value are null; of other samples they are left out.
 pub(crate) fn decoded<'py>(
     py: Python<'py>,
     layout: &Layout,
     sample: &[u8],
-    is_row: bool,
+    info: Option<&SampleInfo>,
 ) -> PyResult<Bound<'py, PyList>> {
-    let raise = |e: Error| crate::error::to_python(py, &e);
+    let is_row = info.is_some_and(|info| info.is_row);
+    let raise = |e: Error| {
+        let e = match info {
+            Some(info) => info.describe(e),
+            None => e,
+        };
+        crate::error::to_python(py, &e)
+    };
     let mut scratch = Scratch::default();
     let columns = layout.split(sample, &mut scratch).map_err(raise)?;
     let out = PyList::empty(py);

@@ -152,7 +152,7 @@ impl Reader {
             Some(found) => (buffer, found),
             None => fetch_and_read(py, reader.clone(), SampleId(id), buffer, worker::ATTEMPTS)?,
         };
-        decoded(py, &reader.layouts()[found.layout], &buffer[..found.bytes], found.is_row)
+        decoded(py, &reader.layouts()[found.layout], &buffer[..found.bytes], Some(&found))
     }
 
     /// Returns sample `id` if its shard is resident, else None.

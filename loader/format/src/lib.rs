@@ -62,6 +62,7 @@ pub mod index;
 pub mod ipc;
 pub mod json;
 pub mod layout;
+pub mod lines;
 pub mod litdata;
 mod mds;
 pub mod npz;

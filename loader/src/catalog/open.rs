@@ -1,8 +1,7 @@
 //! Opening of a loader's streams: the rules choose how, and the kinds of files and data sets do it.
 
 use super::data_set;
-use super::facts::{NAMES_SEEN, StreamFacts};
-use super::files::first_names;
+use super::facts::StreamFacts;
 use super::openers::opener_of;
 use super::opening::{FileListing, Opening};
 use super::parallel::in_threads;
@@ -13,7 +12,7 @@ use super::stream_folders::{absolute, check_folders, name_of};
 use super::windows::check_windows;
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::sources::advice::{advice_for, advice_for_files};
+use crate::sources::advice::advice_for;
 use crate::stats::Stats;
 use crate::store::{Outside, Simulation, local_folder, redact};
 use crate::sync::Arc;
@@ -85,8 +84,7 @@ fn advised(e: Error, name: &str) -> Error {
     if e.has_hint_of_store() || !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) {
         return e;
     }
-    let of_files = || local_folder(name).and_then(|folder| advice_for_files(&first_names(&folder, NAMES_SEEN).ok()?));
-    e.hinting_if(advice_for(name).or_else(of_files))
+    e.hinting_if(advice_for(name))
 }
 
 impl FileListing {

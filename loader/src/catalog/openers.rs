@@ -2,25 +2,28 @@
 
 use super::opening::OpenFiles;
 use super::tables::TableKind;
-use super::{array_records, files, tables, tars, tfrecords, tokens};
+use super::{array_records, files, lines, tables, tars, tfrecords, tokens};
 use crate::error::{Error, Result};
 use crate::sources::FileKind;
 use crate::sources::array_records::ARRAY_RECORD;
 use crate::sources::arrays::{NPY, NPZ};
 use crate::sources::files::FILE;
+use crate::sources::lines::{CELLS, JSON_LINES};
 use crate::sources::tables::{ARROW, PARQUET};
 use crate::sources::tars::TAR;
 use crate::sources::tfrecords::TF_RECORD;
 use crate::sources::tokens::TOKENS;
 
 /// Opener of each kind.
-static OPENERS: [(&FileKind, &dyn OpenFiles); 9] = [
+static OPENERS: [(&FileKind, &dyn OpenFiles); 11] = [
     (&TAR, &tars::Opener),
     (&TOKENS, &tokens::Opener),
     (&PARQUET, &tables::Opener(TableKind::Parquet)),
     (&ARROW, &tables::Opener(TableKind::Arrow)),
     (&TF_RECORD, &tfrecords::Opener),
     (&ARRAY_RECORD, &array_records::Opener),
+    (&JSON_LINES, &lines::Opener),
+    (&CELLS, &lines::Opener),
     (&FILE, &files::Opener(&FILE)),
     (&NPY, &files::Opener(&NPY)),
     (&NPZ, &files::Opener(&NPZ)),

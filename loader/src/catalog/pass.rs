@@ -94,7 +94,7 @@ pub(super) struct Pass<S: Survey> {
     names: Vec<String>,
     /// Files that need no survey.
     known: Vec<Option<Surveyed<S::Counts>>>,
-    journal: PassJournal,
+    journal: PassJournal<Shard>,
     /// Locked while a compressed file is in memory, which is read as a whole: one at a time.
     unpacking: Mutex<()>,
 }
@@ -144,10 +144,10 @@ impl<S: Survey> Pass<S> {
     }
 
     fn kept_or_read(&self, name: &str, progress: &dyn Fn()) -> Result<Surveyed<S::Counts>> {
-        if let Some(kept) = self.journal.get(name).filter(|kept| self.survey.is_of(&kept.shard.layout))
+        if let Some(kept) = self.journal.get(name).filter(|kept| self.survey.is_of(&kept.value.layout))
             && kept.is_of(&peek(&self.remote, name, 1)?)
         {
-            return Ok(Surveyed { entry: kept.shard.clone(), counts: None, version: kept.version.clone() });
+            return Ok(Surveyed { entry: kept.value.clone(), counts: None, version: kept.version.clone() });
         }
         let read = again(&self.remote, name, || match self.survey.compression(name, None)? {
             Some(compression) => self.unpacked(name, compression, progress),

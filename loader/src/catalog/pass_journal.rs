@@ -1,6 +1,7 @@
 //! Journal of a pass: a line of a file for each file that has been read, for a run that continues one that was stopped,
 //! such as by `kill -9`.
 
+use crate::error::Result;
 use crate::format::{HashAlgo, Index, Shard};
 use crate::store::{Peek, Version, is_url};
 use crate::sync::Mutex;
@@ -12,26 +13,53 @@ use std::path::{Path, PathBuf};
 /// Most bytes of the file.
 const BYTES_MAX: u64 = 1 << 30;
 
+/// Outcome of a file's survey that can be kept.
+pub(super) trait Journaled: Sized {
+    /// Text that is kept.
+    fn to_text(&self) -> Result<String>;
+
+    /// Returns the value with this [text](Self::to_text); `None` for another text.
+    fn of_text(text: &str) -> Option<Self>;
+
+    /// Bytes of the stored file.
+    fn stored_bytes(&self) -> u64;
+}
+
+impl Journaled for Shard {
+    fn to_text(&self) -> Result<String> {
+        Ok(Index { shards: vec![self.clone()] }.to_json())
+    }
+
+    fn of_text(text: &str) -> Option<Self> {
+        let mut shards = Index::parse(text.as_bytes(), "an index").ok()?.shards;
+        if shards.len() == 1 { shards.pop() } else { None }
+    }
+
+    fn stored_bytes(&self) -> u64 {
+        self.zip_data.as_ref().unwrap_or(&self.raw_data).bytes
+    }
+}
+
 /// Entries that are kept until the index of all files is complete.
-pub(super) struct PassJournal {
-    known: HashMap<String, JournalEntry>,
+pub(super) struct PassJournal<T> {
+    known: HashMap<String, JournalEntry<T>>,
     path: Option<PathBuf>,
     file: Mutex<JournalFile>,
 }
 
 /// Entry of a file, and the version of its content, if that was known.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct JournalEntry {
-    pub(super) shard: Shard,
+pub(super) struct JournalEntry<T> {
+    pub(super) value: T,
     pub(super) version: Option<String>,
 }
 
-impl JournalEntry {
+impl<T: Journaled> JournalEntry<T> {
     /// Returns true if the entry is of the file that `found` is the front of.
     pub(super) fn is_of(&self, found: &Peek) -> bool {
-        let bytes = self.shard.zip_data.as_ref().unwrap_or(&self.shard.raw_data).bytes;
         let version = found.version.as_ref().map(Version::to_string);
-        bytes == found.len && (version.is_none() || self.version.is_none() || version == self.version)
+        self.value.stored_bytes() == found.len
+            && (version.is_none() || self.version.is_none() || version == self.version)
     }
 }
 
@@ -43,7 +71,7 @@ enum JournalFile {
     Failed,
 }
 
-impl PassJournal {
+impl<T: Journaled> PassJournal<T> {
     /// Opens the entries of the files `names` below `root`, in a file of `folder`. Where it cannot be written, a run
     /// that is stopped starts again.
     pub(super) fn open(folder: Option<&Path>, root: &str, names: &[String]) -> Self {
@@ -53,17 +81,17 @@ impl PassJournal {
     }
 
     /// Returns the entry of the file `name` of an earlier run.
-    pub(super) fn get(&self, name: &str) -> Option<&JournalEntry> {
+    pub(super) fn get(&self, name: &str) -> Option<&JournalEntry<T>> {
         self.known.get(name)
     }
 
     /// Keeps the entry of the file `name` with the content `version`.
-    pub(super) fn add(&self, name: &str, entry: &Shard, version: Option<&Version>) {
-        let index = Index { shards: vec![entry.clone()] }.to_json();
+    pub(super) fn add(&self, name: &str, entry: &T, version: Option<&Version>) {
+        let Ok(entry) = entry.to_text() else { return };
         let version = version.map(Version::to_string);
         // A line that was cut off comes before the first one. One call writes a whole line, so that processes can share
         // the file.
-        let line = format!("\n{}", serde_json::json!([name, index, version]));
+        let line = format!("\n{}", serde_json::json!([name, entry, version]));
         let mut state = self.file.lock();
         let written = match (&mut *state, &self.path) {
             (JournalFile::Failed, _) | (_, None) => return,
@@ -101,7 +129,7 @@ fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-fn read(path: &Path) -> std::io::Result<HashMap<String, JournalEntry>> {
+fn read<T: Journaled>(path: &Path) -> std::io::Result<HashMap<String, JournalEntry<T>>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(BYTES_MAX).read_to_end(&mut bytes)?;
     // The last line may be cut off.
@@ -109,10 +137,9 @@ fn read(path: &Path) -> std::io::Result<HashMap<String, JournalEntry>> {
 }
 
 /// File and entry of a line; `None` for a line that is cut off.
-fn entry(line: &[u8]) -> Option<(String, JournalEntry)> {
-    let (name, index, version): (String, String, Option<String>) = serde_json::from_slice(line).ok()?;
-    let mut shards = Index::parse(index.as_bytes(), "an index").ok()?.shards;
-    (shards.len() == 1).then(|| Some((name, JournalEntry { shard: shards.pop()?, version })))?
+fn entry<T: Journaled>(line: &[u8]) -> Option<(String, JournalEntry<T>)> {
+    let (name, entry, version): (String, String, Option<String>) = serde_json::from_slice(line).ok()?;
+    Some((name, JournalEntry { value: T::of_text(&entry)?, version }))
 }
 
 #[cfg(test)]
@@ -140,10 +167,10 @@ mod tests {
         std::fs::write(&path, &whole[..whole.len() - 3]).expect("cut off");
         let second = open("/tars");
         assert!(second.get("b.tar").is_none());
-        assert_eq!(second.get("a.tar").map(|kept| &kept.shard), Some(&shard("a.tar", 1024)));
+        assert_eq!(second.get("a.tar").map(|kept| &kept.value), Some(&shard("a.tar", 1024)));
         second.add("b.tar", &shard("b.tar", 4096), Some(&Version::ETag("one".into())));
         let third = open("/tars");
-        assert_eq!(third.get("b.tar").map(|kept| kept.shard.raw_data.bytes), Some(4096));
+        assert_eq!(third.get("b.tar").map(|kept| kept.value.raw_data.bytes), Some(4096));
         for (tag, bytes, is_same) in
             [(Some("one"), 4096, true), (None, 4096, true), (Some("two"), 4096, false), (None, 4095, false)]
         {
@@ -163,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_cannot_be_written_keeps_nothing() {
-        let kept = PassJournal::open(Some(Path::new("/proc/none")), "/tars", &[]);
+        let kept = PassJournal::<Shard>::open(Some(Path::new("/proc/none")), "/tars", &[]);
         kept.add("a.tar", &shard("a.tar", 1024), None);
         kept.end();
         assert!(kept.get("a.tar").is_none());

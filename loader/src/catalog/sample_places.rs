@@ -20,7 +20,10 @@ pub(crate) fn name_of_shard(shard: &Shard) -> String {
 fn with_place(error: Error, shard: &Shard, index: u32) -> Error {
     match &shard.recipe {
         Some(recipe) => recipe.facts_of(index).into_iter().fold(error, |error, (name, value)| error.with(name, value)),
-        None => error.with("shard", stored_name(shard)).with("sample in shard", index),
+        None => match shard.line_of(index.into()) {
+            Some(line) => error.with("file", line.file).with("line", line.line),
+            None => error.with("shard", stored_name(shard)).with("sample in shard", index),
+        },
     }
 }
 

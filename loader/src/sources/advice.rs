@@ -6,11 +6,8 @@ use super::wildcards::is_pattern;
 use crate::format::INDEX_BASENAME;
 use crate::format::compression::without_extension;
 
-/// Extensions of files of rows as text, and the formats by which the library `datasets` reads them.
-const ROWS: [(&str, &str); 4] = [(".jsonl", "json"), (".ndjson", "json"), (".csv", "csv"), (".tsv", "csv")];
-
-/// Extensions of files that may be rows as text, or a sample each.
-const TEXTS: [(&str, &str); 2] = [(".json", "json"), (".txt", "text")];
+/// Extension of files that may have a sample in each line, or are a sample each.
+const TEXT: &str = ".txt";
 
 /// Extensions of archives that are not read.
 const ARCHIVES: [&str; 3] = [".zip", ".7z", ".rar"];
@@ -22,11 +19,12 @@ pub fn advice_for(address: &str) -> Option<String> {
     if name == INDEX_BASENAME {
         return Some("name the folder of index.json, and not the file".to_owned());
     }
-    if let Some(format) = format_of(name, &ROWS) {
-        return Some(format!("{}; a list of files is the `manifest` of a Stream", for_rows(format)));
-    }
-    if let Some(format) = format_of(name, &TEXTS) {
-        return Some(format!("{}; files=\"each\" of a Stream makes each file a sample", for_rows(format)));
+    if ends_with(without_extension(name), TEXT) {
+        return Some(
+            "lines of text without a form are not read: write an object in each line as .jsonl; files=\"each\" of a Stream \
+             makes each file a sample"
+                .to_owned(),
+        );
     }
     if ends_with(without_extension(name), ".mds") {
         return Some("a shard is a part of a data set: name its folder, which has the index.json".to_owned());
@@ -41,22 +39,6 @@ pub fn advice_for(address: &str) -> Option<String> {
     })
 }
 
-/// Returns advice for a folder of which some files are `names`, none of them of a known kind.
-pub fn advice_for_files(names: &[String]) -> Option<String> {
-    names.iter().find_map(|name| format_of(name, &ROWS)).map(for_rows)
-}
-
-fn for_rows(format: &str) -> String {
-    format!(
-        "rows of text are not read as they are: write them as Parquet, as by datasets.load_dataset(\"{format}\", \
-         data_files=..., split=\"train\").to_parquet(\"rows.parquet\"), or as MDS by MDSWriter"
-    )
-}
-
-fn format_of(name: &str, known: &[(&str, &'static str)]) -> Option<&'static str> {
-    known.iter().find(|(extension, _)| ends_with(without_extension(name), extension)).map(|(_, format)| *format)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,12 +46,8 @@ mod tests {
     #[test]
     fn addresses_that_cannot_be_read_have_advice() {
         for (address, advice) in [
-            ("data/a.jsonl", "load_dataset(\"json\""),
-            ("s3://b/a.JSONL.gz", "load_dataset(\"json\""),
-            ("https://h/a.csv?sig=x", "load_dataset(\"csv\""),
-            ("data/*.tsv", "`manifest` of a Stream"),
-            ("a.txt", "load_dataset(\"text\""),
-            ("a.txt", "makes each file a sample"),
+            ("a.txt", "as .jsonl"),
+            ("s3://b/a.TXT.gz?sig=x", "makes each file a sample"),
             ("s3://b/set/index.json", "name the folder of index.json"),
             ("s3://b/set/shard.00000.mds.zstd", "name its folder"),
             ("a.zip", "unpack the archive"),
@@ -83,12 +61,5 @@ mod tests {
         for address in ["s3://b/train", "data/v1.5", "", "/", "s3://b"] {
             assert_eq!(advice_for(address), None, "{address}");
         }
-    }
-
-    #[test]
-    fn a_folder_of_rows_has_advice() {
-        let files = |names: &[&str]| advice_for_files(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
-        assert!(files(&["README.md", "a/0.jsonl"]).is_some_and(|advice| advice.contains("write them as Parquet")));
-        assert_eq!(files(&["README.txt", "dataset_info.json"]), None);
     }
 }

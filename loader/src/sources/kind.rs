@@ -39,6 +39,8 @@ pub enum InFolder {
     Alone,
     /// Its splits are found by the names of the files, and by the card of the data set.
     Tables,
+    /// As tables, if the folder has no files of other kinds.
+    Texts,
     /// None: its files are named by a list.
     Named,
 }

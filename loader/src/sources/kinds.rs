@@ -6,6 +6,7 @@ use super::extension::has_extension;
 use super::files::FILE;
 use super::folder_names::is_hidden;
 use super::kind::{FileContent, FileKind, InFolder};
+use super::lines::{CELLS, JSON_LINES};
 use super::tables::{ARROW, PARQUET};
 use super::tars::TAR;
 use super::tfrecords::TF_RECORD;
@@ -15,7 +16,8 @@ use crate::format::SampleFormat;
 use crate::format::recipe::Texts;
 
 /// All kinds. The first one that claims a name has it.
-pub static KINDS: [&FileKind; 9] = [&TAR, &TOKENS, &PARQUET, &ARROW, &TF_RECORD, &ARRAY_RECORD, &FILE, &NPY, &NPZ];
+pub static KINDS: [&FileKind; 11] =
+    [&TAR, &TOKENS, &PARQUET, &ARROW, &TF_RECORD, &ARRAY_RECORD, &JSON_LINES, &CELLS, &FILE, &NPY, &NPZ];
 
 /// Returns the kind that a file's name declares; `None` for another name, which may be a folder's. Case has no meaning.
 ///
@@ -99,6 +101,8 @@ mod tests {
             ("a.tfrecord.gz", Some(&TF_RECORD)),
             ("train-00000-of-01024", Some(&TF_RECORD)),
             ("a.array_record-00000-of-00002", Some(&ARRAY_RECORD)),
+            ("a.jsonl.zst", Some(&JSON_LINES)),
+            ("a.CSV", Some(&CELLS)),
             ("a.JPEG", Some(&FILE)),
             ("a.NPY", Some(&NPY)),
             ("a/0.npz", Some(&NPZ)),

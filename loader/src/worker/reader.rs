@@ -6,6 +6,7 @@ use crate::cache::{AdmitOutcome, ClaimOutcome, ResidencyGuard, WaitPolicy};
 use crate::catalog::{Catalog, StoreSet, name_of_shard};
 use crate::clock::Clock;
 use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::lines::TextLine;
 use crate::format::{Layout, Recipe};
 use crate::io::{DirFeatures, read_exact_at};
 use crate::order::{SampleId, ShardId, StreamId};
@@ -23,7 +24,7 @@ pub const ATTEMPTS: u32 = 8;
 const SAMPLE_BYTES_MAX: u32 = 1 << 30;
 
 /// Length and layout of a sample that has been read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleInfo {
     /// Length: the sample is this many bytes from the start of the buffer.
     pub bytes: usize,
@@ -31,6 +32,18 @@ pub struct SampleInfo {
     pub layout: usize,
     /// It is a row of a table: columns that it lacks are null, and the table does not have [`crate::format::FIELDS`].
     pub is_row: bool,
+    /// Place in its text, if it is a record of one.
+    pub line: Option<TextLine>,
+}
+
+impl SampleInfo {
+    /// Adds the place of the sample to `error`, if it is a record of a text.
+    pub fn describe(&self, error: Error) -> Error {
+        match &self.line {
+            Some(line) => error.with("file", &line.file).with("line", line.line),
+            None => error,
+        }
+    }
 }
 
 /// Next use of a shard, in any unit that grows with time; `None` for shards that have not been announced.
@@ -279,8 +292,10 @@ impl SampleReader {
             }
             Data::Loose(files) => files.read(index as usize, &mut into[..bytes])?,
         }
-        let is_row = self.catalog.shard(id).recipe.as_deref().is_some_and(<dyn Recipe>::is_table);
-        Ok(Some(SampleInfo { bytes, layout: known.layout, is_row }))
+        let shard = self.catalog.shard(id);
+        let line = shard.line_of(index.into());
+        let is_row = line.is_some() || shard.recipe.as_deref().is_some_and(<dyn Recipe>::is_table);
+        Ok(Some(SampleInfo { bytes, layout: known.layout, is_row, line }))
     }
 
     /// Returns the offsets and descriptors of a resident shard.

@@ -59,8 +59,6 @@ def test_several_addresses_are_joined_or_are_streams(several, folder):
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("rows.jsonl", 'load_dataset("json", data_files=..., split="train").to_parquet'),
-        ("rows.csv", "a list of files is the `manifest` of a Stream"),
         ("rows.txt", 'files="each" of a Stream makes each file a sample'),
         ("rows.zip", "unpack the archive"),
         ("shard.00000.mds", "name its folder, which has the index.json"),
@@ -79,15 +77,9 @@ def test_a_file_that_is_not_read_as_it_is_names_the_way(argument, name, advice, 
         assert advice in str(caught.value)
 
 
-def test_a_folder_of_rows_names_the_way(tmp_path):
-    (tmp_path / "raw").mkdir()
-    (tmp_path / "raw" / "part-0.jsonl").write_text("{}\n")
-    assert "rows of text are not read as they are: write them as Parquet" in str(error(remote=str(tmp_path / "raw")))
-
-
 def test_a_file_of_a_store_names_the_way(bucket, bucket_environment):
-    bucket.objects["rows/part.jsonl"] = b"{}\n"
-    assert "write them as Parquet" in str(error(remote="s3://bucket/rows/part.jsonl", download_retry=1))
+    bucket.objects["rows/part.txt"] = b"{}\n"
+    assert "an object in each line as .jsonl" in str(error(remote="s3://bucket/rows/part.txt", download_retry=1))
 
 
 @pytest.mark.parametrize("pattern", ["*", "train-*", "train-{000..001}", "train-00?"])

@@ -19,7 +19,7 @@ pub use folder::describe_folder;
 pub(super) use indexed_format::{ForeignIndex, IndexedFormat, is_sampled, names_of, sizes_of};
 pub(super) use object::{JsonObject, expected};
 pub use parse::check_basename;
-pub use shard::{FileInfo, FilePair, INDEX_BASENAME, INDEX_BYTES_MAX, Index, Shard, Slice, VERSION};
+pub use shard::{FileInfo, FilePair, INDEX_BASENAME, INDEX_BYTES_MAX, Index, Shard, Slice, SlicePart, VERSION};
 
 /// Returns true if `bytes` are a whole JSON document, as an index is.
 pub fn is_document(bytes: &[u8]) -> bool {

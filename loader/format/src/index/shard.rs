@@ -6,11 +6,12 @@ use super::digests::Digests;
 use crate::compression::Compression;
 use crate::hash::HashAlgo;
 use crate::layout::Layout;
+use crate::lines::{LineRange, TextLine};
 use crate::read_at::{ByRef, ReadAt};
 use crate::recipe::Recipe;
 use crate::table::OffsetTable;
 use crate::tokens::TokenPart;
-use forebay_core::error::{Context, Result};
+use forebay_core::error::{Context, Error, Result};
 
 /// The index's file name.
 pub const INDEX_BASENAME: &str = "index.json";
@@ -59,11 +60,20 @@ pub struct Shard {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// The range, and the places of the samples in it.
-    pub part: TokenPart,
+    pub part: SlicePart,
     /// Bytes of the whole data file.
     pub data_bytes: u64,
     /// Bytes of the whole file that has the places, if another one has.
     pub meta_bytes: u64,
+}
+
+/// Samples of a range of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SlicePart {
+    /// Token ids, the places of which another file has.
+    Tokens(TokenPart),
+    /// Records of a text, the places of which follow from their bytes.
+    Lines(LineRange),
 }
 
 /// File of a shard. Small, because an index may list a hundred thousand.
@@ -171,6 +181,16 @@ impl Shard {
         self.raw_meta.as_deref().unwrap_or(&self.raw_data)
     }
 
+    /// Returns the place of sample `index` in its text; `None` for a shard of another source.
+    pub fn line_of(&self, index: u64) -> Option<TextLine> {
+        let sliced = || match &self.slice.as_deref()?.part {
+            SlicePart::Lines(range) => Some((self.raw_data.basename.clone(), range)),
+            SlicePart::Tokens(_) => None,
+        };
+        let (file, range) = self.recipe.as_ref().and_then(|recipe| recipe.as_lines()).or_else(sliced)?;
+        Some(TextLine { file, line: range.line_of(index) })
+    }
+
     /// Bytes of the offset table at the front of [`table_file`](Self::table_file), in formats that have one.
     pub fn table_bytes(&self) -> u64 {
         OffsetTable::bytes(self.samples)
@@ -184,10 +204,15 @@ impl Shard {
     /// its storage.
     pub fn offsets<R: ReadAt + ?Sized>(&self, file: &R) -> Result<OffsetTable> {
         let assembled = self.recipe.as_ref().and_then(|recipe| recipe.places_assembled());
-        let found = || self.layout.format.offsets(&self.layout.columns, &ByRef(file), self.samples);
-        let offsets = match &self.slice {
-            Some(slice) => slice.part.places_in_file(file, slice.data_bytes),
-            None => assembled.or_else(found).unwrap_or_else(|| self.parse_offsets(file)),
+        let found = |file: &dyn ReadAt| self.layout.format.offsets(&self.layout.columns, file, self.samples);
+        let offsets = match self.slice.as_deref() {
+            Some(Slice { part: SlicePart::Tokens(part), data_bytes, .. }) => part.places_in_file(file, *data_bytes),
+            Some(Slice { part: SlicePart::Lines(range), data_bytes, .. }) => {
+                let file = ByRef(file);
+                let places = found(&range.of(&file)).unwrap_or_else(|| Err(Error::internal("a slice without places")));
+                places.map(|places| places.shifted(range.start, *data_bytes))
+            }
+            None => assembled.or_else(|| found(&ByRef(file))).unwrap_or_else(|| self.parse_offsets(file)),
         };
         offsets.context("file", || &self.table_file().basename)
     }

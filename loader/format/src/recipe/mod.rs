@@ -17,11 +17,13 @@
 //! * `tokens`: a range of a file of token ids, which stays as it is;
 //! * `rows`: rows of a Parquet file, which [`parquet`](super::parquet) describes;
 //! * `batches`: rows of an Arrow file, which [`ipc`](super::ipc) describes; `table` has what the two have in common;
+//! * `lines`: records of a text, which stay as they are;
 //! * `records`: chunks of an ArrayRecord file, which become TensorFlow's records.
 
 mod batches;
 mod file_samples;
 mod files;
+mod lines;
 mod records;
 mod rows;
 mod table;
@@ -35,6 +37,7 @@ pub use super::mds::MdsBuilder;
 pub use batches::{BatchFile, RowBatches};
 pub use file_samples::FileSamples;
 pub use files::{FileColumns, FileGroup, Piece, Values, class_of};
+pub use lines::LinesOfText;
 pub use records::RecordChunks;
 pub use rows::{RowFile, RowGroups};
 pub use table::{RowPlace, TableRow, TableRows};
@@ -44,6 +47,7 @@ pub use unpacked_files::{UnpackedColumns, UnpackedFiles};
 
 use super::identity::Identity;
 use super::layout::Layout;
+use super::lines::LineRange;
 use super::table::OffsetTable;
 use bytes::Bytes;
 use forebay_core::error::Result;
@@ -121,6 +125,11 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
 
     /// Returns the files that are the samples, which can be read where they are.
     fn as_files(&self) -> Option<&Arc<FileGroup>> {
+        None
+    }
+
+    /// Returns the key of the text of which the samples are records, and their range.
+    fn as_lines(&self) -> Option<(Arc<str>, &LineRange)> {
         None
     }
 

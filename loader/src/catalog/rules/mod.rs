@@ -90,6 +90,7 @@ pub(super) const FOLDER: &[Rule] = &[
     tables_of_split,
     tables_that_the_hub_converted,
     files_of_one_kind,
+    texts_of_split,
 ];
 
 /// Rules for the list of a folder's files.
@@ -225,11 +226,22 @@ fn tables_of_split(known: &Known<'_>) -> Result<Option<Source>> {
     if !known.facts.first_names(root)?.is_some_and(|first| tables::has_tables(&first)) {
         return Ok(None);
     }
-    let card = || {
-        let card = known.facts.file(root, CARD, CARD_BYTES_MAX)?;
-        Ok(String::from_utf8_lossy(&card).into_owned())
-    };
-    listed_tables(known, root, |paths| tables::files_of(paths, known.split(), card))
+    listed_tables(known, root, |paths| tables::files_of(paths, known.split(), || card(known, root)))
+}
+
+/// Folder of texts with a record in each line, and of nothing else that is read: the split is found as for tables.
+fn texts_of_split(known: &Known<'_>) -> Result<Option<Source>> {
+    let Some(root) = known.named() else { return Ok(None) };
+    if !known.facts.first_names(root)?.is_some_and(|first| tables::has_texts(&first)) {
+        return Ok(None);
+    }
+    listed_tables(known, root, |paths| tables::texts_of(paths, known.split(), || card(known, root)))
+}
+
+/// Reads the card of a data set.
+fn card(known: &Known<'_>, root: &str) -> Result<String> {
+    let card = known.facts.file(root, CARD, CARD_BYTES_MAX)?;
+    Ok(String::from_utf8_lossy(&card).into_owned())
 }
 
 /// Data set of the hub in a form that is not read: the hub converts it to tables.

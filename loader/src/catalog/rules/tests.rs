@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::FilesAre;
 use crate::error::ErrorKind;
+use crate::sources::lines::{CELLS, JSON_LINES};
 use crate::sources::tables::{ARROW, PARQUET};
 use crate::sources::tfrecords::TF_RECORD;
 use crate::sources::tokens::TOKENS;
@@ -126,6 +127,8 @@ fn a_list_names_files_of_a_kind() {
         (remote("/d/a.parquet"), named_files(&PARQUET, "/d", &["a.parquet"])),
         (local("/d/a.tfrecord"), named_files(&TF_RECORD, "/d", &["a.tfrecord"])),
         (remote("s3://b/*.arrow"), files(&ARROW, "s3://b", Files::Named(Names::Patterns(texts(&["*.arrow"]))))),
+        (remote("s3://b/{a,b}.jsonl.gz"), named_files(&JSON_LINES, "s3://b", &["a.jsonl.gz", "b.jsonl.gz"])),
+        (local("/d/a.TSV"), named_files(&CELLS, "/d", &["a.TSV"])),
         (remote("/d/a"), named_files(&TOKENS, "/d", &["a.bin"])),
         (remote("/d/x.jpg"), named_files(&FILE, "/d", &["x.jpg"])),
         (samples("s3://b/a.tar"), named_files(&FILE, "s3://b", &["a.tar"])),
@@ -190,6 +193,32 @@ fn a_folder_of_this_machine_is_opened_by_what_it_has() {
         assert_eq!(resolved(&store, &stream).unwrap().0, expected, "{stream:?}");
     }
     assert!(store.requests.borrow().iter().all(|request| request.starts_with("first")), "{:?}", store.requests);
+}
+
+#[test]
+fn a_folder_of_texts_has_their_splits_unless_other_files_are_there() {
+    let store = Store::of(&[
+        "/rows/train.csv",
+        "/rows/test.csv",
+        "/rows/README.md",
+        "/pictures/0.png",
+        "/pictures/labels.csv",
+        "/tars/0.tar",
+        "/tars/sizes.json",
+        "s3://b/rows/0.jsonl",
+    ]);
+    let names = |stream: &StreamConfig| match resolved(&store, stream).unwrap() {
+        (Some(Source::Files { kind, files: Files::Listed { names, .. }, .. }), _)
+        | (Some(Source::DataSet), Some(Source::Files { kind, files: Files::Listed { names, .. }, .. })) => {
+            (kind, names)
+        }
+        other => panic!("{stream:?}: {other:?}"),
+    };
+    assert_eq!(names(&with_split("/rows", "test")), (&CELLS, texts(&["test.csv"])));
+    assert_eq!(names(&remote("s3://b/rows")), (&JSON_LINES, texts(&["0.jsonl"])));
+    assert!(resolved(&store, &remote("/rows")).unwrap_err().to_string().contains("more than one split"));
+    assert_eq!(resolved(&store, &remote("/pictures")).unwrap().0, files(&FILE, "/pictures", Files::OfKind));
+    assert_eq!(resolved(&store, &remote("/tars")).unwrap().0, files(&TAR, "/tars", Files::OfKind));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::remote_file::RemoteFile;
 use super::requests::peek;
 use super::stream::IndexedStream;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::index::Slice;
+use crate::format::index::{Slice, SlicePart};
 use crate::format::recipe::TokenRange;
 use crate::format::tokens::{Cut, Header, Samples, TokenPart, Window};
 use crate::format::{Digests, FileInfo, Index, Layout, Shard};
@@ -177,6 +177,7 @@ impl TokenFiles {
             let idx_bytes = part.index_ranges().iter().map(|(_, bytes)| bytes).sum();
             let raw_meta = self.window.is_none().then(|| Box::new(info(&idx, idx_bytes)));
             let shard = Shard::new(layout.clone(), samples, info(&file.bin, part.bytes));
+            let part = SlicePart::Tokens(part);
             let slice = Slice { part, data_bytes: file.bin_bytes, meta_bytes: file.idx.bytes };
             return Shard { raw_meta, slice: Some(Box::new(slice)), ..shard };
         }

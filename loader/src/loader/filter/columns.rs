@@ -130,7 +130,9 @@ impl FilterColumn {
     ///
     /// `Format` with the column for a sample that is none.
     pub(super) fn cell_of_key<'a>(&self, document: &'a [u8]) -> Result<Cell<'a>> {
-        in_document(document, &[PathPart::Key(self.name.clone())]).map_err(|e| e.with("column", &self.name))
+        let path: Vec<PathPart> =
+            [PathPart::Key(self.name.clone())].into_iter().chain(self.path.iter().cloned()).collect();
+        in_document(document, &path).map_err(|e| e.with("column", &self.name))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::sources::choice::{chosen, or_train};
 use crate::sources::folder_names::{is_hidden, is_hidden_table};
 use crate::sources::kind::{FileKind, InFolder};
 use crate::sources::kinds::kind_of;
+use crate::sources::lines;
 use crate::sources::tars::TAR;
 use std::collections::{BTreeMap, HashSet};
 
@@ -20,6 +21,13 @@ pub const CARD: &str = "README.md";
 
 /// Longest card that is read.
 pub const CARD_BYTES_MAX: usize = 4 << 20;
+
+/// Ends of the names of files that are no data, and next to it.
+const NO_DATA: [&str; 6] = [".md", ".txt", ".py", ".yaml", ".yml", "license"];
+
+/// Names of files that describe a data set.
+const DESCRIPTIONS: [&str; 6] =
+    [INDEX_BASENAME, "dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "config.json"];
 
 /// Start of the folder of a split of which the hub has converted only the first files.
 const PARTIAL: &str = "partial-";
@@ -42,9 +50,27 @@ pub struct FolderFiles {
 /// [`crate::ErrorKind::Config`] if there are several kinds of files, configurations or splits to choose from, or none
 /// of the name; those of `card`.
 pub fn files_of(paths: &[String], split: &str, card: impl FnOnce() -> Result<String>) -> Result<Option<FolderFiles>> {
+    choose(paths, data_files(paths), split, card)
+}
+
+/// As [`files_of`], for a folder of texts, such as CSV files, without files of other kinds.
+///
+/// # Errors
+///
+/// As [`files_of`].
+pub fn texts_of(paths: &[String], split: &str, card: impl FnOnce() -> Result<String>) -> Result<Option<FolderFiles>> {
+    choose(paths, text_files(paths), split, card)
+}
+
+/// Returns those of `files`, some of `paths`, that are of `split`.
+fn choose(
+    paths: &[String],
+    mut files: Vec<&str>,
+    split: &str,
+    card: impl FnOnce() -> Result<String>,
+) -> Result<Option<FolderFiles>> {
     let split = split.trim_matches('/');
     let index = if split.is_empty() { INDEX_BASENAME.to_owned() } else { format!("{split}/{INDEX_BASENAME}") };
-    let mut files = data_files(paths);
     if files.is_empty() || paths.contains(&index) {
         return Ok(None);
     }
@@ -151,7 +177,34 @@ pub fn converted(root: &str) -> Option<String> {
 fn data_files(paths: &[String]) -> Vec<&str> {
     let tars: HashSet<&str> = paths.iter().filter_map(|path| path.strip_suffix(".tar")).collect();
     let is_of_tar = |path: &str| path.rsplit_once('.').is_some_and(|(name, _)| tars.contains(name));
-    paths.iter().map(String::as_str).filter(|path| is_table(path) && !is_of_tar(path)).collect()
+    paths.iter().map(String::as_str).filter(|path| is_in(path, InFolder::Tables) && !is_of_tar(path)).collect()
+}
+
+/// Returns the texts among `paths`. A `.json` may describe other files: it is one of them if the folder has no others.
+fn text_files(paths: &[String]) -> Vec<&str> {
+    if paths.iter().any(|path| is_shard(path)) {
+        return Vec::new();
+    }
+    let texts = paths.iter().map(String::as_str).filter(|path| is_in(path, InFolder::Texts));
+    let (may_describe, named): (Vec<&str>, Vec<&str>) = texts.partition(|path| lines::may_describe(path));
+    let is_other =
+        |path: &&String| !is_hidden(path) && !NO_DATA.iter().any(|end| path.to_ascii_lowercase().ends_with(end));
+    if !named.is_empty() {
+        return named;
+    }
+    let descriptions = |path: &&str| DESCRIPTIONS.contains(&path.rsplit('/').next().unwrap_or(path));
+    let has_others = paths.iter().filter(is_other).any(|path| !may_describe.contains(&path.as_str()));
+    if has_others || may_describe.iter().any(descriptions) { Vec::new() } else { may_describe }
+}
+
+/// Returns true for a shard of a data set, which has lost its index.
+fn is_shard(path: &str) -> bool {
+    path.ends_with(".mds") || path.contains(".mds.")
+}
+
+/// Returns true if some of `paths` are texts that are a data set, unless the folder has files of other kinds.
+pub fn has_texts(paths: &[String]) -> bool {
+    !text_files(paths).is_empty()
 }
 
 /// Returns true if some of `paths` are tables.
@@ -172,8 +225,8 @@ pub fn tables_of(paths: &[String], kind: &FileKind) -> Vec<String> {
     names
 }
 
-fn is_table(path: &&str) -> bool {
-    let is_of_kind = |kind: &FileKind| kind.in_folder == InFolder::Tables;
+fn is_in(path: &str, in_folder: InFolder) -> bool {
+    let is_of_kind = |kind: &FileKind| kind.in_folder == in_folder;
     matches!(kind_of(path), Ok(Some(kind)) if is_of_kind(kind)) && !is_hidden_table(path)
 }
 
@@ -307,6 +360,27 @@ mod tests {
         let files = ["en/train-0.parquet", "en/test-0.parquet"];
         assert_eq!(names(found(&files, "en/train")), ["en/train-0.parquet"]);
         assert!(found(&files, "en").unwrap_err().to_string().contains("(test, train)"));
+    }
+
+    #[test]
+    fn texts_are_a_data_set_by_their_splits_as_tables_are() {
+        let found = |names: &[&str], split: &str| texts_of(&texts(names), split, || Ok(String::new()));
+        let files = ["train.jsonl", "test.jsonl", "README.md", "dataset_info.json"];
+        assert_eq!(names(found(&files, "test")), ["test.jsonl"]);
+        assert!(found(&files, "").unwrap_err().to_string().contains("more than one split (test, train)"));
+        assert_eq!(names(found(&["b.csv", "a.tsv.gz", ".c.csv", "x.json"], "")), ["a.tsv.gz", "b.csv"]);
+        assert_eq!(names(found(&["b.json", "a.json", "LICENSE"], "")), ["a.json", "b.json"]);
+        let e = found(&["a.csv", "b.jsonl"], "").unwrap_err();
+        assert!(e.to_string().contains("a.csv") && e.to_string().contains("b.jsonl"), "{e}");
+        for files in [
+            &["README.txt", "dataset_info.json"][..],
+            &["a.json", "weights.bin"],
+            &["0.mds", "a.csv"],
+            &["0.mds.zstd", "stats.json"],
+            &["index.json", "a.jsonl"],
+        ] {
+            assert_eq!(found(files, "").unwrap(), None, "{files:?}");
+        }
     }
 
     #[test]
