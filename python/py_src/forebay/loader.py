@@ -85,6 +85,7 @@ def _close_all() -> None:
     generator="shuffle_seed",
     gpu="device",
     gpu_decode="device_decode",
+    multiprocessing_context="map=Map(..., kind=)",
     num_replicas="world_size",
     num_workers="threads",
     nvjpeg="device_decode",
@@ -93,6 +94,10 @@ def _close_all() -> None:
     pin_memory="device",
     sampler="shuffle, rank and world_size",
     seed="shuffle_seed",
+    timeout="stall_timeout",
+    url="remote",
+    urls="remote",
+    worker_init_fn="map=Map(...), whose function gets a generator of the sample",
 )
 class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
     """Batches of training samples in MosaicML streaming's order, made ahead by threads of this process.

@@ -153,9 +153,16 @@ def check_group(made: World, name: str = "loader") -> None:
     if (rank, world_size) != (made.rank, made.world_size):
         raise ConfigError(
             f"the {name} was made as {made}, but {source} has rank {rank} of "
-            f"{world_size} now, so ranks would get the wrong samples: make the {name} after the process group is initialised, "
-            "or pass rank and world_size"
+            f"{world_size} now, so ranks would get the wrong samples: make the {name} after the process group is initialised"
+            f"{_in_lightning()}, or pass rank and world_size"
         )
+
+
+def _in_lightning() -> str:
+    """Returns the place for a loader if the program uses Lightning's Trainer, which starts processes after the program has."""
+    if "lightning.pytorch" in sys.modules or "pytorch_lightning" in sys.modules:
+        return ", in Lightning in train_dataloader() of the module or data module"
+    return ""
 
 
 def surroundings(environ: Mapping[str, str]):
@@ -205,7 +212,7 @@ def _alone(environ: Mapping[str, str]):
             if number is not None and number > most:
                 raise ConfigError(
                     f"{name} is {number}, but {missing} is not set, and there is no process group yet, so the rank of this process "
-                    f"is unknown: set {missing}, make the loader after torch.distributed.init_process_group, or pass rank and "
+                    f"is unknown: set {missing}, make the loader after torch.distributed.init_process_group{_in_lightning()}, or pass rank and "
                     f"world_size (for one process: unset {name})"
                 )
     return (0, 1, 0, 1), "a single process"

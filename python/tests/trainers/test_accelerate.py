@@ -284,7 +284,7 @@ def test_reading_the_sampler_takes_no_batch(prepared, order):
 
 @pytest.mark.parametrize("adapter", [DataLoader, forebay.integrations.torch.DataLoader])
 def test_arguments_of_another_data_loader_are_refused(make, adapter):
-    for name, own in {"batch_size": "batch_size", "num_workers": "threads", "shuffle": "shuffle", "pin_memory": "device"}.items():
+    for name, own in {"batch_size": "batch_size", "num_workers": "threads", "shuffle": "shuffle", "pin_memory": "device", "worker_init_fn": "map"}.items():
         with pytest.raises(fb.ConfigError, match=f"DataLoader has no argument {name}, .* pass forebay.Loader.*, {own}="):
             adapter(make(), **{name: 1})
     with pytest.raises(fb.ConfigError, match="DataLoader has no argument sampler: the order and the batches are the loader's"):

@@ -12,6 +12,8 @@ import torch  # noqa: E402
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint, TQDMProgressBar  # noqa: E402
 from lightning.pytorch.utilities import CombinedLoader  # noqa: E402
 
+from forebay import ConfigError  # noqa: E402
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -163,6 +165,19 @@ def test_a_loader_of_a_hook_that_is_made_again_gets_the_epoch(make, order, train
     module = Hooked()
     trainer(max_epochs=3, reload_dataloaders_every_n_epochs=1).fit(module)
     assert module.trained == order[: 3 * STEPS]
+
+
+def test_a_loader_that_is_made_too_early_names_the_hook(make, monkeypatch):
+    """Lightning starts the other processes of a job itself, and makes the process group in each."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    with pytest.raises(ConfigError, match=r"in Lightning in train_dataloader\(\) of the module or data module"):
+        make()
+    monkeypatch.undo()
+    loader = make()
+    monkeypatch.setattr("forebay.world._group", lambda: ((0, 2, None, None), "torch.distributed"))
+    with pytest.raises(ConfigError, match=r"in Lightning in train_dataloader\(\) of the module or data module, or pass rank"):
+        iter(loader)
 
 
 class Pairs(Module):

@@ -14,10 +14,13 @@ __all__ = ["one_device", "refuse"]
 
 _OF_THE_LOADER = {
     "collate_fn": "transform",
+    "multiprocessing_context": "map",
     "num_workers": "threads",
     "persistent_workers": "threads",
     "pin_memory": "device",
     "prefetch_factor": "prefetch",
+    "timeout": "stall_timeout",
+    "worker_init_fn": "map",
     "workers": "threads",
 }
 """Arguments of torch's DataLoader and Keras's PyDataset that a loader has under another name."""

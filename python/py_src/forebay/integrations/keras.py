@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,17 @@ from ..loader import Loader
 from ._checks import one_device, refuse
 
 __all__ = ["BackupAndRestore", "Batches"]
+
+
+_OF_FIT = {
+    "class_weight": (
+        'pass Batches(loader, "x", "y", "weight") with an output that has the weight of each row, such as by the loader\'s '
+        'transform=lambda batch: {**batch, "weight": class_weights[batch["y"]]}'
+    ),
+    "sample_weight": 'name the output with the weights: Batches(loader, "x", "y", "weight")',
+    "y": 'name the output with the targets: Batches(loader, "x", "y")',
+}
+"""Arguments of `fit` and `evaluate` that Keras does not pass to a data adapter, and what has their effect."""
 
 
 class _EndOfEpoch(int):
@@ -133,7 +145,16 @@ class Batches(DataAdapter):
 
     @property
     def num_batches(self) -> int | None:
-        """Batches of a whole epoch; None with `repeat`."""
+        """Batches of a whole epoch; None with `repeat`.
+
+        Raises:
+            ConfigError: `fit` has got targets or weights of its own, which Keras does not pass to a data adapter.
+        """
+        # Keras's iterator reads this as it is made, and has the arguments of `fit`.
+        arguments = sys._getframe(1).f_locals
+        for name, instead in _OF_FIT.items():
+            if arguments.get(name) is not None:
+                raise ConfigError(f"Keras ignores {name}= beside Batches: leave it out, and {instead}")
         self._is_reset, self._is_training, self._continues = True, False, False
         # A callback sets it again as training begins. One of a `fit` that was interrupted may be absent from this one.
         self.states = None
