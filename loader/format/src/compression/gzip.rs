@@ -1,7 +1,7 @@
 //! Gzip.
 
 use super::codec::{Codec, Levels, Names};
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use std::io::{self, BufRead, Read, Write};
 
@@ -22,6 +22,47 @@ impl Codec for Gzip {
     }
 
     fn reader<'a>(&self, packed: Box<dyn BufRead + 'a>) -> Option<io::Result<Box<dyn Read + 'a>>> {
-        Some(Ok(Box::new(MultiGzDecoder::new(packed))))
+        Some(Ok(Box::new(Members { member: Some(GzDecoder::new(packed)) })))
+    }
+}
+
+/// The members of a file, one after another, of which each is a gzip stream. Zeros after one are no member: tapes and
+/// some archivers fill blocks with them, and gzip itself leaves them out.
+struct Members<R> {
+    /// `None` after the last one.
+    member: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member
+            && !out.is_empty()
+        {
+            let read = member.read(out)?;
+            if read > 0 {
+                return Ok(read);
+            }
+            let Some(mut rest) = self.member.take().map(GzDecoder::into_inner) else { break };
+            self.member = if skip_zeros(&mut rest)? { Some(GzDecoder::new(rest)) } else { None };
+        }
+        Ok(0)
+    }
+}
+
+/// Reads up to the first byte that is not zero. Returns false if there is none.
+fn skip_zeros(packed: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        let bytes = match packed.fill_buf() {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            bytes => bytes?,
+        };
+        if bytes.is_empty() {
+            return Ok(false);
+        }
+        let (zeros, all) = (bytes.iter().take_while(|byte| **byte == 0).count(), bytes.len());
+        packed.consume(zeros);
+        if zeros < all {
+            return Ok(true);
+        }
     }
 }

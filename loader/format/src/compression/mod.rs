@@ -196,6 +196,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn zeros_behind_gzip_streams_are_left_out() {
+        let gz = Compression::parse("gz").unwrap();
+        let [a, b] = [&b"one"[..], b"two"].map(|raw| gz.compress(raw).unwrap());
+        for zeros in [0, 1, 512, 100_000] {
+            let packed = [&a[..], &vec![0; zeros], &b, &vec![0; zeros]].concat();
+            assert_eq!(gz.decompress_all(&packed, 1 << 20).unwrap(), b"onetwo", "{zeros}");
+            let e = gz.decompress_all(&[&packed[..], b"x"].concat(), 1 << 20).unwrap_err();
+            assert!(e.to_string().contains("damaged"), "{e}");
+        }
+    }
+
+    #[test]
+    fn a_window_that_is_too_large_is_named() {
+        // Magic number, no size, a window of 2^28 bytes; a last block without bytes.
+        let packed = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 18 << 3, 1, 0, 0];
+        let e = Compression::parse("zstd").unwrap().decompress_all(&packed, 1 << 20).unwrap_err();
+        assert!(format!("{e}: {:?}", std::error::Error::source(&e)).contains("--long=27"), "{e}");
+    }
+
     fn sample() -> Vec<u8> {
         (0..100_000u32).map(|i| if i % 5 == 0 { (i.wrapping_mul(2_654_435_761) >> 24) as u8 } else { 7 }).collect()
     }
