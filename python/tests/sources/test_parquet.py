@@ -105,6 +105,30 @@ def test_a_value_that_cannot_be_delivered_is_an_error_with_its_place(column, fie
         assert next(iter(loader))["x"].tolist() == list(range(30))
 
 
+def test_a_column_of_nulls_is_as_good_as_none(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+
+    def found(name, tables, field):
+        (tmp_path / name).mkdir()
+        for number, table in enumerate(tables):
+            pq.write_table(table, tmp_path / name / f"{number}.parquet")
+        with fb.Loader(remote=tmp_path / name, batch_size=1, fields={"v": field}, framework="numpy") as loader:
+            return [batch["v"][0] for batch in loader]
+
+    empty, nulls = pa.table({"v": pa.array([], pa.null())}), pa.table({"v": pa.array([None], pa.null())})
+    numbers, texts = pa.table({"v": [1, 2]}), pa.table({"v": ["a"]})
+    assert found("empty", [numbers, empty], fb.Scalar("v")) == [1, 2]
+    assert found("first", [empty, numbers], fb.Scalar("v")) == [1, 2]
+    assert found("nulls", [texts, nulls], fb.Text("v", default="-")) == ["a", "-"]
+    with pytest.raises(fb.UnsupportedError, match="column of nulls.*`default`"):
+        found("error", [texts, nulls], fb.Text("v"))
+
+
+def test_a_column_that_cannot_be_delivered_does_not_block_the_others(caplog):
+    fb.Loader(remote=DATA / "nulls.parquet", batch_size=10, framework="numpy").close()
+    assert "nulls.parquet: columns whose values cannot be delivered are left out: none, blobs" in caplog.text
+
+
 def test_rows_of_a_folder_are_read_by_their_numbers(tmp_path):
     for path in DATA.glob("set-*.parquet"):
         shutil.copy(path, tmp_path)

@@ -19,8 +19,8 @@ pub struct TableColumn {
     pub encoding: Encoding,
 }
 
-/// Returns the columns `wanted` of a table with `fields`, each once; all fields of the root without that. The table may
-/// lack those that are `optional`.
+/// Returns the columns `wanted` of a table with `fields`, each once; without that all fields of the root whose values can
+/// be delivered. The table may lack those that are `optional`, or have nulls alone there.
 ///
 /// # Errors
 ///
@@ -37,13 +37,24 @@ pub fn columns(fields: &Fields, wanted: Option<&[String]>, optional: &[String]) 
         column(name, found).map_err(|e| e.with("column", name))
     };
     let Some(wanted) = wanted else {
-        let all = fields.iter().map(|field| named(field.name()));
-        let all = all.collect::<Result<Vec<_>>>();
-        return all.map_err(|e| e.hinting("name the columns that are wanted in `fields`"));
+        // One that cannot be delivered does not block the others.
+        let (mut all, mut first) = (Vec::new(), None);
+        for column in fields.iter().map(|field| named(field.name())) {
+            match column {
+                Ok(column) => all.push(column),
+                Err(e) => first = first.or(Some(e)),
+            }
+        }
+        return match first {
+            Some(e) if all.is_empty() => Err(e.hinting("name the columns that are wanted in `fields`")),
+            _ => Ok(all),
+        };
     };
     let mut columns: Vec<TableColumn> = Vec::new();
     for name in wanted {
-        let is_absent = optional.contains(name) && find(fields, name).is_none();
+        // A column of nulls is as good as none.
+        let is_null = |found: Vec<&Field>| found.last().is_some_and(|field| *field.data_type() == DataType::Null);
+        let is_absent = optional.contains(name) && find(fields, name).is_none_or(is_null);
         if !is_absent && !columns.iter().any(|column| column.name == *name) {
             columns.push(named(name)?);
         }
@@ -159,7 +170,9 @@ fn encoding_of(kind: &DataType) -> Result<Encoding> {
         return Encoding::parse(&name);
     }
     match unwritable(kind) {
-        None if *kind == DataType::Null => Err(unsupported("a column of nulls cannot be delivered".to_owned())),
+        None if *kind == DataType::Null => Err(unsupported(
+            "a column of nulls cannot be delivered: give the field a `default`, if it takes one".to_owned(),
+        )),
         None => Ok(Encoding::Json),
         Some(inner) if inner == kind => Err(unsupported(format!("values of the type {kind} cannot be delivered"))),
         Some(inner) => {
@@ -279,7 +292,10 @@ mod tests {
             assert_eq!(e.kind(), ErrorKind::Unsupported);
             assert!(e.to_string().contains(shown) && e.to_string().contains("column x"), "{e}");
             assert!(found(fields.clone(), "n").is_ok(), "the others can be read");
-            assert!(columns(&fields.into(), None, &[]).unwrap_err().to_string().contains("`fields`"));
+            let all = columns(&fields.clone().into(), None, &[]).unwrap();
+            assert_eq!(all.iter().map(|column| &*column.name).collect::<Vec<_>>(), ["n"]);
+            let alone = columns(&fields[1..].iter().cloned().collect(), None, &[]).unwrap_err();
+            assert!(alone.to_string().contains("`fields`"), "{alone}");
         }
     }
 

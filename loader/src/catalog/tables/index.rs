@@ -54,6 +54,15 @@ pub(super) struct TableFile {
     pub(super) dictionaries: Vec<Dictionary>,
 }
 
+impl TableFile {
+    /// File without rows, whose columns are not those that are wanted.
+    fn empty(name: &str, bytes: u64, groups: Vec<Group>) -> Self {
+        let without_places = |group: Group| Group { chunks: Vec::new(), bounds: Vec::new(), ..group };
+        let groups = groups.into_iter().map(without_places).collect();
+        Self { name: name.to_owned(), bytes, schema: 0, groups, dictionaries: Vec::new() }
+    }
+}
+
 impl TableIndex {
     /// Parses the document.
     ///
@@ -221,7 +230,16 @@ impl<'a> Maker<'a> {
         let (number, projection) = match self.known.get(table.bytes()) {
             Some(known) => known.clone(),
             None => {
-                let projection = self.wanted.map(|wanted| Projection::new(&table, wanted)).transpose()?;
+                let projection = match self.wanted.map(|wanted| Projection::new(&table, wanted)).transpose() {
+                    // The types of a file without rows mean nothing: an empty frame of pandas has none.
+                    Err(_) if groups.iter().all(|group| group.rows == 0) => {
+                        return Ok(TableFile::empty(name, bytes, groups));
+                    }
+                    projection => projection?,
+                };
+                if let Some(projection) = &projection {
+                    warn_of_others(name, &table, projection, self.wanted);
+                }
                 let made = (self.schemas.len(), projection);
                 self.schemas.push(BASE64_STANDARD.encode(table.bytes()));
                 self.known.insert(table.bytes().to_vec(), made.clone());
@@ -256,5 +274,22 @@ impl<'a> Maker<'a> {
             files: made,
             tables: Vec::new(),
         }
+    }
+}
+
+/// Warns of columns of the file `name` that are left out of all, since their values cannot be delivered.
+fn warn_of_others(name: &str, table: &Table, projection: &Projection, wanted: Option<&Wanted>) {
+    if wanted.is_none_or(|wanted| wanted.columns.is_some()) {
+        return;
+    }
+    let is_read = |name: &str| projection.columns.iter().any(|column| column.name == name);
+    let others: Vec<&str> =
+        table.fields().iter().map(|field| field.name().as_str()).filter(|name| !is_read(name)).collect();
+    if !others.is_empty() {
+        log::warn!(
+            "{name}: columns whose values cannot be delivered are left out: {}; the error that names the type of one \
+             comes if `fields` has it",
+            others.join(", ")
+        );
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn index(kept: &TableIndex) -> Result<Index> {
         readers.push(Reader { table, layout, columns: columns.into(), parts: projection.parts.into() });
     }
     let mut shards = Vec::new();
-    for file in &kept.files {
+    for file in kept.files.iter().filter(|file| file.groups.iter().any(|group| group.rows > 0)) {
         let other = || Error::format("the index has a file without a schema").with("file", &file.name);
         let reader = readers.get(file.schema).ok_or_else(other)?;
         let opened = reader.open(file);

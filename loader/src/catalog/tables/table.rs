@@ -42,7 +42,7 @@ impl Table {
         }
     }
 
-    fn fields(&self) -> &Fields {
+    pub(super) fn fields(&self) -> &Fields {
         match self {
             Self::Parquet(schema) => schema.fields(),
             Self::Arrow(head) => head.fields(),
