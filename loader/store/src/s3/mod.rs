@@ -7,7 +7,10 @@
 mod authorize;
 mod profile;
 mod protocol;
+mod provided;
+mod requests;
 mod settings;
+mod source;
 mod target;
 
 pub(crate) use authorize::authorize;

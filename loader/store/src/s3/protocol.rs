@@ -1,12 +1,13 @@
 //! Addresses and signatures of S3 buckets.
 //!
 //! object_store signs requests (`AwsAuthorizer`) and finds credentials (static keys, web identity, container,
-//! instance), because those are many and change. The requests for objects are ours, because they write to the caller's
+//! instance), because those are many and change; `source` has those of profiles. The requests for objects are ours, because they write to the caller's
 //! memory, resume, and count their attempts. A signature costs some 20 µs.
 
 use super::authorize::authorize;
+use super::provided::Provided;
 use super::settings::S3Settings;
-use crate::context::{StoreContext, ThreadContext};
+use crate::context::ThreadContext;
 use crate::credentials::{Bridge, Search, refuse_redirect};
 use crate::failure::Failure;
 use crate::http::{Origin, Protocol, Rejected};
@@ -39,6 +40,8 @@ pub(crate) struct S3Protocol {
     /// The bucket's region and the library's store for it, created again when the region turns out to be another one.
     library: Mutex<(String, Arc<AmazonS3>)>,
     search: Search,
+    /// Credentials of a source that the settings name.
+    provided: Option<Provided>,
 }
 
 impl S3Protocol {
@@ -49,7 +52,9 @@ impl S3Protocol {
         let bridge = Bridge::new(queues);
         let library = builder(&settings, &bucket, &region, &bridge).build();
         let library = library.map_err(|e| Error::config("the S3 settings do not fit together").caused_by(e))?;
+        let provided = settings.source.clone().map(Provided::new);
         Ok(Self {
+            provided,
             settings,
             bucket,
             prefix: if prefix.is_empty() { String::new() } else { format!("{prefix}/") },
@@ -112,6 +117,14 @@ impl S3Protocol {
         }
     }
 
+    /// Returns true if there are other credentials than those that a response rejects.
+    fn renews(&self, rejected: &Rejected<'_>) -> bool {
+        let Some(provided) = &self.provided else { return false };
+        let signature = rejected.sent.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let key = signature.and_then(|text| text.split_once("Credential=")?.1.split('/').next());
+        matches!(rejected.status.as_u16(), 400 | 401 | 403) && key.is_some_and(|key| provided.renew(key))
+    }
+
     /// Returns true for addresses on the bucket's own server, or on one of S3 in another region.
     fn may_sign(&self, address: &Uri) -> bool {
         let own = self.bucket_address().parse().ok().and_then(|own| Origin::of(&own));
@@ -121,12 +134,15 @@ impl S3Protocol {
     }
 
     /// Returns the credentials for signatures; `None` to send requests unsigned.
-    async fn credential(&self, context: &StoreContext) -> Result<Option<Arc<AwsCredential>>, Failure> {
+    async fn credential(&self, context: &ThreadContext) -> Result<Option<Arc<AwsCredential>>, Failure> {
         if self.settings.anonymous {
             return Ok(None);
         }
         let library = self.library.lock().1.clone();
         let provider = &**library.credentials();
+        if let Some(provided) = &self.provided {
+            return provided.get(context, async || self.bridge.named(provider).await).await.map(Some);
+        }
         if self.settings.names_credentials() {
             return self.bridge.named(provider).await.map(Some);
         }
@@ -134,7 +150,7 @@ impl S3Protocol {
             self.search.give_up();
             return Ok(None);
         }
-        self.search.run(context, async || self.bridge.find(provider).await).await
+        self.search.run(&context.shared, async || self.bridge.find(provider).await).await
     }
 }
 
@@ -181,7 +197,7 @@ impl Protocol for S3Protocol {
     }
 
     async fn sign(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure> {
-        let Some(credential) = self.credential(&context.shared).await? else { return Ok(()) };
+        let Some(credential) = self.credential(context).await? else { return Ok(()) };
         if !self.may_sign(request.uri()) {
             return Err(refuse_redirect(request.uri()));
         }
@@ -192,6 +208,9 @@ impl Protocol for S3Protocol {
     }
 
     fn learn(&self, rejected: &Rejected<'_>) -> bool {
+        if self.renews(rejected) {
+            return true;
+        }
         // A wrong region shows as a redirect without an address, or as a malformed signature.
         if !matches!(rejected.status.as_u16(), 301 | 307 | 400) {
             return false;
@@ -217,6 +236,12 @@ impl Protocol for S3Protocol {
 
     fn hint(&self, status: StatusCode, code: Option<&str>) -> Option<String> {
         let hint = match (status.as_u16(), code) {
+            (401 | 403, _) if self.search.is_unsigned() && self.settings.profile.is_some() => {
+                let profile = self.settings.profile.as_deref().unwrap_or_default();
+                return Some(format!(
+                    "AWS profile {profile} has no credentials: keys, credential_process, sso_session or role_arn"
+                ));
+            }
             (401 | 403, _) if self.search.is_unsigned() => {
                 "no credentials were found: set AWS_ACCESS_KEY_ID or AWS_PROFILE"
             }

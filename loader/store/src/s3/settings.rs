@@ -1,6 +1,7 @@
 //! Endpoint, region and credentials of S3, from the environment and the files of the AWS tools.
 
-use super::profile::Profile;
+use super::profile::{Profiles, in_home};
+use super::source::{CredentialSource, ProfileFiles, Services};
 use crate::credentials::{check_endpoint, check_sendable, is_true, shown, variable};
 use crate::{Error, Result};
 use std::fmt;
@@ -43,6 +44,11 @@ pub struct S3Settings {
     pub requester_pays: Vec<String>,
     /// Do not use the machine's metadata service.
     pub no_metadata: bool,
+    /// Source of credentials that a profile or the environment names, for which there are no keys above, or that has them again
+    /// when they are rejected.
+    pub source: Option<CredentialSource>,
+    /// Profile that `AWS_PROFILE` names.
+    pub profile: Option<String>,
     /// Settings of the providers of temporary credentials, by the name of their variable.
     pub providers: Vec<(String, String)>,
 }
@@ -51,12 +57,13 @@ impl S3Settings {
     /// Reads the environment, and the profile it names (`AWS_PROFILE`, else `default`) from the files in `~/.aws`.
     ///
     /// The endpoint comes from the first of `S3_ENDPOINT_URL`, `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` and the
-    /// profile; keys come from `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, else from the profile.
+    /// profile; keys come from `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, else from the profile: its keys, command, single
+    /// sign-on or role.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) when one key of the two is missing or `AWS_PROFILE` names a
-    /// profile that does not exist.
+    /// profile that does not exist, and for settings of a profile that do not fit together.
     pub fn from_env() -> Result<Self> {
         Self::read(&variable)
     }
@@ -74,41 +81,61 @@ impl S3Settings {
     fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let first = |names: &[&str]| names.iter().find_map(|name| variable(name));
         let is_true = |name: &str| is_true(variable(name).as_deref());
-        let home = variable("HOME").map(|home| PathBuf::from(home).join(".aws"));
-        let file = |name: &str, default: &str| {
-            variable(name).map(PathBuf::from).or_else(|| home.as_ref().map(|home| home.join(default)))
+        let home = variable("HOME").map(PathBuf::from);
+        let file =
+            |name: &str, default: &str| variable(name).map(PathBuf::from).or_else(|| in_home(home.as_deref(), default));
+        let files = ProfileFiles {
+            credentials: file("AWS_SHARED_CREDENTIALS_FILE", "credentials"),
+            config: file("AWS_CONFIG_FILE", "config"),
+            sso_cache: in_home(home.as_deref(), "sso/cache"),
         };
-        let profile = Profile::load(
-            variable("AWS_PROFILE").as_deref(),
-            file("AWS_SHARED_CREDENTIALS_FILE", "credentials").as_deref(),
-            file("AWS_CONFIG_FILE", "config").as_deref(),
-        )?;
+        let (profiles, named) = (Profiles::load(&files)?, variable("AWS_PROFILE"));
+        profiles.check(named.as_deref())?;
+        let name = named.as_deref().unwrap_or("default");
+        let profile = |key: &str| profiles.get(name, key);
         let mut settings = Self {
             endpoint: first(&["S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"])
-                .or_else(|| profile.get("endpoint_url")),
-            region: first(&["AWS_REGION", "AWS_DEFAULT_REGION"]).or_else(|| profile.get("region")),
+                .or_else(|| profile("endpoint_url")),
+            region: first(&["AWS_REGION", "AWS_DEFAULT_REGION"]).or_else(|| profile("region")),
             access_key: variable("AWS_ACCESS_KEY_ID"),
             secret_key: variable("AWS_SECRET_ACCESS_KEY"),
             token: variable("AWS_SESSION_TOKEN"),
             canned_acl: variable("S3_CANNED_ACL"),
             checksums: variable("AWS_REQUEST_CHECKSUM_CALCULATION")
-                .or_else(|| profile.get("request_checksum_calculation"))
+                .or_else(|| profile("request_checksum_calculation"))
                 .is_some_and(|when| when.eq_ignore_ascii_case("when_supported")),
             anonymous: is_true("AWS_SKIP_SIGNATURE"),
             requester_pays: variable("MOSAICML_STREAMING_AWS_REQUESTER_PAYS")
                 .map(|buckets| buckets.split(',').map(|bucket| bucket.trim().to_owned()).collect())
                 .unwrap_or_default(),
+            source: None,
+            profile: named.clone(),
             no_metadata: is_true("AWS_EC2_METADATA_DISABLED"),
             providers: PROVIDER_VARIABLES.iter().filter_map(|&n| Some((n.to_owned(), variable(n)?))).collect(),
         };
         if is_true("AWS_REQUEST_PAYER") || variable("AWS_REQUEST_PAYER").as_deref() == Some("requester") {
             settings.requester_pays.push("*".to_owned());
         }
-        let has_identity = settings.providers.iter().any(|(name, _)| name == "AWS_WEB_IDENTITY_TOKEN_FILE");
-        if settings.access_key.is_none() && settings.secret_key.is_none() && !has_identity {
-            settings.access_key = profile.get("aws_access_key_id");
-            settings.secret_key = profile.get("aws_secret_access_key");
-            settings.token = profile.get("aws_session_token");
+        let has_keys = settings.access_key.is_some() || settings.secret_key.is_some();
+        if !has_keys && !settings.anonymous && !settings.has_provider("AWS_WEB_IDENTITY_TOKEN_FILE") {
+            let of_service = |name: &str| first(&[name, "AWS_ENDPOINT_URL"]);
+            let (region, sts) = (settings.region.clone(), of_service("AWS_ENDPOINT_URL_STS"));
+            let services = Services { region, sts, sso: of_service("AWS_ENDPOINT_URL_SSO") };
+            settings.source = profiles.source(name, &files, services)?;
+            if settings.source.as_ref().is_none_or(CredentialSource::is_of_file) {
+                settings.access_key = profile("aws_access_key_id");
+                settings.secret_key = profile("aws_secret_access_key");
+                settings.token = profile("aws_session_token");
+            }
+            // object_store knows the agents of containers that have a file with a token.
+            let agent = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI").filter(|_| {
+                let known = ["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"];
+                settings.source.is_none() && !known.iter().any(|name| settings.has_provider(name))
+            });
+            if let Some(address) = agent {
+                let token = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+                settings.source = Some(CredentialSource::container(address, token)?);
+            }
         }
         settings.validate()?;
         Ok(settings)
@@ -129,11 +156,16 @@ impl S3Settings {
         self.requester_pays.iter().any(|paid| paid == "*" || paid == bucket)
     }
 
+    fn has_provider(&self, name: &str) -> bool {
+        self.providers.iter().any(|(known, _)| known == name)
+    }
+
     /// Returns true if a source of credentials is configured. Otherwise it is no error to have none.
     pub(super) fn names_credentials(&self) -> bool {
-        let names = |name: &str| self.providers.iter().any(|(n, _)| n == name);
+        let names = |name: &str| self.has_provider(name);
         // The library ignores half of a pair, and uses the metadata service instead.
         self.access_key.is_some()
+            || self.source.is_some()
             || names("AWS_WEB_IDENTITY_TOKEN_FILE") && names("AWS_ROLE_ARN")
             || names("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
             || names("AWS_CONTAINER_CREDENTIALS_FULL_URI") && names("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
@@ -208,13 +240,13 @@ mod tests {
         let (uri, file) = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
         let (identity, role) = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN");
         for (names, expected) in [
-            (&[uri][..], false),
+            (&[uri][..], true),
             (&[uri, file], true),
             (&[identity], false),
             (&[identity, role], true),
             (&["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"], true),
         ] {
-            let variables: Vec<_> = names.iter().map(|name| (*name, "x")).collect();
+            let variables: Vec<_> = names.iter().map(|name| (*name, "http://127.0.0.1/x")).collect();
             assert_eq!(read(&variables).expect("fine").names_credentials(), expected, "{names:?}");
         }
     }
