@@ -379,17 +379,21 @@ class Refusing:
         return getattr(self._stores, name)
 
 
-@pytest.mark.parametrize("right", ["remove_files", "token_of"])
-def test_a_save_needs_no_right_to_remove_or_to_read(place, monkeypatch, right):
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [("remove_files", fb.AccessError), ("remove_files", fb.NetworkError), ("token_of", fb.AccessError)],
+)
+def test_a_save_needs_no_removals_and_no_right_to_read(place, monkeypatch, caplog, function, error):
     from forebay.checkpoint import marks
 
-    def denied(*_, **__):
-        raise fb.AccessError("denied")
+    def failing(*_, **__):
+        raise error("no such luck")
 
     with monkeypatch.context() as patched:
-        patched.setattr(marks, right, denied)
+        patched.setattr(marks, function, failing)
         checkpoint.save(state(1), f"{place}/1")
     assert equal(checkpoint.latest(place).load(), state(1))
+    assert ("cannot be removed: no such luck" in caplog.text) == (function == "remove_files")
 
 
 def test_a_save_whose_parts_are_removed_meanwhile_fails(place):

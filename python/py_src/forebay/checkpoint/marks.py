@@ -13,16 +13,18 @@ other.
 
 from __future__ import annotations
 
-import contextlib
 import json
+import logging
 import re
 
-from ..errors import AccessError, NotFoundError
+from ..errors import Error, NotFoundError
 from ..files import StoreOptions, remove_files
 from ..files import open as open_file
 from .commit import FORMAT, VERSION
 
 __all__ = ["BEGUN", "announce", "begin", "is_mark", "name_of", "token_of", "withdraw"]
+
+_log = logging.getLogger("forebay")
 
 BEGUN = "begun.json"
 """Name of the file that marks a folder as that of a checkpoint, whole or not."""
@@ -51,9 +53,12 @@ def begin(url: str, token: str, store: StoreOptions | None) -> None:
 
 
 def withdraw(url: str, token: str, store: StoreOptions | None) -> None:
-    """Removes the file of `announce`. Where removals are denied it stays, and has no effect."""
-    with contextlib.suppress(AccessError):
-        remove_files([f"{url}/{name_of(token)}"], store=store)
+    """Removes the file of `announce`. Where that fails it stays, and has no effect: a save needs no removals."""
+    file = f"{url}/{name_of(token)}"
+    try:
+        remove_files([file], store=store)
+    except Error as error:
+        _log.warning("%s stays, because it cannot be removed: %s", file, error)
 
 
 def token_of(url: str, store: StoreOptions | None) -> str | None:
