@@ -83,7 +83,6 @@ impl Session<'_> {
         let address = remote.as_ref().map(|_| name.to_owned());
         let versions = remote.as_ref().filter(|_| files.is_some()).and_then(Remote::versions).cloned();
         let remote = remote.filter(|_| files.is_none());
-        let is_hashed = |shard: &Shard| shard.files().all(|pair| pair.stored().hashes.algos().next().is_some());
         let has_hashes = installed.index.shards.iter().all(is_hashed);
         if let (Some(_), Some(remote)) = (&installed.other_remote, &remote) {
             if !has_hashes && !has_same_shard(&installed.index, &folder, remote)? {
@@ -131,6 +130,11 @@ impl Session<'_> {
 
 fn is_same_folder(a: &Path, b: &Path) -> bool {
     matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+/// Returns true if the index has a hash of each file of `shard`.
+fn is_hashed(shard: &Shard) -> bool {
+    shard.files().all(|pair| pair.stored().hashes.algos().next().is_some())
 }
 
 /// Returns the error for a remote folder on this machine that has no index.

@@ -147,7 +147,12 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
             answer.extensions_mut().insert(Silent);
             answer
         }
-        (Some(answer), _) => answer,
+        (Some(mut answer), _) => {
+            if fault == Some(Fault::OtherETag) {
+                answer.headers_mut().insert(header::ETAG, http::HeaderValue::from_static("\"another\""));
+            }
+            answer
+        }
         (None, Some(key)) if matches!(head.method, Method::GET | Method::HEAD) => {
             with_commit(get(state, head, key, fault), commit)
         }

@@ -81,6 +81,13 @@ impl Unfinished {
         Some(tag)
     }
 
+    /// Returns number, tag and length of the parts of an upload; `None` if there is none of this object.
+    pub(super) fn parts(&self, key: &str, id: &str) -> Option<Vec<(u32, String, usize)>> {
+        let uploads = self.uploads.lock();
+        let upload = uploads.get(id).filter(|upload| upload.key == key)?;
+        Some(upload.parts.iter().map(|(number, part)| (*number, part.tag.clone(), part.bytes.len())).collect())
+    }
+
     /// Joins the named parts, which must be in order, and ends the upload.
     pub(super) fn complete(&self, key: &str, id: &str, named: &[(u32, String)]) -> Result<Whole, &'static str> {
         let mut uploads = self.uploads.lock();

@@ -176,3 +176,22 @@ fn a_cancelled_writer_ends_its_calls_and_accepts_no_further_files() {
     drop(RemoteDir::create(other.clone(), false).expect("empty"));
     put(&other, "k", content(10)).expect("stored");
 }
+
+#[test]
+fn a_wrong_tag_in_the_response_to_a_part_does_not_end_an_upload() {
+    for store in [Store::S3, Store::Gcs, Store::GcsHmac] {
+        let (rig, destination) = store.open();
+        rig.server.script(Rule::once("partNumber=2", Fault::OtherETag));
+        rig.server.script(Rule::once("partNumber=4", Fault::OtherETag));
+        put(&destination, "k", content(450)).unwrap_or_else(|e| panic!("{store:?}: {e}"));
+        assert_eq!(stored(&rig)["k"], content(450), "{store:?}");
+        assert_eq!(rig.server.unfinished_uploads(), 0, "{store:?}");
+    }
+    // Without the right to list parts the error names it.
+    let (rig, destination) = Store::S3.open();
+    rig.server.script(Rule::once("partNumber=2", Fault::OtherETag));
+    rig.server.script(Rule::always("part-number-marker", Fault::Text(403, Store::S3.rejection("AccessDenied"))));
+    let error = put(&destination, "k", content(450)).expect_err("another tag");
+    assert_eq!(error.kind(), ErrorKind::Checksum, "{error}");
+    assert!(error.to_string().contains("s3:ListMultipartUploadParts"), "{error}");
+}

@@ -76,7 +76,7 @@ fn a_response_that_begins_before_the_parts_are_joined_is_read_to_its_end() {
     let failed = |code: &str| format!("  \n<?xml version=\"1.0\"?>\n<Error><Code>{code}</Code></Error>");
     for (code, kind, retries) in [
         ("AccessDenied", ErrorKind::Permission, 0),
-        ("InvalidPart", ErrorKind::Config, 0),
+        ("InvalidPart", ErrorKind::Checksum, 0),
         ("SlowDown", ErrorKind::Network, 2),
     ] {
         let (rig, destination) = Store::S3.open();

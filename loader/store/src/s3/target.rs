@@ -17,6 +17,7 @@ use http::Method;
 use http::header::{self, HeaderName};
 use md5::{Digest as _, Md5};
 use serde::Deserialize;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 /// Most parts of an object.
@@ -119,6 +120,28 @@ struct Joined {
     etag: Option<String>,
 }
 
+/// Parts of an upload, as the store has them.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ListedParts {
+    #[serde(default)]
+    part: Vec<ListedPart>,
+    #[serde(default)]
+    is_truncated: bool,
+    next_part_number_marker: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ListedPart {
+    part_number: u32,
+    #[serde(rename = "ETag")]
+    etag: String,
+    size: u64,
+    #[serde(rename = "ChecksumSHA256")]
+    checksum: Option<String>,
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Listed {
@@ -190,6 +213,60 @@ impl<P: BucketProtocol> S3Target<P> {
 
     fn protocol(&self) -> &P {
         &self.signer.protocol
+    }
+
+    /// Asks the store to join `parts`.
+    async fn join(
+        &self,
+        context: &ThreadContext,
+        key: &str,
+        upload: &str,
+        parts: &[StoredPart],
+    ) -> Result<Answer, Refusal> {
+        let mut body = String::from("<CompleteMultipartUpload>");
+        for part in parts {
+            let tag = escape(&part.tag);
+            let _ = write!(body, "<Part><PartNumber>{}</PartNumber><ETag>{tag}</ETag>", part.number);
+            if let Some(checksum) = &part.digest {
+                let _ = write!(body, "<ChecksumSHA256>{checksum}</ChecksumSHA256>");
+            }
+            body.push_str("</Part>");
+        }
+        body.push_str("</CompleteMultipartUpload>");
+        let query = format!("uploadId={}", encode_component(upload));
+        let body = Payload::from(body.into_bytes());
+        self.call(context, (Method::POST, Some(key), &query, Right::Write), &body).await
+    }
+
+    /// Returns `parts` with the entity tags that the store has for them; `None` if no tag differs, or if a part is another one
+    /// than was sent.
+    async fn tagged_again(
+        &self,
+        context: &ThreadContext,
+        key: &str,
+        upload: &str,
+        parts: &[StoredPart],
+    ) -> Result<Option<Vec<StoredPart>>, Refusal> {
+        let (mut listed, mut marker) = (HashMap::new(), 0);
+        loop {
+            let query = format!("uploadId={}&part-number-marker={marker}", encode_component(upload));
+            let exchange = (Method::GET, Some(key), &*query, Right::Write);
+            let answer = self.call(context, exchange, &Payload::default()).await?;
+            let page: ListedParts = read_xml(&answer.body, "ListPartsResult", "the list of parts")?;
+            listed.extend(page.part.into_iter().map(|part| (part.part_number, part)));
+            match page.next_part_number_marker.filter(|next| page.is_truncated && *next > marker) {
+                Some(next) => marker = next,
+                None => break,
+            }
+        }
+        let tagged = |part: &StoredPart| {
+            let found = listed.remove(&part.number).filter(|found| found.size == part.len)?;
+            let is_other = matches!((&found.checksum, &part.digest), (Some(found), Some(sent)) if found != sent);
+            (!is_other).then(|| StoredPart { tag: found.etag, ..part.clone() })
+        };
+        let tagged: Option<Vec<_>> = parts.iter().map(tagged).collect();
+        Ok(tagged
+            .filter(|tagged| tagged.iter().zip(parts).any(|(now, then)| unquoted(&now.tag) != unquoted(&then.tag))))
     }
 
     /// Makes an exchange about an object, or about the bucket for `None`.
@@ -276,6 +353,22 @@ fn has_checksums_of(checksum: &str, parts: &[StoredPart]) -> bool {
 
 /// Codes in a response after the status of success for which another attempt may help.
 const BUSY: [&str; 5] = ["InternalError", "OperationAborted", "RequestTimeout", "ServiceUnavailable", "SlowDown"];
+
+/// Returns true if the store rejects the entity tag of a part, also after the status of success.
+fn is_of_other_part(answer: &Result<Answer, Refusal>) -> bool {
+    match answer {
+        Ok(answer) => error_code(&answer.headers, &answer.body).as_deref() == Some("InvalidPart"),
+        Err(refusal) => refusal.has_code(&["InvalidPart"]),
+    }
+}
+
+fn other_part() -> Failure {
+    let why =
+        "the store does not join the parts (InvalidPart): it has one with another entity tag than in its response";
+    Failure::permanent(Error::new(ErrorKind::Checksum, why).hinting(
+        "save again, and give the right to list parts (s3:ListMultipartUploadParts), with which the tags are read again",
+    ))
+}
 
 /// Returns the failure in a response whose status was sent before the parts were joined.
 fn not_joined(answer: &Answer) -> Failure {
@@ -365,19 +458,19 @@ impl<P: BucketProtocol> Target for S3Target<P> {
         upload: &str,
         parts: &[StoredPart],
     ) -> Result<ObjectTag, Failure> {
-        let mut body = String::from("<CompleteMultipartUpload>");
-        for part in parts {
-            let tag = escape(&part.tag);
-            let _ = write!(body, "<Part><PartNumber>{}</PartNumber><ETag>{tag}</ETag>", part.number);
-            if let Some(checksum) = &part.digest {
-                let _ = write!(body, "<ChecksumSHA256>{checksum}</ChecksumSHA256>");
+        let mut answer = self.join(context, key, upload, parts).await;
+        if is_of_other_part(&answer) {
+            // A response to a part had a wrong tag. Its bytes were compared with their digest.
+            match self.tagged_again(context, key, upload, parts).await {
+                Ok(Some(tagged)) => answer = self.join(context, key, upload, &tagged).await,
+                Ok(None) => {}
+                Err(refusal) => log::warn!("the parts of {key} cannot be listed: {}", refusal.failure.error),
             }
-            body.push_str("</Part>");
+            if is_of_other_part(&answer) {
+                return Err(other_part());
+            }
         }
-        body.push_str("</CompleteMultipartUpload>");
-        let query = format!("uploadId={}", encode_component(upload));
-        let body = Payload::from(body.into_bytes());
-        let answer = self.call(context, (Method::POST, Some(key), &query, Right::Write), &body).await?;
+        let answer = answer?;
         // The status is sent before the parts are joined, so a failure is in the body.
         let is_joined = String::from_utf8_lossy(&answer.body).contains("<CompleteMultipartUploadResult");
         if !is_joined {

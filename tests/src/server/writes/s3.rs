@@ -30,6 +30,7 @@ pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: 
             xml(state, text + "</ListMultipartUploadsResult>")
         }
         (&Method::GET, None, _) => list(state, &query),
+        (&Method::GET, Some(key), Some(upload)) => list_parts(state, key, upload, &query).unwrap_or_else(gone),
         (&Method::POST, Some(key), None) if query.contains_key("uploads") => {
             let has_checksums = checksum::is_announced(head);
             if state.options.needs_checksum && !has_checksums {
@@ -127,4 +128,25 @@ fn list(state: &Arc<State>, query: &std::collections::BTreeMap<String, String>) 
         }
     }
     super::common::xml(state, xml + "</ListBucketResult>")
+}
+
+/// Lists the parts of an upload; `None` if there is none of this object.
+fn list_parts(
+    state: &Arc<State>,
+    key: &str,
+    upload: &str,
+    query: &std::collections::BTreeMap<String, String>,
+) -> Option<Answer> {
+    let parts = state.unfinished.parts(key, upload)?;
+    let after = query.get("part-number-marker").and_then(|marker| marker.parse().ok()).unwrap_or(0);
+    let mut rest = parts.into_iter().filter(|(number, ..)| *number > after).peekable();
+    let (mut text, mut last) = (String::from("<ListPartsResult>"), after);
+    for (number, tag, bytes) in rest.by_ref().take(state.options.list_page) {
+        let tag = escape(&tag);
+        let _ = write!(text, "<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag><Size>{bytes}</Size></Part>");
+        last = number;
+    }
+    let is_truncated = rest.peek().is_some();
+    let _ = write!(text, "<IsTruncated>{is_truncated}</IsTruncated>");
+    Some(xml(state, text + &format!("<NextPartNumberMarker>{last}</NextPartNumberMarker></ListPartsResult>")))
 }
