@@ -64,3 +64,24 @@ def test_every_public_name_has_a_docstring_and_the_loader_documents_every_argume
 def test_the_package_has_a_py_typed_marker():
     folder = pathlib.Path(fb.__file__).parent
     assert (folder / "py.typed").exists() and os.path.exists(folder / "_forebay.pyi")
+
+
+def test_the_report_shows_work_and_names_the_bottleneck():
+    pytest.importorskip("matplotlib")
+    sys.path.insert(0, str(DEMO))
+    try:
+        import report
+    finally:
+        sys.path.remove(str(DEMO))
+    idle = {"busy_s": 0.0, "input_s": 900.0, "output_s": 0.0, "items": 0, "bytes": 0}
+    stages = {
+        "unpack": idle,
+        "read": idle | {"busy_s": 1.5, "items": 8},
+        "decode": idle | {"busy_s": 70.0, "items": 8},
+    }
+    stats = {"stages": stages, "counters": {}, "notes": [], "bottleneck": "decoding: its threads were busy 99% of the time"}
+    phase = report.Phase("cached epoch", "", 1.0, 8, [(0.5, 8)], stats, 0.5)
+    page = report.render(report.Results("t", [], [phase], None, ""))
+    assert "<b>Bottleneck</b>: decoding: its threads were busy 99% of the time" in page
+    chart = page[page.index("Bottleneck") : page.index("<details>")]
+    assert chart.index(">decode<") < chart.index(">read<") and "unpack" not in chart and "900" not in chart

@@ -98,6 +98,7 @@ def measure(args: argparse.Namespace, remote: str | None, local: str, classes: i
     for phase in phases:
         print(f"\n{phase.name}: {phase.rate:,.0f} images/s, {phase.images:,} images in {phase.seconds:.1f} s")
         print("\n".join(stage_lines(phase.stats)))
+        print(f"  bottleneck: {phase.stats['bottleneck']}")
     notes = dict.fromkeys(note for phase in phases for note in phase.stats["notes"])
     results = report.Results("forebay: the demonstration", facts(remote or local), epochs, training, HINT, list(notes))
     os.makedirs(os.path.dirname(args.report) or ".", exist_ok=True)

@@ -48,7 +48,8 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
         earlier = before["stages"].get(name, {})
         stages[name] = {key: value - earlier.get(key, 0) for key, value in stage.items()}
     counters = {name: value - before["counters"].get(name, 0) for name, value in after["counters"].items()}
-    return {"stages": stages, "counters": counters, "notes": after["notes"]}
+    # The line is about the time since the loader was made.
+    return {"stages": stages, "counters": counters, "notes": after["notes"], "bottleneck": after["bottleneck"]}
 
 
 def drain(loader, name: str, about: str) -> report.Phase:

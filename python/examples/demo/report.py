@@ -12,8 +12,8 @@ from typing import Any
 
 from charts import bars, lines, number
 
-PARTS = (("busy", "busy"), ("waiting for input", "input"), ("waiting for output", "output"))
-"""Parts of a stage's time, and their colours."""
+PARTS = (("busy", "busy"),)
+"""Parts of a stage's time that bars show, and their colours."""
 
 
 @dataclass
@@ -96,10 +96,12 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _stages(phase: Phase) -> str:
-    rows = [(name, [s["busy_s"], s["input_s"], s["output_s"]]) for name, s in phase.stats["stages"].items()]
+    # Work alone: a stage that has nothing to do waits on all its threads, and would have the longest bar.
+    busy = [(name, [s["busy_s"]]) for name, s in phase.stats["stages"].items() if s["items"] or s["busy_s"]]
+    rows = sorted(busy, key=lambda row: -row[1][0])
     counters = [["counter", "value"], *([name, f"{value:,}"] for name, value in phase.stats["counters"].items() if value)]
     return (
-        f"<h3>{escape(phase.name)}</h3>{bars(rows, PARTS, 's')}"
+        f"<h3>{escape(phase.name)}</h3><p><b>Bottleneck</b>: {escape(phase.stats['bottleneck'])}</p>{bars(rows, PARTS, 's')}"
         f"<details><summary>figures</summary>{_table(stage_table(phase.stats))}{_table(counters)}</details>"
     )
 
@@ -128,8 +130,8 @@ def render(results: Results) -> str:
         stall = [(at, 100 * share) for at, share in training.stalls]
         out.append(lines([("stall", "input", stall)], "seconds", "% of time waiting", 180, 100))
     out.append(
-        "<h2>Time of each stage</h2><p>Summed over a stage's threads. The bottleneck is a busy stage whose next stage waits "
-        "for input.</p>"
+        "<h2>Work of each stage</h2><p>Seconds of work, summed over a stage's threads; the figures below each chart have its times of "
+        "waiting as well. The bottleneck is the stage that is busy while the next one waits for input, or your loop.</p>"
     )
     out += [_stages(phase) for phase in phases]
 
