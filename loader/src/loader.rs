@@ -35,7 +35,7 @@ use crate::format::Layout;
 use crate::order::Resume;
 use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, TakeOutcome};
 use crate::state::{ForebayState, LoaderState};
-use crate::stats::{Snapshot, Stats, TimeKind};
+use crate::stats::{Snapshot, Stats, TimeKind, working_on};
 use crate::store::{Outside, Simulation};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use crate::topology::Topology;
@@ -371,7 +371,15 @@ impl Loader {
         let epoch = position.running()?;
         drop(position);
         let stage = self.stats.stage("next");
-        match stage.timed(TimeKind::Input, || epoch.consumer.take(limit)) {
+        let taken = stage.timed(TimeKind::Input, || {
+            let taken = epoch.consumer.take(limit);
+            working_on(match &taken {
+                Ok(TakeOutcome::Item(batch)) => Some(batch.number),
+                _ => None,
+            });
+            taken
+        });
+        match taken {
             Ok(TakeOutcome::Item(batch)) => {
                 batch.hand_over();
                 self.position.lock().pass(&epoch, &batch);

@@ -15,17 +15,16 @@
 //! ```
 
 mod bottleneck;
+mod help;
 mod snapshot;
+mod trace;
 
 pub use snapshot::{Snapshot, StageSnapshot};
+pub use trace::working_on;
 
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering, current};
-use std::collections::VecDeque;
-use std::fmt::Write as _;
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 use std::time::{Duration, Instant};
-
-/// Trace events kept in memory; older ones are dropped and counted.
-const TRACE_EVENTS_MAX: usize = 200_000;
+use trace::Trace;
 
 /// Kinds of a stage's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +137,7 @@ impl Stats {
     /// Empty statistics; `trace` keeps every timed span for [`trace_json`](Self::trace_json).
     pub fn new(trace: bool) -> Self {
         let start = Instant::now();
-        let trace = trace.then(|| Arc::new(Trace { start, events: Mutex::default() }));
+        let trace = trace.then(|| Arc::new(Trace::new(start)));
         Self { start, stages: Mutex::default(), counters: Mutex::default(), notes: Mutex::default(), trace }
     }
 
@@ -212,61 +211,6 @@ impl Stats {
     }
 }
 
-/// Bounded queue of timed spans.
-#[derive(Debug)]
-struct Trace {
-    start: Instant,
-    events: Mutex<(VecDeque<Event>, u64)>,
-}
-
-#[derive(Debug)]
-struct Event {
-    stage: &'static str,
-    kind: TimeKind,
-    thread: String,
-    at_ns: u64,
-    ns: u64,
-}
-
-impl Trace {
-    fn push(&self, stage: &'static str, kind: TimeKind, at: Instant, time: Duration) {
-        let event = Event {
-            stage,
-            kind,
-            thread: current().name().unwrap_or("caller").to_owned(),
-            at_ns: at.saturating_duration_since(self.start).as_nanos() as u64,
-            ns: time.as_nanos() as u64,
-        };
-        let mut events = self.events.lock();
-        if events.0.len() == TRACE_EVENTS_MAX {
-            events.0.pop_front();
-            events.1 += 1;
-        }
-        events.0.push_back(event);
-    }
-
-    fn json(&self) -> String {
-        let events = self.events.lock();
-        let mut out = String::from("{\"traceEvents\":[");
-        for (i, e) in events.0.iter().enumerate() {
-            let comma = if i == 0 { "" } else { "," };
-            let _ = write!(
-                out,
-                "{comma}\n{{\"name\":\"{} {:?}\",\"cat\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{:?},\
-                 \"ts\":{:.3},\"dur\":{:.3}}}",
-                e.stage,
-                e.kind,
-                e.stage,
-                e.thread,
-                e.at_ns as f64 / 1e3,
-                e.ns as f64 / 1e3
-            );
-        }
-        let _ = write!(out, "\n],\"otherData\":{{\"dropped_events\":{}}}}}\n", events.1);
-        out
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,6 +226,52 @@ mod tests {
         assert_eq!((shot.stages[0].items, shot.stages[0].bytes), (1, 100));
         assert!(shot.prometheus("rank=\"0\"").contains("stage=\"decode\",spent=\"input\",rank=\"0\"} 0.005"));
         let trace: serde_json::Value = serde_json::from_str(&stats.trace_json().expect("enabled")).expect("json");
-        assert_eq!(trace["traceEvents"][0]["cat"], "decode");
+        let spans: Vec<_> = events(&trace).filter(|event| event["ph"] == "X").collect();
+        assert_eq!(spans[0]["cat"], "decode");
+    }
+
+    fn events(trace: &serde_json::Value) -> impl Iterator<Item = &serde_json::Value> {
+        trace["traceEvents"].as_array().expect("a list").iter()
+    }
+
+    #[test]
+    fn spans_have_their_batch_and_threads_their_names() {
+        let stats = Stats::new(true);
+        let stage = stats.stage("place");
+        let work = |batch| {
+            working_on(batch);
+            stage.timed(TimeKind::Busy, || ());
+        };
+        std::thread::scope(|scope| {
+            let named = std::thread::Builder::new().name("forebay-decode-3".to_owned());
+            named.spawn_scoped(scope, || [Some(7), None].into_iter().for_each(work)).expect("a thread");
+        });
+        work(Some(8));
+        working_on(None);
+        let trace: serde_json::Value = serde_json::from_str(&stats.trace_json().expect("enabled")).expect("json");
+        let spans: Vec<_> = events(&trace).filter(|event| event["ph"] == "X").collect();
+        let batches: Vec<_> = spans.iter().map(|span| span["args"]["batch"].as_u64()).collect();
+        assert_eq!(batches, [Some(7), None, Some(8)]);
+        let names: Vec<_> = events(&trace).filter(|event| event["name"] == "thread_name").collect();
+        assert_eq!(names[0]["args"]["name"], "forebay-decode-3");
+        assert!(spans[0]["tid"].is_u64() && spans[0]["tid"] == names[0]["tid"] && spans[2]["tid"] != names[0]["tid"]);
+    }
+
+    #[test]
+    fn every_metric_of_prometheus_has_its_help_and_type_once() {
+        let stats = Stats::new(false);
+        stats.stage("decode").done(1, 2);
+        for name in ["samples_skipped", "of_another_crate"] {
+            stats.counter(name).add(1);
+        }
+        let text = stats.snapshot().prometheus("rank=\"0\"");
+        let names = |start: &str| -> Vec<String> {
+            let lines = text.lines().filter_map(|line| line.strip_prefix(start));
+            lines.filter_map(|line| Some(line.split_once(' ')?.0.to_owned())).collect()
+        };
+        assert_eq!(names("# HELP "), names("# TYPE "));
+        assert_eq!(names("# HELP ").len(), 5);
+        assert!(text.contains("# HELP forebay_samples_skipped_total samples left out by on_error=skip\n"), "{text}");
+        assert!(text.contains("# HELP forebay_of_another_crate_total of another crate\n"), "{text}");
     }
 }

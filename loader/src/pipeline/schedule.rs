@@ -17,7 +17,7 @@ use crate::delivery::RowMemory;
 use crate::error::{Error, Result};
 use crate::memory::{BatchPool, RowMut};
 use crate::order::{PlannedSample, RankOrder, ShardId};
-use crate::stats::{Counter, Stage, TimeKind};
+use crate::stats::{Counter, Stage, TimeKind, working_on};
 use crate::sync::{Arc, Mutex};
 use crossbeam::channel::Sender;
 use forebay_core::flow::ReorderQueue;
@@ -226,6 +226,7 @@ impl Scheduler {
         let (mut rows, mut announced) = (Vec::new(), Vec::new());
         let (mut position, mut planned_batches) = (0, 0);
         for number in 0.. {
+            working_on(Some(self.left_out.first_batch + number));
             if !stage.timed(TimeKind::Output, || self.reorder.wait_turn(number)) {
                 return Ok(());
             }

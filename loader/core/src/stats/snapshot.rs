@@ -1,5 +1,6 @@
 //! Figures at one moment, and their forms for other programs.
 
+use super::help;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -40,7 +41,10 @@ impl Snapshot {
     pub fn prometheus(&self, labels: &str) -> String {
         let mut out = String::new();
         let comma = if labels.is_empty() { "" } else { "," };
-        out.push_str("# TYPE forebay_stage_seconds_total counter\n");
+        out.push_str(
+            "# HELP forebay_stage_seconds_total seconds of a stage's threads at work, or waiting for input or output\n\
+             # TYPE forebay_stage_seconds_total counter\n",
+        );
         for s in &self.stages {
             for (kind, time) in [("busy", s.busy), ("input", s.input), ("output", s.output)] {
                 let _ = writeln!(
@@ -55,14 +59,21 @@ impl Snapshot {
             ("items", (|s: &StageSnapshot| s.items) as fn(&StageSnapshot) -> u64),
             ("bytes", |s: &StageSnapshot| s.bytes),
         ] {
-            let _ = writeln!(out, "# TYPE forebay_stage_{metric}_total counter");
+            let _ = writeln!(
+                out,
+                "# HELP forebay_stage_{metric}_total {metric} that a stage has finished\n# TYPE forebay_stage_{metric}_total counter"
+            );
             for s in &self.stages {
                 let _ =
                     writeln!(out, "forebay_stage_{metric}_total{{stage=\"{}\"{comma}{labels}}} {}", s.name, value(s));
             }
         }
         for (name, value) in &self.counters {
-            let _ = writeln!(out, "# TYPE forebay_{name}_total counter\nforebay_{name}_total{{{labels}}} {value}");
+            let _ = writeln!(
+                out,
+                "# HELP forebay_{name}_total {}\n# TYPE forebay_{name}_total counter\nforebay_{name}_total{{{labels}}} {value}",
+                help::of_counter(name)
+            );
         }
         out
     }

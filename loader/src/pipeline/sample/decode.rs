@@ -20,7 +20,7 @@ use crate::pipeline::schedule::{Chunk, SampleRow, Task};
 use crate::pipeline::shard::open_shard::OpenShard;
 use crate::pipeline::shard::source::ShardSource;
 use crate::pipeline::skip::SkipBudget;
-use crate::stats::{Stage, Stats, TimeKind};
+use crate::stats::{Stage, Stats, TimeKind, working_on};
 use crate::sync::Arc;
 use crossbeam::channel::Receiver;
 use forebay_core::flow::Run;
@@ -101,6 +101,7 @@ impl<'a> DecodeThread<'a> {
             }
             // Evicted shards occupy the disk for as long as they are open.
             self.page_cache.release();
+            working_on(None);
             let waiting = Instant::now();
             crossbeam::channel::select! {
                 recv(loaded) -> sample => {
@@ -128,7 +129,8 @@ impl<'a> DecodeThread<'a> {
             rows => rows.unwrap_or_default().into_iter(),
         };
         let Chunk { batch, first_row, samples, mut rows, .. } = chunk;
-        let PlaceStage { dispatcher, offload, .. } = &*self.stage.place;
+        let PlaceStage { dispatcher, offload, first_batch, .. } = &*self.stage.place;
+        working_on(Some(first_batch + batch.number));
         let offload = offload.as_deref();
         self.decoder.begin();
         let mut done = 0;
@@ -204,6 +206,7 @@ impl<'a> DecodeThread<'a> {
 
     /// Decodes a sample that another thread has read.
     fn decode_loaded(&mut self, LoadedSample { mut miss, slot }: LoadedSample) -> Result<()> {
+        working_on(Some(self.stage.place.first_batch + miss.batch.number));
         let mut start = Instant::now();
         let decoded = match (slot, miss.rest.take()) {
             (Err(error), _) => Err(error),
