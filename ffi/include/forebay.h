@@ -180,7 +180,7 @@ typedef struct ForebayValue {
 
 // Function that receives log lines: `context` as passed to `forebay_log_set`, level, and message, which is valid
 // during the call.
-typedef void (*ForebayLogCallback)(void *context, enum ForebayLogLevel level, const char *message);
+typedef void (*ForebayLogCallback)(void *context, ForebayLogLevel level, const char *message);
 
 #ifdef __cplusplus
 extern "C" {
@@ -205,7 +205,7 @@ const char *forebay_last_error(void);
 // Status of this thread's last failed call; FOREBAY_STATUS_OK before the first.
 //
 // Threads: any; each has its own.
-enum ForebayStatus forebay_last_status(void);
+ForebayStatus forebay_last_status(void);
 
 // This thread's last failed call as JSON, "" before the first: `status`, its name in lower case such as "not_found";
 // `code`, its number; `message`; `context`, an object of texts with the facts that are known, such as `file`, `shard`,
@@ -394,9 +394,9 @@ void forebay_string_free(char *string);
 // # Safety
 //
 // `config` and `device` are null or end in a NUL; `loader` is null or may be written.
-enum ForebayStatus forebay_loader_new(const char *config,
-                                      const char *device,
-                                      struct ForebayLoader **loader);
+ForebayStatus forebay_loader_new(const char *config,
+                                 const char *device,
+                                 struct ForebayLoader **loader);
 
 // Ends the current epoch and frees the loader. Delivered batches stay valid. NULL is fine, and so is a freed handle. A
 // call in progress on another thread ends with FOREBAY_STATUS_CLOSED. In a forked child nothing is freed.
@@ -407,13 +407,13 @@ void forebay_loader_free(struct ForebayLoader *loader);
 // Ends the current epoch, if there is one, and starts the next, or resumes the loaded position.
 //
 // Threads: any.
-enum ForebayStatus forebay_loader_start_epoch(const struct ForebayLoader *loader);
+ForebayStatus forebay_loader_start_epoch(const struct ForebayLoader *loader);
 
 // Ends the current epoch at once; `forebay_loader_start_epoch` starts the one after it. Without an epoch nothing
 // happens.
 //
 // Threads: any. A call of `forebay_loader_next` in progress ends with FOREBAY_STATUS_CLOSED.
-enum ForebayStatus forebay_loader_end_epoch(const struct ForebayLoader *loader);
+ForebayStatus forebay_loader_end_epoch(const struct ForebayLoader *loader);
 
 // Waits for the next batch, which `forebay_batch_free` frees. At the end of the epoch returns FOREBAY_STATUS_END and
 // writes NULL to `batch`.
@@ -423,8 +423,8 @@ enum ForebayStatus forebay_loader_end_epoch(const struct ForebayLoader *loader);
 // # Safety
 //
 // `batch` is null or may be written.
-enum ForebayStatus forebay_loader_next(const struct ForebayLoader *loader,
-                                       struct ForebayBatch **batch);
+ForebayStatus forebay_loader_next(const struct ForebayLoader *loader,
+                                  struct ForebayBatch **batch);
 
 // Like `forebay_loader_next`, but after about `timeout_ms` milliseconds without a batch returns FOREBAY_STATUS_PENDING
 // and writes NULL to `batch`. A timeout of 0 returns a batch only if one is finished.
@@ -434,9 +434,9 @@ enum ForebayStatus forebay_loader_next(const struct ForebayLoader *loader,
 // # Safety
 //
 // `batch` is null or may be written.
-enum ForebayStatus forebay_loader_next_within(const struct ForebayLoader *loader,
-                                              uint64_t timeout_ms,
-                                              struct ForebayBatch **batch);
+ForebayStatus forebay_loader_next_within(const struct ForebayLoader *loader,
+                                         uint64_t timeout_ms,
+                                         struct ForebayBatch **batch);
 
 // Writes the epoch that the next `forebay_loader_start_epoch` starts or resumes.
 //
@@ -445,7 +445,7 @@ enum ForebayStatus forebay_loader_next_within(const struct ForebayLoader *loader
 // # Safety
 //
 // `epoch` is null or may be written.
-enum ForebayStatus forebay_loader_epoch(const struct ForebayLoader *loader, uint64_t *epoch);
+ForebayStatus forebay_loader_epoch(const struct ForebayLoader *loader, uint64_t *epoch);
 
 // Writes the number of batches of a whole epoch for this rank.
 //
@@ -454,7 +454,7 @@ enum ForebayStatus forebay_loader_epoch(const struct ForebayLoader *loader, uint
 // # Safety
 //
 // `batches` is null or may be written.
-enum ForebayStatus forebay_loader_batches(const struct ForebayLoader *loader, uint64_t *batches);
+ForebayStatus forebay_loader_batches(const struct ForebayLoader *loader, uint64_t *batches);
 
 // Writes the number of samples of the data set, before any weights.
 //
@@ -463,7 +463,7 @@ enum ForebayStatus forebay_loader_batches(const struct ForebayLoader *loader, ui
 // # Safety
 //
 // `samples` is null or may be written.
-enum ForebayStatus forebay_loader_samples(const struct ForebayLoader *loader, uint64_t *samples);
+ForebayStatus forebay_loader_samples(const struct ForebayLoader *loader, uint64_t *samples);
 
 // Writes the position after the batches delivered so far, as JSON for `forebay_loader_load_state`.
 //
@@ -472,7 +472,7 @@ enum ForebayStatus forebay_loader_samples(const struct ForebayLoader *loader, ui
 // # Safety
 //
 // `state` is null or may be written.
-enum ForebayStatus forebay_loader_state(const struct ForebayLoader *loader, char **state);
+ForebayStatus forebay_loader_state(const struct ForebayLoader *loader, char **state);
 
 // Ends the current epoch and makes the next one resume `state`. With `strict` 1, arguments that would change the order
 // give FOREBAY_STATUS_STATE; with 0 they are a warning in the log. Another value of `strict` is an error.
@@ -482,9 +482,9 @@ enum ForebayStatus forebay_loader_state(const struct ForebayLoader *loader, char
 // # Safety
 //
 // `state` is null or ends in a NUL.
-enum ForebayStatus forebay_loader_load_state(const struct ForebayLoader *loader,
-                                             const char *state,
-                                             uint32_t strict);
+ForebayStatus forebay_loader_load_state(const struct ForebayLoader *loader,
+                                        const char *state,
+                                        uint32_t strict);
 
 // Writes the figures so far as JSON, as Python's `Loader.stats`: `bottleneck`, one line about the stage that limits
 // the rate; `elapsed_s`; by name in `stages`, `busy_s`, `input_s` and `output_s` in seconds, `items` and `bytes`;
@@ -495,8 +495,8 @@ enum ForebayStatus forebay_loader_load_state(const struct ForebayLoader *loader,
 // # Safety
 //
 // `stats` is null or may be written.
-enum ForebayStatus forebay_loader_stats(const struct ForebayLoader *loader,
-                                        char **stats);
+ForebayStatus forebay_loader_stats(const struct ForebayLoader *loader,
+                                   char **stats);
 
 // Writes the figures so far as Prometheus text, with the label `rank`.
 //
@@ -505,7 +505,7 @@ enum ForebayStatus forebay_loader_stats(const struct ForebayLoader *loader,
 // # Safety
 //
 // `metrics` is null or may be written.
-enum ForebayStatus forebay_loader_metrics(const struct ForebayLoader *loader, char **metrics);
+ForebayStatus forebay_loader_metrics(const struct ForebayLoader *loader, char **metrics);
 
 // Writes the trace in Chrome's format, which Perfetto opens. Without `trace` in the configuration the call fails with
 // FOREBAY_STATUS_CONFIG.
@@ -515,8 +515,8 @@ enum ForebayStatus forebay_loader_metrics(const struct ForebayLoader *loader, ch
 // # Safety
 //
 // `trace` is null or may be written.
-enum ForebayStatus forebay_loader_trace(const struct ForebayLoader *loader,
-                                        char **trace);
+ForebayStatus forebay_loader_trace(const struct ForebayLoader *loader,
+                                   char **trace);
 
 // Frees a batch. NULL is fine, and so is a handle that has been freed.
 //
@@ -530,8 +530,8 @@ void forebay_batch_free(struct ForebayBatch *batch);
 // # Safety
 //
 // `info` is null or may be written.
-enum ForebayStatus forebay_batch_info(const struct ForebayBatch *batch,
-                                      struct ForebayBatchInfo *info);
+ForebayStatus forebay_batch_info(const struct ForebayBatch *batch,
+                                 struct ForebayBatchInfo *info);
 
 // Writes the number of the output `name` to `output`.
 //
@@ -540,9 +540,9 @@ enum ForebayStatus forebay_batch_info(const struct ForebayBatch *batch,
 // # Safety
 //
 // `name` is null or ends in a NUL; `output` is null or may be written.
-enum ForebayStatus forebay_batch_find(const struct ForebayBatch *batch,
-                                      const char *name,
-                                      size_t *output);
+ForebayStatus forebay_batch_find(const struct ForebayBatch *batch,
+                                 const char *name,
+                                 size_t *output);
 
 // Writes name and kind of an output, each if its pointer is not NULL. The name is valid until the batch is freed.
 //
@@ -551,10 +551,10 @@ enum ForebayStatus forebay_batch_find(const struct ForebayBatch *batch,
 // # Safety
 //
 // `name` and `kind` are null or may be written.
-enum ForebayStatus forebay_batch_output(const struct ForebayBatch *batch,
-                                        size_t output,
-                                        const char **name,
-                                        enum ForebayKind *kind);
+ForebayStatus forebay_batch_output(const struct ForebayBatch *batch,
+                                   size_t output,
+                                   const char **name,
+                                   ForebayKind *kind);
 
 // Writes an output as a DLPack tensor, which shares the batch's memory and outlives the batch and the loader. The
 // caller calls its deleter once. `stream` is DLPack's number of the stream that will read it, 0 for its default, -1
@@ -565,10 +565,10 @@ enum ForebayStatus forebay_batch_output(const struct ForebayBatch *batch,
 // # Safety
 //
 // `tensor` is null or may be written.
-enum ForebayStatus forebay_batch_tensor(const struct ForebayBatch *batch,
-                                        size_t output,
-                                        int64_t stream,
-                                        struct DLManagedTensorVersioned **tensor);
+ForebayStatus forebay_batch_tensor(const struct ForebayBatch *batch,
+                                   size_t output,
+                                   int64_t stream,
+                                   struct DLManagedTensorVersioned **tensor);
 
 // Writes where an output's elements are. They are valid until the batch is freed. On a CUDA device they are valid for
 // work that comes after `forebay_batch_tensor` for its stream.
@@ -578,9 +578,9 @@ enum ForebayStatus forebay_batch_tensor(const struct ForebayBatch *batch,
 // # Safety
 //
 // `view` is null or may be written.
-enum ForebayStatus forebay_batch_view(const struct ForebayBatch *batch,
-                                      size_t output,
-                                      struct ForebayTensorView *view);
+ForebayStatus forebay_batch_view(const struct ForebayBatch *batch,
+                                 size_t output,
+                                 struct ForebayTensorView *view);
 
 // Writes one row of an output that is not a tensor. The bytes are valid until the batch is freed.
 //
@@ -589,11 +589,11 @@ enum ForebayStatus forebay_batch_view(const struct ForebayBatch *batch,
 // # Safety
 //
 // `data` and `len` are null or may be written.
-enum ForebayStatus forebay_batch_row(const struct ForebayBatch *batch,
-                                     size_t output,
-                                     size_t row,
-                                     const uint8_t **data,
-                                     size_t *len);
+ForebayStatus forebay_batch_row(const struct ForebayBatch *batch,
+                                size_t output,
+                                size_t row,
+                                const uint8_t **data,
+                                size_t *len);
 
 // Opens a data set to read single samples in any order. `config` is that of `forebay_loader_new`; only `streams`,
 // `cache_limit`, `keep_zip`, `validate_hash`, `download_retry` and `download_timeout` count. Every source of a loader
@@ -606,8 +606,8 @@ enum ForebayStatus forebay_batch_row(const struct ForebayBatch *batch,
 // # Safety
 //
 // `config` is null or ends in a NUL; `reader` is null or may be written.
-enum ForebayStatus forebay_reader_new(const char *config,
-                                      struct ForebayReader **reader);
+ForebayStatus forebay_reader_new(const char *config,
+                                 struct ForebayReader **reader);
 
 // Frees a reader. NULL is fine, and so is a handle that has been freed.
 //
@@ -621,7 +621,7 @@ void forebay_reader_free(struct ForebayReader *reader);
 // # Safety
 //
 // `samples` is null or may be written.
-enum ForebayStatus forebay_reader_samples(const struct ForebayReader *reader, uint64_t *samples);
+ForebayStatus forebay_reader_samples(const struct ForebayReader *reader, uint64_t *samples);
 
 // Reads sample `number`, counted from 0 through the streams in their order, which `forebay_sample_free` frees.
 //
@@ -630,9 +630,9 @@ enum ForebayStatus forebay_reader_samples(const struct ForebayReader *reader, ui
 // # Safety
 //
 // `sample` is null or may be written.
-enum ForebayStatus forebay_reader_sample(const struct ForebayReader *reader,
-                                         uint64_t number,
-                                         struct ForebaySample **sample);
+ForebayStatus forebay_reader_sample(const struct ForebayReader *reader,
+                                    uint64_t number,
+                                    struct ForebaySample **sample);
 
 // Frees a sample. NULL is fine, and so is a handle that has been freed.
 //
@@ -646,7 +646,7 @@ void forebay_sample_free(struct ForebaySample *sample);
 // # Safety
 //
 // `columns` is null or may be written.
-enum ForebayStatus forebay_sample_columns(const struct ForebaySample *sample, size_t *columns);
+ForebayStatus forebay_sample_columns(const struct ForebaySample *sample, size_t *columns);
 
 // Writes the number of the column `name`.
 //
@@ -655,9 +655,9 @@ enum ForebayStatus forebay_sample_columns(const struct ForebaySample *sample, si
 // # Safety
 //
 // `name` is null or ends in a NUL; `column` is null or may be written.
-enum ForebayStatus forebay_sample_find(const struct ForebaySample *sample,
-                                       const char *name,
-                                       size_t *column);
+ForebayStatus forebay_sample_find(const struct ForebaySample *sample,
+                                  const char *name,
+                                  size_t *column);
 
 // Writes the value of a column. Its pointers are valid until the sample is freed.
 //
@@ -666,9 +666,9 @@ enum ForebayStatus forebay_sample_find(const struct ForebaySample *sample,
 // # Safety
 //
 // `value` is null or may be written.
-enum ForebayStatus forebay_sample_value(const struct ForebaySample *sample,
-                                        size_t column,
-                                        struct ForebayValue *value);
+ForebayStatus forebay_sample_value(const struct ForebaySample *sample,
+                                   size_t column,
+                                   struct ForebayValue *value);
 
 // Starts a writer of MDS shards and their index, byte for byte as MosaicML streaming writes them. `config` is a JSON
 // object, for example:
@@ -698,8 +698,8 @@ enum ForebayStatus forebay_sample_value(const struct ForebaySample *sample,
 // # Safety
 //
 // `config` is null or ends in a NUL; `writer` is null or may be written.
-enum ForebayStatus forebay_writer_new(const char *config,
-                                      struct ForebayWriter **writer);
+ForebayStatus forebay_writer_new(const char *config,
+                                 struct ForebayWriter **writer);
 
 // Frees a writer. NULL is fine, and so is a handle that has been freed. Without `forebay_writer_finish` the folder has
 // no index, so it is not a data set.
@@ -716,14 +716,14 @@ void forebay_writer_free(struct ForebayWriter *writer);
 // # Safety
 //
 // `values` is null or points to `count` values, whose pointers are null or valid for the sizes that the values have.
-enum ForebayStatus forebay_writer_write(const struct ForebayWriter *writer,
-                                        const struct ForebayValue *values,
-                                        size_t count);
+ForebayStatus forebay_writer_write(const struct ForebayWriter *writer,
+                                   const struct ForebayValue *values,
+                                   size_t count);
 
 // Writes the last shard and the index. No sample can be written after it.
 //
 // Threads: any.
-enum ForebayStatus forebay_writer_finish(const struct ForebayWriter *writer);
+ForebayStatus forebay_writer_finish(const struct ForebayWriter *writer);
 
 // Passes log lines up to `level`, a ForebayLogLevel, to `callback`; NULL ends that. When the call returns, the
 // callback before it is not running and is not called again. A forked child has no callback until it sets one.
@@ -737,9 +737,9 @@ enum ForebayStatus forebay_writer_finish(const struct ForebayWriter *writer);
 // # Safety
 //
 // `callback` is null, or it and `context` are valid until another callback is set, on all threads.
-enum ForebayStatus forebay_log_set(uint32_t level,
-                                   ForebayLogCallback callback,
-                                   void *context);
+ForebayStatus forebay_log_set(uint32_t level,
+                              ForebayLogCallback callback,
+                              void *context);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -70,6 +70,11 @@ static void wrong_configurations(void) {
     INVALID(forebay_loader_new(config, "\xff", &loader), "device is not UTF-8");
     FAILS(forebay_loader_new("", NULL, &loader), FOREBAY_STATUS_CONFIG, "EOF");
     FAILS(forebay_loader_new("{\"batch\": 1}", NULL, &loader), FOREBAY_STATUS_CONFIG, "batch");
+    FAILS(forebay_loader_new("{\"batchsize\": 1}", NULL, &loader), FOREBAY_STATUS_CONFIG, "did you mean `batch_size`?");
+    FAILS(forebay_loader_new("{\"remote\": \"x\"}", NULL, &loader), FOREBAY_STATUS_CONFIG, "`remote` is an option of a stream");
+    FAILS(forebay_loader_new("{}", NULL, &loader), FOREBAY_STATUS_CONFIG, "name at least one stream");
+    FAILS(forebay_loader_new("[]", NULL, &loader), FOREBAY_STATUS_CONFIG, "expected an object");
+    FAILS(forebay_loader_new("{\"streams\": [[]]}", NULL, &loader), FOREBAY_STATUS_CONFIG, "expected an object");
     FAILS(forebay_loader_new("{\"streams\": [{\"choose\": \"x\"}]}", NULL, &loader), FOREBAY_STATUS_CONFIG, "streams[0].choose");
     FAILS(forebay_loader_new("{\"streams\": [{\"local\": \"/nowhere\"}], \"batch_size\": 1}", NULL, &loader),
           FOREBAY_STATUS_NOT_FOUND, "/nowhere");

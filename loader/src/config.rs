@@ -137,6 +137,7 @@ options! {
     /// streams contain the location of the data, and `world` the ranks.
     pub struct LoaderConfig {
         /// The data: at least one stream.
+        #[serde(deserialize_with = "json::objects")]
         pub streams: Vec<StreamConfig> = Vec::new(),
         /// Outputs of a batch by name. None: every column under its own name; pictures and pickles undecoded.
         pub fields: Option<Vec<(String, FieldSpec)>> = None,
@@ -185,6 +186,7 @@ options! {
         /// Steps to leave out on all ranks, counted through all epochs. Checkpoints keep them.
         pub skip_steps: Option<Steps> = None,
         /// Rank of this process.
+        #[serde(deserialize_with = "json::object")]
         pub world: WorldConfig = WorldConfig::default(),
         /// Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
         pub device_decode: bool = false,
@@ -249,7 +251,18 @@ impl LoaderConfig {
     ///
     /// `Config`, with the path to the argument, for unknown names and wrong types.
     pub fn from_json(text: &str) -> Result<Self> {
-        read(text, "the loader's arguments")
+        read(text, "the loader's arguments").map_err(|e| {
+            // Python's Loader has them as its own.
+            let message = e.to_string();
+            let is_unknown =
+                |option: &&OptionInfo| message.contains(&format!(" read: {0}: unknown field `{0}`", option.name));
+            let of_stream = StreamConfig::OPTIONS.iter().find(is_unknown).map(|option| option.name);
+            of_stream.map_or(e, |name| {
+                Error::config(format!(
+                    "`{name}` is an option of a stream, as in {{\"streams\": [{{\"{name}\": ...}}]}}"
+                ))
+            })
+        })
     }
 
     /// Prefetch depth for batches of `batch_bytes` bytes.
@@ -281,7 +294,10 @@ impl LoaderConfig {
     ///
     /// `Config`, with the change that is needed.
     pub fn validate(&self) -> Result<()> {
-        require(!self.streams.is_empty(), "there is no data: give remote, local or streams")?;
+        require(
+            !self.streams.is_empty(),
+            "there is no data: name at least one stream, as in {\"streams\": [{\"remote\": \"s3://bucket/set\"}]}",
+        )?;
         for (i, stream) in self.streams.iter().enumerate() {
             stream.validate(self.window).map_err(|e| e.with("stream", i))?;
         }
@@ -461,7 +477,27 @@ mod tests {
     #[test]
     fn an_unknown_argument_is_named() {
         let e = LoaderConfig::from_json(r#"{"batchsize": 3}"#).expect_err("unknown");
-        assert!(e.to_string().contains("batchsize"), "{e}");
+        assert!(e.to_string().ends_with("batchsize: unknown field `batchsize`: did you mean `batch_size`?"), "{e}");
+        let e = LoaderConfig::from_json(r#"{"streams": [{"remot": "a"}]}"#).expect_err("unknown").to_string();
+        assert!(e.ends_with("streams[0].remot: unknown field `remot`: did you mean `remote`?"), "{e}");
+        let e = LoaderConfig::from_json(r#"{"xyzzy": 3}"#).expect_err("unknown").to_string();
+        assert!(e.contains("expected one of `streams`"), "{e}");
+    }
+
+    #[test]
+    fn an_option_of_a_stream_is_shown_in_its_place() {
+        let e = LoaderConfig::from_json(r#"{"remote": "s3://b/a", "batch_size": 4}"#).expect_err("of a stream");
+        assert_eq!(e.to_string(), r#"`remote` is an option of a stream, as in {"streams": [{"remote": ...}]}"#);
+        let e = LoaderConfig::from_json("{}").expect("all defaults").validate().expect_err("no stream").to_string();
+        assert!(e.contains(r#"as in {"streams": [{"remote": "s3://bucket/set"}]}"#), "{e}");
+    }
+
+    #[test]
+    fn a_list_is_no_object() {
+        for text in ["[]", r#"{"streams": [["s3://b/a"]]}"#, r#"{"world": [0, 1, 0, 1]}"#, "null"] {
+            let e = LoaderConfig::from_json(text).expect_err(text).to_string();
+            assert!(e.contains("expected an object, such as {"), "{text}: {e}");
+        }
     }
 
     #[test]

@@ -38,6 +38,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "log.rs",
     ];
     let builder = files.iter().fold(Builder::new().with_config(config), |b, file| b.with_src(source.join(file)));
-    builder.generate()?.write(std::io::stdout());
+    let mut header = Vec::new();
+    builder.generate()?.write(&mut header);
+    print!("{}", with_names_of_enums(&String::from_utf8(header)?));
     Ok(())
+}
+
+/// Replaces `enum Name` by the name that its `typedef` gives: other languages, such as Go, take the two for different types.
+fn with_names_of_enums(header: &str) -> String {
+    let (mut lines, mut is_shifted) = (Vec::new(), false);
+    for line in header.lines() {
+        let is_prototype = line.starts_with("enum ");
+        // Parameters on further lines are below the first one.
+        let line = if is_shifted && line.starts_with(' ') { &line["enum ".len()..] } else { line };
+        is_shifted = (is_prototype || is_shifted) && !line.ends_with(';');
+        let keeps = line.starts_with("typedef enum ") || line.starts_with("//");
+        lines.push(if keeps { line.to_owned() } else { line.replace("enum Forebay", "Forebay") });
+    }
+    lines.join("\n") + "\n"
 }

@@ -10,7 +10,7 @@ use crate::format::index::{FileInfo, Shard};
 use crate::io::{self, ShardFile};
 use crate::sync::{Arc, AtomicBool, AtomicU8, Mutex, Ordering, Weak};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -116,7 +116,7 @@ impl Drop for OpenFiles {
 }
 
 /// Identity of a directory.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum DirKey {
     /// Device and inode, so that two paths to one directory share their state.
     Inode(u64, u64),
@@ -127,7 +127,8 @@ enum DirKey {
 /// Directories of one process.
 struct KnownDirs {
     process: u32,
-    dirs: HashMap<DirKey, Weak<SharedDir>>,
+    /// A tree, whose memory checkers of leaks find by its start: they take a hash table of a process for lost.
+    dirs: BTreeMap<DirKey, Weak<SharedDir>>,
     /// One for all of them, so that a thread can wait for a change in any.
     watch: Arc<Watch>,
 }
@@ -168,7 +169,7 @@ impl SharedDir {
         let process = std::process::id();
         let KnownDirs { dirs, watch, .. } = match &mut *known {
             Some(known) if known.process == process => known,
-            slot => slot.insert(KnownDirs { process, dirs: HashMap::new(), watch: Arc::new(Watch::new()) }),
+            slot => slot.insert(KnownDirs { process, dirs: BTreeMap::new(), watch: Arc::new(Watch::new()) }),
         };
         dirs.retain(|_, dir| dir.strong_count() > 0);
         if let Some(dir) = dirs.get(&key).and_then(Weak::upgrade) {

@@ -7,7 +7,7 @@
 use crate::sync::{Condvar, Mutex, sleep};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,7 +33,7 @@ struct Fds {
     inotify: crate::sync::Arc<OwnedFd>,
     wake: crate::sync::Arc<OwnedFd>,
     /// Number of the watch on each folder.
-    watched: HashMap<PathBuf, i32>,
+    watched: BTreeMap<PathBuf, i32>,
 }
 
 #[derive(Debug, Default)]
@@ -143,6 +143,6 @@ impl Fds {
     fn new() -> Option<Self> {
         let inotify = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).ok()?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
-        Some(Self { inotify: inotify.into(), wake: wake.into(), watched: HashMap::new() })
+        Some(Self { inotify: inotify.into(), wake: wake.into(), watched: BTreeMap::new() })
     }
 }

@@ -1,8 +1,14 @@
 //! JSON documents from Python and C. Errors name the path in the document.
 
 use crate::error::{Error, Result};
-use serde::de::DeserializeOwned;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// Likeness from which a name may be meant by an unknown one.
+const NEAR: f64 = 0.85;
 
 /// Parses `text`, which is called `what` in error messages.
 ///
@@ -11,13 +17,59 @@ use serde::{Deserialize, Deserializer};
 /// `Config` with the path to the wrong value, such as `streams[0].choose`.
 pub(crate) fn read<T: DeserializeOwned>(text: &str, what: &str) -> Result<T> {
     let mut json = serde_json::Deserializer::from_str(text);
-    let read = serde_path_to_error::deserialize(&mut json).map_err(|e| match e.path().to_string().as_str() {
-        // The document as a whole.
-        "." => Error::config(format!("{what} cannot be read: {}", e.inner())),
-        path => Error::config(format!("{what} cannot be read: {path}: {}", e.inner())),
+    let read: Object<T> = serde_path_to_error::deserialize(&mut json).map_err(|e| {
+        let (path, message) = (e.path().to_string(), with_near_name(&e.inner().to_string()));
+        match path.as_str() {
+            // The document as a whole.
+            "." => Error::config(format!("{what} cannot be read: {message}")),
+            path => Error::config(format!("{what} cannot be read: {path}: {message}")),
+        }
     })?;
     json.end().map_err(|e| Error::config(format!("{what} cannot be read: {e}")))?;
-    Ok(read)
+    Ok(read.0)
+}
+
+/// Value of an object with names. Without it, a list of the values in their order would be one as well.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct OfObject<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for OfObject<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object, such as {\"name\": value}")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        from.deserialize_map(OfObject(PhantomData))
+    }
+}
+
+/// An object with names.
+pub(super) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    Object::deserialize(from).map(|object| object.0)
+}
+
+/// A list of objects with names.
+pub(super) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    Vec::<Object<T>>::deserialize(from).map(|objects| objects.into_iter().map(|object| object.0).collect())
+}
+
+/// Puts the name that may be meant in the place of a list of all names in the error about an unknown one.
+fn with_near_name(message: &str) -> String {
+    let Some((start, expected)) = message.split_once(", expected ") else { return message.to_owned() };
+    let Some(unknown) = start.strip_prefix("unknown field `").and_then(|name| name.strip_suffix('`')) else {
+        return message.to_owned();
+    };
+    let likeness = |name: &&str| strsim::jaro_winkler(&unknown.to_lowercase(), name);
+    let names = expected.split('`').skip(1).step_by(2);
+    let near = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).filter(|name| likeness(name) >= NEAR);
+    near.map_or_else(|| message.to_owned(), |name| format!("{start}: did you mean `{name}`?"))
 }
 
 /// A size in a document.
@@ -107,6 +159,8 @@ mod tests {
             (r#"{"one": null}"#, "it cannot be read: one: this must be a number of bytes, or text"),
             (r#"{"one": 1, "other": true}"#, "it cannot be read: other: this must be a number of bytes, or text"),
             (r#"{"one": 1} 2"#, "it cannot be read: trailing characters"),
+            ("[1, 2]", "it cannot be read: invalid type: sequence, expected an object, such as {"),
+            ("7", "it cannot be read: invalid type: integer `7`, expected an object, such as {"),
             ("", "it cannot be read: EOF"),
         ] {
             let e = read::<Sizes>(text, "it").expect_err(text).to_string();
