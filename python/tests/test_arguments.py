@@ -69,6 +69,13 @@ def test_a_wrong_argument_is_rejected_by_name(name, value, sentence):
         (fb.Loader, {"sampler": None}, "Loader has no argument 'sampler': did you mean shuffle, rank and world_size?"),
         (fb.Loader, {"gpu_decode": True}, "Loader has no argument 'gpu_decode': did you mean device_decode?"),
         (fb.Loader, {"path": "set"}, "Loader has no argument 'path': did you mean local or remote?"),
+        (fb.Loader, {"files": "each"}, "Loader has no argument 'files': it is an option of a stream, as in streams=..."),
+        (fb.Loader, {"max_tokens": 5}, "Loader has no argument 'max_tokens': it is an option of a field, as in fields={'ids': Tokens..."),
+        (fb.Loader, {"image_size": 5}, "Loader has no argument 'image_size': operations are a part of the field..."),
+        (fb.Loader, {"urls": "set"}, "Loader has no argument 'urls': did you mean remote?"),
+        (fb.Loader, {"stall": 5}, "Loader has no argument 'stall': did you mean stall_timeout?"),
+        # Nothing is near.
+        (fb.Loader, {"tokens_max": 5}, "Loader has no argument 'tokens_max'"),
         (fb.Loader, {"xyzzy": 1}, "Loader has no argument 'xyzzy'"),
         (fb.Loader, {"zzz": 1, "yyy": 2, "xxx": 3}, "Loader has no argument 'zzz'"),
         (fb.Stream, {"locale": "set"}, "Stream has no argument 'locale': did you mean local?"),
@@ -80,7 +87,8 @@ def test_a_wrong_argument_is_rejected_by_name(name, value, sentence):
 def test_a_misspelt_argument_gets_a_suggestion(make, arguments, sentence):
     with pytest.raises(TypeError) as caught:
         make(**arguments)
-    assert str(caught.value) == sentence
+    start, dots, _ = sentence.partition("...")
+    assert str(caught.value).startswith(start) if dots else str(caught.value) == sentence
 
 
 def test_a_data_set_is_passed_by_name(packed):

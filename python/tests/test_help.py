@@ -3,6 +3,8 @@
 import inspect
 import pydoc
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -34,3 +36,25 @@ def test_a_constructor_has_the_signature_of_its_class(name):
     _, *parameters = inspect.signature(made_by).parameters.values()
     assert parameters == list(of_class.parameters.values())
     assert all(parameter.name in str(inspect.signature(made_by)) for parameter in parameters)
+
+
+@pytest.mark.parametrize(
+    ("command", "parts"),
+    [
+        (["forebay"], ["python -m forebay convert SOURCE OUT", "python -m forebay.verify PLACE"]),
+        (["forebay", "convert"], ["tar files, Parquet", "--compression", "The result is 0, or 1 after an error"]),
+        (["forebay.to_mds"], ["usage: python -m forebay convert", "--columns"]),
+    ],
+)
+def test_every_command_describes_itself(command, parts):
+    done = subprocess.run([sys.executable, "-m", *command, "--help"], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 and all(part in done.stdout for part in parts), done.stdout + done.stderr
+
+
+def test_next_of_a_loader_names_what_to_write(tmp_path):
+    with fb.MDSWriter(out=tmp_path / "set", columns={"x": "int"}) as writer:
+        writer.write({"x": 1})
+    with fb.Loader(local=tmp_path / "set", batch_size=1, framework="numpy") as loader:
+        with pytest.raises(TypeError, match=r"a Loader is no iterator: batches = iter\(loader\)"):
+            next(loader)
+        assert next(iter(loader))["x"].tolist() == [1]

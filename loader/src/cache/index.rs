@@ -70,7 +70,8 @@ impl<T> IndexSource<'_, '_, T> {
     /// `Stale` when the two differ, naming both; `NotFound` when there is neither an index nor a remote; errors of
     /// `parse`; errors of `fetch` when the index is absent; `Closed` and `Timeout` of the wait.
     pub(crate) fn install(mut self, clock: &Clock, policy: WaitPolicy<'_>) -> Result<InstalledIndex<T>> {
-        if let Some(cached) = self.cached()? {
+        let mut refused = None;
+        if let Some(cached) = self.cached(&mut refused)? {
             return Ok(cached);
         }
         let dir = self.dir;
@@ -84,11 +85,18 @@ impl<T> IndexSource<'_, '_, T> {
         let (path, remote) = (self.path(), self.remote);
         let what = || format!("{}, which another process fetches from {remote}", path.display());
         // Without locks each process writes the same bytes. With them, the file may be that of another remote.
-        let lock = match take_turn(dir, clock, policy, &what, || self.cached())? {
+        let lock = match take_turn(dir, clock, policy, &what, || self.cached(&mut refused))? {
             Turn::Made(cached) => return Ok(cached),
             Turn::Own(lock) => Some(lock),
             Turn::Unlocked => None,
         };
+        if let Some(error) = refused {
+            // Once, although the file was read before and in the turn.
+            match self.cached {
+                CachedIndex::OfRemote => log::info!("{} is made again: {error}", path.display()),
+                _ => log::warn!("{} is no index and is fetched again: {error}", path.display()),
+            }
+        }
         let fetched = self.fetch.map_or_else(|| Err(Error::internal("no remote")), |fetch| fetch());
         let fetched = fetched.and_then(|bytes| Ok(((self.parse)(&bytes)?, bytes)));
         let (index, bytes) = fetched.inspect_err(|_| remove_empty(absent))?;
@@ -120,9 +128,9 @@ impl<T> IndexSource<'_, '_, T> {
         self.dir.join(INDEX_BASENAME)
     }
 
-    /// Returns the cached index, compared with the remote one; `None` if there is none, or no index that could be
-    /// replaced.
-    fn cached(&mut self) -> Result<Option<InstalledIndex<T>>> {
+    /// Returns the cached index, compared with the remote one; `None` if there is none, or one that can be replaced and that the
+    /// parser has `refused`.
+    fn cached(&mut self, refused: &mut Option<Error>) -> Result<Option<InstalledIndex<T>>> {
         let path = self.path();
         let is_closed = || std::fs::metadata(self.dir).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied);
         let bytes = match read(&path) {
@@ -138,10 +146,7 @@ impl<T> IndexSource<'_, '_, T> {
         let index = match (self.parse)(&bytes) {
             Ok(index) => index,
             Err(e) if self.fetch.is_some() => {
-                match self.cached {
-                    CachedIndex::OfRemote => log::info!("{} is made again: {e}", path.display()),
-                    _ => log::warn!("{} is no index and is fetched again: {e}", path.display()),
-                }
+                *refused = Some(e);
                 return Ok(None);
             }
             Err(e) => return Err(e),

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 /// Names by which the kind of a folder is known.
-const NAMES_SEEN: usize = 1000;
+pub(super) const NAMES_SEEN: usize = 1000;
 
 /// Facts for one stream.
 pub(super) struct StreamFacts<'a> {

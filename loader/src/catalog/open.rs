@@ -1,7 +1,8 @@
 //! Opening of a loader's streams: the rules choose how, and the kinds of files and data sets do it.
 
 use super::data_set;
-use super::facts::StreamFacts;
+use super::facts::{NAMES_SEEN, StreamFacts};
+use super::files::first_names;
 use super::openers::opener_of;
 use super::opening::{FileListing, Opening};
 use super::parallel::in_threads;
@@ -12,7 +13,8 @@ use super::stream_folders::{absolute, check_folders, name_of};
 use super::windows::check_windows;
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::sources::advice::advice_for;
+use crate::sources::advice::{advice_for, advice_for_files};
+use crate::sources::dialects::advice_on_wildcards;
 use crate::stats::Stats;
 use crate::store::{Outside, Simulation, local_folder, redact};
 use crate::sync::Arc;
@@ -42,7 +44,7 @@ fn open(session: &Session<'_>, stream: &StreamConfig) -> Result<IndexedStream> {
         source.map(|source| open_source(session, &absolute(stream), source)).transpose()
     };
     let text = stream.remote.as_deref().unwrap_or("local");
-    if let Some(opened) = named().context("stream", || redact(text))? {
+    if let Some(opened) = named().map_err(|e| advised_on_list(e, text)).context("stream", || redact(text))? {
         return Ok(opened);
     }
     let stream = &absolute(stream);
@@ -84,7 +86,18 @@ fn advised(e: Error, name: &str) -> Error {
     if e.has_hint_of_store() || !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) {
         return e;
     }
-    e.hinting_if(advice_for(name))
+    let of_files = || local_folder(name).and_then(|folder| advice_for_files(&first_names(&folder, NAMES_SEEN).ok()?));
+    e.hinting_if(advice_for(name).or_else(|| advice_on_wildcards(name, &[])).or_else(of_files))
+}
+
+/// Adds the change that is needed to the error of a list of files, if it has wildcards of other programs.
+fn advised_on_list(e: Error, list: &str) -> Error {
+    if e.has_hint_of_store() || !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) {
+        return e;
+    }
+    let folder = list.rsplit_once('/').map_or(".", |(folder, _)| folder);
+    let near = local_folder(folder).and_then(|folder| first_names(&folder, NAMES_SEEN).ok());
+    e.hinting_if(advice_on_wildcards(list, &near.unwrap_or_default()))
 }
 
 impl FileListing {

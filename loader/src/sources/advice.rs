@@ -1,6 +1,7 @@
 //! Advice for addresses of which nothing is read: what to write in their place.
 
 use super::extension::ends_with;
+use super::kinds::claiming;
 use super::place::without_query;
 use super::wildcards::is_pattern;
 use crate::format::INDEX_BASENAME;
@@ -39,6 +40,32 @@ pub fn advice_for(address: &str) -> Option<String> {
     })
 }
 
+/// Returns advice for a folder of which some files are `names`, none of them of a kind that a folder has.
+pub fn advice_for_files(names: &[String]) -> Option<String> {
+    names.iter().find_map(|name| for_file(name))
+}
+
+/// Returns advice for a folder with the file `name`.
+fn for_file(name: &str) -> Option<String> {
+    let base = name.rsplit('/').next().unwrap_or(name);
+    let (stem, extension) = base.rsplit_once('.')?;
+    let is_text = [TEXT, ".md", ".json"].iter().any(|end| ends_with(base, end));
+    if stem.is_empty() || extension.is_empty() || is_text {
+        return None;
+    }
+    if ends_with(without_extension(base), ".mds") {
+        return Some("shards are there without their index.json, which MDSWriter writes when it is finished".to_owned());
+    }
+    Some(if claiming(base).is_some() {
+        format!("name the files of one kind, as in *.{extension}")
+    } else {
+        format!(
+            "files=\"each\" of a Stream makes each file a sample, such as its .{extension} files, and files=\"stem\" \
+             those that differ in their extension alone"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +88,14 @@ mod tests {
         for address in ["s3://b/train", "data/v1.5", "", "/", "s3://b"] {
             assert_eq!(advice_for(address), None, "{address}");
         }
+    }
+
+    #[test]
+    fn a_folder_of_other_files_has_advice() {
+        let files = |names: &[&str]| advice_for_files(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
+        assert_eq!(files(&["README.txt", "dataset_info.json", ".hidden", "Makefile"]), None);
+        assert!(files(&["README.md", "a/0.wav"]).is_some_and(|advice| advice.contains("such as its .wav files")));
+        assert!(files(&["a.tfrecord"]).is_some_and(|advice| advice.contains("as in *.tfrecord")));
+        assert!(files(&["shard.00000.mds"]).is_some_and(|advice| advice.contains("MDSWriter")));
     }
 }

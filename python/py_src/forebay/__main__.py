@@ -1,4 +1,4 @@
-"""`python -m forebay`: the version, what this machine offers, and the package's commands; `python -m forebay convert`."""
+"""Version, what this machine offers to a loader, and the package's commands."""
 
 from __future__ import annotations
 
@@ -40,7 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["which"]:
         return which.main(arguments[1:])
-    parser = argparse.ArgumentParser(prog="python -m forebay", description=__doc__)
+    commands = "\n".join(f"  {command:<42} {effect}" for command, effect in _COMMANDS)
+    parser = argparse.ArgumentParser(
+        prog="python -m forebay",
+        description=__doc__,
+        epilog=f"commands, each with its own --help:\n{commands}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="store_true", help="print the version alone")
     if parser.parse_args(given).version:
         print(__version__)

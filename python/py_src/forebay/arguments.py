@@ -56,6 +56,9 @@ U32 = 1 << 32
 _NAMED_MAX = 8
 """Upper bound of the arguments that an error lists."""
 
+_NEAR = 0.75
+"""Likeness from which an argument may be meant by an unknown name. Below it, `max_errors` would be near `max_tokens`."""
+
 _LINE_MAX = 100
 """Characters of a line of a signature in `help`, which indents it."""
 
@@ -82,7 +85,7 @@ def by_name(example: str = "", **elsewhere: str) -> Callable[[_Class], _Class]:
 
     Args:
         example: Example of the first arguments, for a class with keyword-only arguments.
-        **elsewhere: Names of arguments in other libraries, and the names here.
+        **elsewhere: Names of arguments in other libraries, and the names here, or after ". " what to do.
     """
 
     def decorate(cls: _Class) -> _Class:
@@ -138,10 +141,20 @@ def _meant(name: str, names: Sequence[str], listed: set[str], elsewhere: dict[st
         return f": {name} are passed one after the other, without a name"
     import difflib  # Imported late, because it is needed for errors only.
 
-    near = elsewhere.get(name) or next(iter(difflib.get_close_matches(name.lower(), names, 1)), None)
+    if advice := elsewhere.get(name, ""):
+        # A sentence is not the name of an argument.
+        return f": {advice.removeprefix('. ')}" if advice.startswith(". ") else f": did you mean {advice}?"
+    near = difflib.get_close_matches(name.lower(), names, 1, _NEAR) or _with_words_of(name.lower(), names)
     if near:
-        return f": did you mean {near}?"
+        return f": did you mean {near[0]}?"
     return f": it has {', '.join(names)}" if len(names) <= _NAMED_MAX else ""
+
+
+def _with_words_of(name: str, names: Sequence[str]) -> list[str]:
+    """Returns the first name that has all words of `name`, such as `stall_timeout` for `timeout`; none for a word that many have."""
+    words = set(name.split("_"))
+    found = [other for other in names if words < set(other.split("_"))]
+    return found[:1] if len(found) <= 2 else []
 
 
 class _Shown(reprlib.Repr):

@@ -67,6 +67,13 @@ _PYTHON_ONLY |= World.__annotations__.keys()
 """Arguments of `Loader` that this package uses itself. The others are options of the engine under the same names."""
 
 
+# What to do in place of arguments that other libraries have.
+_OF_STREAM = ". it is an option of a stream, as in streams=[Stream(remote=..., files='each')]"
+_OF_FIELD = ". it is an option of a field, as in fields={'ids': Tokens('ids', pad=0, max_length=2048)}"
+_OF_PICTURE = ". operations are a part of the field, as in fields={'x': Image('jpg', RandomResizedCrop(224))}"
+_LOOP = ". each `for batch in loader` is an epoch, as in for epoch in range(loader.epoch, 90)"
+
+
 @atexit.register
 def _close_all() -> None:
     """Closes loaders on CUDA devices before the driver, which ends with the process."""
@@ -76,28 +83,61 @@ def _close_all() -> None:
 
 @by_name(
     'local="folder" for shards in a folder, remote="s3://bucket/set" or another URL for those elsewhere',
+    bucket_size="bucket_batches",
+    buffer_size="shuffle_block_size",
+    cache="local, and cache_limit for its size",
     cache_dir="local",
+    choose=_OF_STREAM,
+    collate="transform",
     collate_fn="transform",
+    columns="fields",
+    data_dir="local or remote",
+    data_files="remote",
     dataset="local or remote",
     decode_device="device_decode",
     device_id="device",
     download_dir="local",
+    drop_remainder="drop_last",
+    dtype=_OF_FIELD,
+    epochs=_LOOP,
+    files=_OF_STREAM,
     generator="shuffle_seed",
     gpu="device",
     gpu_decode="device_decode",
+    image_size=_OF_PICTURE,
+    ignore_counts=_OF_STREAM,
+    manifest=_OF_STREAM,
+    max_epochs=_LOOP,
+    max_length=_OF_FIELD,
+    max_seq_len=_OF_FIELD,
+    max_tokens=_OF_FIELD,
     multiprocessing_context="map=Map(..., kind=)",
+    n_workers="threads",
+    num_epochs=_LOOP,
     num_replicas="world_size",
+    num_threads="threads",
     num_workers="threads",
     nvjpeg="device_decode",
+    pad=_OF_FIELD,
     path="local or remote",
     persistent_workers="threads",
     pin_memory="device",
+    prefetch_factor="prefetch",
+    proportion=_OF_STREAM,
+    repeat=_OF_STREAM,
+    resize=_OF_PICTURE,
+    resume=". loader.load_state_dict(state) resumes",
+    root="local or remote",
     sampler="shuffle, rank and world_size",
     seed="shuffle_seed",
+    shuffle_buffer="shuffle_block_size",
     timeout="stall_timeout",
+    tokenizer=". tokens are made before, as a column of MDSWriter, or by a function: map=Map(...)",
+    transforms="operations of a field, such as Image('jpg', RandomResizedCrop(224)), or transform for whole batches",
     url="remote",
     urls="remote",
     worker_init_fn="map=Map(...), whose function gets a generator of the sample",
+    workers="threads",
 )
 class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
     """Batches of training samples in MosaicML streaming's order, made ahead by threads of this process.

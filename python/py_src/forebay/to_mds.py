@@ -1,12 +1,17 @@
 """Conversion to MDS: `python -m forebay convert SOURCE OUT`.
 
-Reads every source that a Loader opens, such as tar files, Megatron's .bin, JSONL, or MDS with another compression, and writes
-the same samples in the same order as MDS. Several processes write parts of the data set, each in a folder below OUT; the index
-of all is written last. A run that was killed continues: parts that are complete are compared with their hashes and kept.
+A Loader reads all of these as they are, and need not have them as MDS. Convert to change their order, columns or compression, or for
+programs that read only MDS.
+
+The source is what a Loader opens: tar files, Parquet and Arrow files, data sets of the Hugging Face hub, LitData's chunks, TFRecord
+and ArrayRecord files, folders of pictures, Megatron's .bin, MDS. The same samples are written in the same order. Several processes
+write parts of the data set, each in a folder below OUT; the index of all is written last. A run that was killed continues: parts that
+are complete are compared with their hashes and kept. The result is 0, or 1 after an error.
 
     python -m forebay convert "s3://bucket/train-{000..146}.tar" s3://bucket/train-mds
     python -m forebay convert data/corpus_text_document data/corpus --window 2049 --window-stride 2048
     python -m forebay convert data/train data/shuffled --shuffle 1 --compression zstd:3
+    python -m forebay convert hf://datasets/ylecun/mnist data/mnist --columns image,label
 """
 
 from __future__ import annotations
@@ -356,13 +361,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m forebay convert", description=__doc__.split("\n\n", 1)[1], formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("source", help="data set: a folder or URL, tar files, a .bin file, as `remote` of a Loader")
+    parser.add_argument("source", help="what `remote` of a Loader may be: a folder or URL of a data set, a list of files, hf://datasets/...")
     parser.add_argument("out", help="folder or URL to write to: new, empty, or of a run that was interrupted")
-    parser.add_argument("--columns", metavar="A,B", help="columns to write [default: all]")
+    parser.add_argument("--columns", metavar="A,B", help="columns to write, as the source names them [default: all]")
     parser.add_argument("--nulls", action="store_true", help="write nulls of tables as columns that a sample does not have")
-    parser.add_argument("--compression", help="such as zstd:3 [default: none]")
-    parser.add_argument("--hashes", default="xxh64", metavar="A,B", help="hashes to record [default: xxh64]")
-    parser.add_argument("--size-limit", default="64mb", metavar="SIZE", help="largest raw shard [default: 64mb]")
+    parser.add_argument("--compression", help="of the shards, such as zstd:3 [default: none]")
+    parser.add_argument("--hashes", default="xxh64", metavar="A,B", help="hashes to record in the index [default: xxh64]")
+    parser.add_argument("--size-limit", default="64mb", metavar="SIZE", help="largest raw shard, such as 128mb [default: 64mb]")
     parser.add_argument("--shuffle", type=int, metavar="SEED", help="write in the shuffled order of this seed")
     parser.add_argument("--window", type=positive, help="tokens of a sample, for files of token ids")
     parser.add_argument("--window-stride", type=positive, metavar="TOKENS", help="distance of windows [default: --window]")
@@ -385,3 +390,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+if __name__ == "__main__":
+    # As the module that its processes import, and not as __main__.
+    from forebay.to_mds import main as convert_of_module
+
+    sys.exit(convert_of_module())

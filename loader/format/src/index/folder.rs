@@ -37,6 +37,9 @@ pub fn describe_folder(dir: &Path) -> String {
     if dir.is_dir() {
         return match data_sets(dir) {
             None => "the folder cannot be read".to_owned(),
+            Some(names) if names.is_empty() && has_files(dir) => {
+                "the folder has files, and holds no data set".to_owned()
+            }
             Some(names) if names.is_empty() => "the folder holds no data set; MDSWriter makes one".to_owned(),
             Some(names) => format!("the folder holds data sets in {}: name one with `split`", names.join(", ")),
         };
@@ -48,6 +51,12 @@ pub fn describe_folder(dir: &Path) -> String {
         Some(names) if !names.is_empty() => format!("there is no such folder; next to it are {}", names.join(", ")),
         _ => "there is no such folder".to_owned(),
     }
+}
+
+/// Returns true if `dir` has a file or a folder, but for hidden ones.
+fn has_files(dir: &Path) -> bool {
+    let is_shown = |entry: std::fs::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
+    std::fs::read_dir(dir).is_ok_and(|entries| entries.flatten().any(is_shown))
 }
 
 /// Names of folders in `dir` with an index, sorted; `None` if `dir` cannot be read.
@@ -67,9 +76,9 @@ mod tests {
     #[test]
     fn a_path_without_a_parent_is_in_the_working_directory() {
         // Tests run in the crate's folder, which holds no data set.
-        assert_eq!(describe_folder(Path::new("")), "the folder holds no data set; MDSWriter makes one");
+        assert_eq!(describe_folder(Path::new("")), "the folder has files, and holds no data set");
         assert_eq!(describe_folder(Path::new("Cargo")), "there is no such folder");
-        assert_eq!(describe_folder(Path::new("src")), "the folder holds no data set; MDSWriter makes one");
+        assert_eq!(describe_folder(Path::new("src")), "the folder has files, and holds no data set");
     }
 
     #[test]
