@@ -54,7 +54,9 @@ fn for_file(name: &str) -> Option<String> {
         return None;
     }
     if ends_with(without_extension(base), ".mds") {
-        return Some("shards are there without their index.json, which MDSWriter writes when it is finished".to_owned());
+        return Some(
+            "shards are there without their index.json, which MDSWriter writes when it is finished".to_owned(),
+        );
     }
     Some(if claiming(base).is_some() {
         format!("name the files of one kind, as in *.{extension}")
