@@ -227,7 +227,7 @@ def test_every_call_that_the_reference_accepts_is_accepted_and_means_the_same(re
         if name not in ("main", "parse_args") and is_listed({**ABSENT, **OTHER_CALLS}, home, name):
             continue
         function = attribute(home, name)
-        # What is absent is the concern of the tests above.
+        # The tests above find a function that is absent.
         if function is not None:
             wrong += [f"{place}: {one}" for one in differences(json.loads(theirs), parameters(function))]
     assert wrong == []

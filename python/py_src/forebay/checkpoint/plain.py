@@ -16,7 +16,7 @@ Notes = list[list[Any]]
 """Pairs of a path, which is a list of keys and indexes, and the kind of the value there: "tuple", "nan", "inf" or "-inf"."""
 
 _DEPTH_MAX = 100
-"""Levels of a value. Deeper ones are most likely a cycle, and readers in other languages have limits of their own."""
+"""Levels of a value. Deeper ones are most likely a cycle, and parsers in other languages have limits as well."""
 
 
 def plain(name: str, value: Any) -> Any:

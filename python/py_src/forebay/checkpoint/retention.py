@@ -214,7 +214,7 @@ def latest(
 
     Args:
         prefix: URL or path of the folder.
-        damaged: "raise" raises an error if all checkpoints are damaged: a job that nobody watches would begin with the first step.
+        damaged: "raise" raises an error if all checkpoints are damaged: an unattended job would begin with the first step.
             "skip" returns None then.
         store: Settings that differ from the environment's.
 
