@@ -25,15 +25,15 @@ if ! "$(find_python)" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; the
     exit 0
 fi
 # The resolver's warning about the bench's mosaicml-streaming, which these tests do not use, is expected.
-# torchtitan's checkpoints and data loader need these alone of its dependencies, which include datasets and wandb.
-environment_over_shared frameworks "${packages[@]}" -- mosaicml==0.32.1 torchtitan==0.3.0 tyro==1.0.17 docstring-parser==0.18.0
+# timm needs none of its dependencies that are not there: its transforms are tested. torchtitan's checkpoints and data loader need these alone of its dependencies, which include datasets and wandb.
+environment_over_shared frameworks "${packages[@]}" -- mosaicml==0.32.1 torchtitan==0.3.0 timm==1.0.31 tyro==1.0.17 docstring-parser==0.18.0
 case ${1:-} in
     --prepare) exit 0 ;;
     --built) shift ;;
     *) python/scripts/extension.sh dev ;;
 esac
 folders=()
-for folder in python/tests/trainers python/tests/frameworks; do [ ! -d "$folder" ] || folders+=("$folder"); done
+for folder in python/tests/trainers python/tests/frameworks python/tests/augment/test_timm.py; do [ ! -e "$folder" ] || folders+=("$folder"); done
 for argument in "$@"; do [ ! -e "${argument%%::*}" ] || folders=(); done
 # Nothing here reports to other machines or looks for models on them.
 export RAY_USAGE_STATS_ENABLED=0 HF_HUB_OFFLINE=1 TF_CPP_MIN_LOG_LEVEL=2

@@ -93,6 +93,9 @@ fn follow_action(boxes: &mut [Corners], action: &Action, size: Size) {
             let matrix = affine_matrix(center.unwrap_or(middle), *angle, *translate, *scale, *shear);
             boxes.iter_mut().for_each(|one| *one = around(*one, inverse(&matrix)));
         }
+        Action::Transform { matrix, .. } => {
+            boxes.iter_mut().for_each(|one| *one = around(*one, inverse(matrix)));
+        }
         Action::Perspective { coefficients, .. } => {
             boxes.iter_mut().for_each(|one| *one = around(*one, inverse_perspective(coefficients)));
         }

@@ -31,6 +31,8 @@ pub enum RandomOp {
     Crop = 3,
     /// The size of a random resize.
     Resize = 4,
+    /// The filter of a random-resized crop.
+    Filter = 5,
 }
 
 /// Draws of one output field (or of one `Joint`, whose fields share them).

@@ -86,6 +86,9 @@ pub enum Op {
         /// Filter; that of labels is always the nearest pixel.
         #[serde(default = "Interpolation::bilinear")]
         interpolation: Interpolation,
+        /// Filter of half of the pictures, if they are drawn.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        alternative: Option<Interpolation>,
     },
     /// Resizes, antialiased.
     Resize {

@@ -55,7 +55,9 @@ impl<'a> Fold<'a> {
         let Self { stages, scene, first, stage, draws, key, crops, flips, resizes } = self;
         let current = stage.output();
         match op {
-            Op::RandomResizedCrop { size, scale, ratio, interpolation } => {
+            Op::RandomResizedCrop { size, scale, ratio, interpolation, alternative } => {
+                let is_other = || draws.of(*key, RandomOp::Filter, *crops).unit() < 0.5;
+                let filter = alternative.filter(|_| is_other()).unwrap_or(*interpolation);
                 let draw = || resized_crop(current, *scale, *ratio, *draws, *key, *crops);
                 let region = scene.add_crop(current, *first, draw);
                 *crops += 1;
@@ -64,7 +66,7 @@ impl<'a> Fold<'a> {
                     *stage = Stage::identity(current);
                     then_crop(stage, region);
                 }
-                resize(stage, stages, Size { h: size[0], w: size[1] }, *interpolation);
+                resize(stage, stages, Size { h: size[0], w: size[1] }, filter);
             }
             Op::Resize { size, max_size, interpolation } => {
                 resize(stage, stages, resize_to(current, *size, *max_size), *interpolation);
@@ -336,7 +338,13 @@ mod tests {
     }
 
     fn crop(side: u32, scale: [f64; 2], ratio: [f64; 2]) -> Op {
-        Op::RandomResizedCrop { size: [side; 2], scale, ratio, interpolation: Interpolation::Bilinear }
+        Op::RandomResizedCrop {
+            size: [side; 2],
+            scale,
+            ratio,
+            interpolation: Interpolation::Bilinear,
+            alternative: None,
+        }
     }
 
     fn resize_by(size: ResizeTo, interpolation: Interpolation) -> Op {

@@ -98,9 +98,9 @@ fn occurrence(before: &[Op], augment: &Augment) -> u32 {
 pub fn erasures(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey) -> impl Iterator<Item = Erasure> {
     let erasing = |op: &Op| if let Op::RandomErasing(erasing) = op { Some(erasing.clone()) } else { None };
     let drawn = move |(occurrence, erasing): (u32, RandomErasing)| {
-        erasing.draw(|number| OpDraws::new(draws, key, number, occurrence), size)
+        erasing.draw(move |number| OpDraws::new(draws, key, number, occurrence), size)
     };
-    (0..).zip(ops.iter().filter_map(erasing)).filter_map(drawn)
+    (0..).zip(ops.iter().filter_map(erasing)).flat_map(drawn)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageFilter
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional
 
@@ -77,7 +77,10 @@ def in_torchvision(picture, steps, is_label=False):
         if "interpolation" in arguments:
             arguments["interpolation"] = InterpolationMode("nearest" if is_label else arguments["interpolation"])
             arguments["fill"] = arguments["fill"][:channels]
-        if is_label and action not in ("horizontal_flip", "vertical_flip", "rotate", "affine", "perspective"):
+        if is_label and action not in ("horizontal_flip", "vertical_flip", "rotate", "affine", "perspective", "transform"):
+            continue
+        if action in PILLOW:
+            picture = PILLOW[action](picture, **arguments)
             continue
         if action.startswith("adjust_"):
             picture = getattr(functional, action)(picture, arguments["factor"])
@@ -99,6 +102,21 @@ def in_torchvision(picture, steps, is_label=False):
         else:
             picture = getattr(functional, action)(picture, **arguments)
     return picture
+
+
+def _transform(picture, matrix, interpolation, fill):
+    sampling = Image.Resampling[interpolation.value.upper()]
+    return picture.transform(picture.size, Image.Transform.AFFINE, matrix, sampling, fillcolor=tuple(fill) if len(fill) > 1 else fill[0])
+
+
+PILLOW = {
+    "transform": _transform,
+    "solarize_add": lambda picture, add, threshold: picture.point(
+        [min(255, level + add) if level < threshold else level for level in range(256)] * len(picture.getbands())
+    ),
+    "radius_blur": lambda picture, radius: picture.filter(ImageFilter.GaussianBlur(radius)),
+}
+"""Actions of timm's policies, by functions of Pillow."""
 
 
 def _staged(picture, stage):

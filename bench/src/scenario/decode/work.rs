@@ -157,7 +157,8 @@ fn whole(size: Size, _: u64) -> Result<Region> {
 /// Returns a box as torchvision's RandomResizedCrop draws it.
 fn random_box(size: Size, draw: u64) -> Result<Region> {
     let interpolation = Interpolation::Bilinear;
-    let crop = Op::RandomResizedCrop { size: [224, 224], scale: [0.08, 1.0], ratio: [0.75, 4.0 / 3.0], interpolation };
+    let (scale, ratio) = ([0.08, 1.0], [0.75, 4.0 / 3.0]);
+    let crop = Op::RandomResizedCrop { size: [224, 224], scale, ratio, interpolation, alternative: None };
     let mut steps = Steps::default();
     resolve(&[crop], size, FieldDraws::new(SEED, FIELD), key(draw), &mut steps)?;
     Ok(steps.stages[0].crop)

@@ -4,7 +4,7 @@
 //! points     look-up tables: brightness, contrast, posterize, solarize, invert, equalize, autocontrast;
 //!            a run of them is one pass
 //! colour     saturation, grayscale, hue, order of the channels
-//! blur       the Gaussian blur
+//! blur       torchvision's Gaussian blur; radius_blur has Pillow's
 //! sharpness  a blend with a smoothed copy
 //! warp       affine and perspective transforms, rotation; matrices has their parameters
 //! flips      mirrored pictures
@@ -23,6 +23,7 @@ mod flips;
 mod kernel;
 mod matrices;
 mod points;
+mod radius_blur;
 mod sharpness;
 mod warp;
 
@@ -33,6 +34,7 @@ pub use colour::{grayscale, hue, permute_channels, saturation};
 pub use flips::{flip_horizontal, flip_vertical};
 pub use matrices::{Rotation, affine_matrix, perspective_coefficients};
 pub use points::{Histogram, PointOp, Tables, points};
+pub use radius_blur::radius_blur;
 pub use sharpness::sharpness;
 pub use warp::{affine, perspective, rotate};
 

@@ -20,6 +20,13 @@ pub enum PointOp {
     Posterize(u8),
     /// Inversion of the values from this threshold on.
     Solarize(f64),
+    /// Addition to the values below a threshold.
+    SolarizeAdd {
+        /// Number that is added.
+        add: u8,
+        /// The lowest value that stays.
+        threshold: u8,
+    },
     /// Inversion of all values.
     Invert,
     /// Equal use of all values, for each channel.
@@ -46,6 +53,7 @@ pub fn points(shape: Shape, pixels: &mut [u8], ops: &[PointOp]) {
             PointOp::Contrast(factor) => Tables::contrast(factor, mean_luma(shape, pixels)),
             PointOp::Posterize(bits) => Tables::posterize(bits),
             PointOp::Solarize(threshold) => Tables::solarize(threshold),
+            PointOp::SolarizeAdd { add, threshold } => Tables::solarize_add(add, threshold),
             PointOp::Invert => Tables::invert(),
             PointOp::Equalize => Tables::equalize(&current()),
             PointOp::AutoContrast => Tables::autocontrast(&current()),
@@ -95,6 +103,11 @@ impl Tables {
     /// Returns the tables of [`PointOp::Solarize`].
     pub fn solarize(threshold: f64) -> Self {
         Self::of(|value| if f64::from(value) < threshold { value } else { 255 - value })
+    }
+
+    /// Returns the tables of [`PointOp::SolarizeAdd`].
+    pub fn solarize_add(add: u8, threshold: u8) -> Self {
+        Self::of(|value| if value < threshold { value.saturating_add(add) } else { value })
     }
 
     /// Returns the tables of [`PointOp::Invert`].

@@ -54,6 +54,14 @@ pub enum Action {
         #[serde(flatten)]
         sampling: Sampling,
     },
+    /// Takes each pixel from the place that a matrix gives, as Pillow's `Image.transform`.
+    Transform {
+        /// Two rows of three numbers: from a place in the result to one in the picture.
+        matrix: [f64; 6],
+        /// Resampling.
+        #[serde(flatten)]
+        sampling: Sampling,
+    },
     /// Moves the corners.
     Perspective {
         /// Corners of the result, from the upper left one clockwise: column and row.
@@ -108,6 +116,13 @@ pub enum Action {
         /// The lowest level that is inverted.
         threshold: f64,
     },
+    /// Adds to levels below a threshold.
+    SolarizeAdd {
+        /// Number that is added.
+        add: u8,
+        /// The lowest level that stays.
+        threshold: u8,
+    },
     /// Stretches the levels of each channel to 0 to 255.
     Autocontrast,
     /// Makes the levels of each channel equally frequent.
@@ -118,6 +133,11 @@ pub enum Action {
         kernel_size: [u32; 2],
         /// Standard deviation, pixels.
         sigma: f64,
+    },
+    /// Blurs as Pillow's `GaussianBlur`.
+    RadiusBlur {
+        /// Standard deviation, pixels.
+        radius: f64,
     },
     /// Starts a mixture: keeps the picture, and its share.
     StartMixture {
@@ -142,6 +162,7 @@ impl Action {
                 | Self::VerticalFlip
                 | Self::Rotate { .. }
                 | Self::Affine { .. }
+                | Self::Transform { .. }
                 | Self::Perspective { .. }
         )
     }

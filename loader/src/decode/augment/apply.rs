@@ -65,6 +65,7 @@ impl Augmenter {
                 let kernel = kernel_size.map(|side| side as usize);
                 ops::gaussian_blur(shape, pixels, kernel, [*sigma; 2], &mut self.scratch);
             }
+            Action::RadiusBlur { radius } => ops::radius_blur(shape, pixels, *radius, &mut self.scratch),
             Action::Rotate { angle, expand, center, sampling } => {
                 let rotation = Rotation::new(shape, *angle, *expand, *center);
                 let to = rotation.output(shape);
@@ -77,6 +78,11 @@ impl Augmenter {
                 let matrix = ops::affine_matrix(center.unwrap_or(middle), *angle, *translate, *scale, *shear);
                 let (filter, fill) = filter(*sampling, content);
                 ops::affine(pixels, shape, &matrix, filter, fill, start(spare, shape), shape, &mut self.scratch);
+                std::mem::swap(picture, spare);
+            }
+            Action::Transform { matrix, sampling } => {
+                let (filter, fill) = filter(*sampling, content);
+                ops::affine(pixels, shape, matrix, filter, fill, start(spare, shape), shape, &mut self.scratch);
                 std::mem::swap(picture, spare);
             }
             Action::Perspective { coefficients, sampling, .. } => {
@@ -92,6 +98,7 @@ impl Augmenter {
             | Action::Invert
             | Action::Posterize { .. }
             | Action::Solarize { .. }
+            | Action::SolarizeAdd { .. }
             | Action::Autocontrast
             | Action::Equalize => {}
         }
@@ -125,6 +132,7 @@ fn point(action: &Action) -> Option<PointOp> {
         Action::Invert => PointOp::Invert,
         Action::Posterize { bits } => PointOp::Posterize(bits),
         Action::Solarize { threshold } => PointOp::Solarize(threshold),
+        Action::SolarizeAdd { add, threshold } => PointOp::SolarizeAdd { add, threshold },
         Action::Autocontrast => PointOp::AutoContrast,
         Action::Equalize => PointOp::Equalize,
         _ => return None,

@@ -60,6 +60,29 @@ impl Operation for ColorJitter {
     }
 }
 
+/// Blurs as Pillow's `GaussianBlur`, with a radius that is uniform between bounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RadiusBlur {
+    /// Smallest and largest radius, which is the standard deviation, pixels.
+    #[serde(default = "deviations")]
+    pub radius: [f64; 2],
+}
+
+/// Upper bound of a radius, far above what a picture can show.
+const RADIUS_MAX: f64 = 1e4;
+
+impl Operation for RadiusBlur {
+    fn check(&self) -> Result<()> {
+        check_range("RadiusBlur", "radius", self.radius, 0.0, RADIUS_MAX)
+    }
+
+    fn draw(&self, draws: OpDraws, script: &mut Script) {
+        let [low, high] = self.radius;
+        script.push(Action::RadiusBlur { radius: draws.numbers().uniform(low, high) });
+    }
+}
+
 /// Convolves with a Gaussian kernel, its deviation uniform between bounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

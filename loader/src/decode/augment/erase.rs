@@ -23,7 +23,28 @@ pub struct RandomErasing {
     /// Value per channel, in the units of the row; `None` is normally distributed noise.
     #[serde(default = "zeros")]
     pub value: Option<[f32; 3]>,
+    /// True if the noise is one number per channel of a box.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_noise_of_box: bool,
+    /// Largest number of boxes, which is drawn. Each has that part of the area.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub count: u32,
 }
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+/// Upper bound of the boxes.
+const COUNT_MAX: u32 = 1 << 10;
 
 fn half() -> f64 {
     0.5
@@ -63,6 +84,10 @@ impl RandomErasing {
         check_within("RandomErasing", "p", self.p, 0.0, 1.0)?;
         check_range("RandomErasing", "scale", self.scale, 0.0, 1.0)?;
         check_range("RandomErasing", "ratio", self.ratio, 1e-6, 1e6)?;
+        if !(1..=COUNT_MAX).contains(&self.count) {
+            let message = format!("RandomErasing needs `count` from 1 to {COUNT_MAX}");
+            return Err(Error::config(message).with("count", self.count));
+        }
         let is_suitable = |value: &f32| match level_max {
             Some(max) => (0.0..=f32::from(max)).contains(value) && value.fract() == 0.0,
             None => value.is_finite(),
@@ -83,15 +108,22 @@ impl RandomErasing {
         }
     }
 
-    /// Draws the box of the `occurrence`-th erasing of a list, as torchvision does: an area uniform in `scale`, a ratio
-    /// log-uniform in `ratio`, ten tries, else nothing.
-    pub(in crate::decode) fn draw(&self, draws: impl Fn(u32) -> OpDraws, size: Size) -> Option<Erasure> {
+    /// Draws the boxes of the `occurrence`-th erasing of a list.
+    pub(in crate::decode) fn draw(self, draws: impl Fn(u32) -> OpDraws, size: Size) -> impl Iterator<Item = Erasure> {
         let draws = draws(Self::NUMBER);
         let mut numbers = draws.numbers();
-        if numbers.unit() >= self.p {
-            return None;
-        }
-        let area = size.pixels() as f64;
+        let count = match self.count {
+            _ if numbers.unit() >= self.p => 0,
+            1 => 1,
+            most => 1 + numbers.below(most),
+        };
+        (0..count).filter_map(move |place| self.draw_box(&mut numbers, count, size, draws.part(place).numbers()))
+    }
+
+    /// Draws one of `count` boxes, as torchvision does: an area uniform in `scale`, a ratio log-uniform in `ratio`, ten
+    /// tries, else nothing.
+    fn draw_box(&self, numbers: &mut Draws, count: u32, size: Size, mut noise: Draws) -> Option<Erasure> {
+        let area = size.pixels() as f64 / f64::from(count);
         for _ in 0..10 {
             let erased = area * numbers.uniform(self.scale[0], self.scale[1]);
             let ratio = numbers.uniform(self.ratio[0].ln(), self.ratio[1].ln()).exp();
@@ -101,11 +133,11 @@ impl RandomErasing {
                 let (h, w) = (h as u32, w as u32);
                 let y = numbers.below(size.h - h + 1);
                 let x = numbers.below(size.w - w + 1);
-                return Some(Erasure {
-                    region: Region { x, y, w, h },
-                    value: self.value,
-                    noise: draws.part(0).numbers(),
-                });
+                let mut value = self.value;
+                if self.is_noise_of_box {
+                    value = Some([(); 3].map(|()| noise.normal() as f32));
+                }
+                return Some(Erasure { region: Region { x, y, w, h }, value, noise });
             }
         }
         None

@@ -39,14 +39,14 @@ pub use by_chance::{
     Grayscale, RandomAdjustSharpness, RandomAutocontrast, RandomEqualize, RandomGrayscale, RandomHorizontalFlip,
     RandomInvert, RandomPosterize, RandomSolarize, RandomVerticalFlip,
 };
-pub use colour::{ColorJitter, GaussianBlur};
+pub use colour::{ColorJitter, GaussianBlur, RadiusBlur};
 pub use compose::{RandomApply, RandomChoice, RandomOrder};
 pub use distort::{RandomChannelPermutation, RandomPhotometricDistort};
 pub use erase::{Erasure, RandomErasing};
 pub use geometric::{RandomAffine, RandomPerspective, RandomRotation};
 pub(super) use operation::{ALPHA_MIN, check_within};
 pub use operation::{Operation, Script};
-pub use policy::{AugMix, AutoAugment, Policy, RandAugment, TrivialAugmentWide};
+pub use policy::{AugMix, AutoAugment, LevelAugment, LevelKind, LevelOp, Policy, RandAugment, TrivialAugmentWide};
 
 /// Declares the operations: number, which is part of the key of the draws and never changes, name in documents, and
 /// type.
@@ -97,6 +97,8 @@ operations! {
     22 "aug_mix" AugMix;
     23 "random_photometric_distort" RandomPhotometricDistort;
     24 "random_channel_permutation" RandomChannelPermutation;
+    25 "level_augment" LevelAugment;
+    26 "radius_blur" RadiusBlur;
 }
 
 impl Augment {

@@ -86,7 +86,7 @@ fn sizes_where_counted(ops: &[Op]) -> Result<Vec<Option<Size>>> {
 fn drawn_part(op: &Op) -> Option<Value> {
     let part = match *op {
         Op::RandomResizedCrop { scale, ratio, interpolation, .. } => {
-            Op::RandomResizedCrop { size: [0, 0], scale, ratio, interpolation }
+            Op::RandomResizedCrop { size: [0, 0], scale, ratio, interpolation, alternative: None }
         }
         Op::RandomCrop { .. } | Op::RandomResize { .. } | Op::RandomHorizontalFlip { .. } => op.clone(),
         Op::Augment(ref augment) if augment.moves() => op.clone(),
@@ -109,7 +109,7 @@ fn drawn_part(op: &Op) -> Option<Value> {
 fn remove_sampling(value: &mut Value) {
     match value {
         Value::Object(arguments) => {
-            arguments.retain(|name, _| name != "interpolation" && name != "fill");
+            arguments.retain(|name, _| !["interpolation", "interpolations", "fill"].contains(&name.as_str()));
             arguments.values_mut().for_each(remove_sampling);
         }
         Value::Array(values) => values.iter_mut().for_each(remove_sampling),

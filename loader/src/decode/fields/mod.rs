@@ -195,6 +195,7 @@ mod tests {
             scale: [0.08, 1.0],
             ratio: [0.75, 4.0 / 3.0],
             interpolation: Interpolation::Bilinear,
+            alternative: None,
         };
         assert_eq!(ops[0], crop);
         let resize =

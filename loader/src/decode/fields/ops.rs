@@ -15,6 +15,9 @@ pub(in crate::decode) type MeanAndStd = (Vec<f32>, Vec<f32>);
 pub(in crate::decode) fn of_labels(ops: &[Op]) -> Vec<Op> {
     let mut ops = ops.to_vec();
     for op in &mut ops {
+        if let Op::RandomResizedCrop { alternative, .. } = op {
+            *alternative = None;
+        }
         if let Op::Resize { interpolation, .. }
         | Op::RandomResize { interpolation, .. }
         | Op::RandomResizedCrop { interpolation, .. } = op

@@ -52,6 +52,17 @@ def _filter(op: Any) -> dict[str, Any]:
     return {} if name == "bilinear" else {"interpolation": name}
 
 
+def _filters(op: Any) -> dict[str, Any]:
+    """Returns an operation's filter, or both of which one is drawn."""
+    if not isinstance(op.interpolation, (list, tuple)):
+        return _filter(op)
+    name = f"interpolation of {type(op).__name__}"
+    if len(op.interpolation) != 2:
+        raise ConfigError(f"{name} is one filter, or two of which one is drawn, but it is {op.interpolation!r}")
+    first, second = (interpolation_of(name, value) for value in op.interpolation)
+    return {"interpolation": first, "alternative": second}
+
+
 def _border(op: Any) -> dict[str, Any]:
     """Returns the kind of an operation's borders, if they are not black."""
     name = type(op).__name__
@@ -80,13 +91,13 @@ class RandomResizedCrop(ImageOp):
         size: Pixels of the result: one number for a square, or (height, width).
         scale: Bounds of the rectangle's share of the image's area.
         ratio: Bounds of its width divided by its height, drawn on a logarithmic scale.
-        interpolation: "bilinear", "bicubic" or "nearest", see `Resize`.
+        interpolation: "bilinear", "bicubic" or "nearest", see `Resize`; or two of them, of which one is drawn for each picture.
     """
 
     size: Size
     scale: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0)
-    interpolation: Interpolation = "bilinear"
+    interpolation: Union[Interpolation, tuple[Interpolation, Interpolation]] = "bilinear"
 
     def _spec(self) -> dict[str, Any]:
         return {
@@ -94,7 +105,7 @@ class RandomResizedCrop(ImageOp):
             "size": _pair("RandomResizedCrop", self.size),
             "scale": reals("scale of RandomResizedCrop", self.scale, 2),
             "ratio": reals("ratio of RandomResizedCrop", self.ratio, 2),
-            **_filter(self),
+            **_filters(self),
         }
 
 

@@ -14,12 +14,14 @@ from .by_chance import (
     RandomSolarize,
     RandomVerticalFlip,
 )
-from .colour import ColorJitter, GaussianBlur, RandomChannelPermutation, RandomPhotometricDistort
+from .colour import ColorJitter, GaussianBlur, RadiusBlur, RandomChannelPermutation, RandomPhotometricDistort
 from .compose import RandomApply, RandomChoice, RandomOrder
 from .drawn import drawn
 from .erase import RandomErasing
+from .from_timm import from_timm
 from .from_torchvision import from_torchvision
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
+from .levels import LevelAugment
 from .mix import CutMix, Mix, MixUp, OneHot
 from .policies import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
 
@@ -29,9 +31,11 @@ __all__ = [
     "ColorJitter",
     "CutMix",
     "GaussianBlur",
+    "LevelAugment",
     "Mix",
     "MixUp",
     "OneHot",
+    "RadiusBlur",
     "RandAugment",
     "RandomAdjustSharpness",
     "RandomAffine",
@@ -52,5 +56,6 @@ __all__ = [
     "RandomVerticalFlip",
     "TrivialAugmentWide",
     "drawn",
+    "from_timm",
     "from_torchvision",
 ]

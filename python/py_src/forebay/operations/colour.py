@@ -67,6 +67,22 @@ class GaussianBlur(ImageOp):
 
 @by_name()
 @dataclass(frozen=True)
+class RadiusBlur(ImageOp):
+    """Blurs as Pillow's `ImageFilter.GaussianBlur`, as DINO, MoCo v3 and BYOL do: `RandomApply([RadiusBlur((0.1, 2.0))], p=0.5)`.
+
+    Args:
+        radius: Standard deviation in pixels: one number, or uniform in (smallest, largest).
+    """
+
+    radius: Range = (0.1, 2.0)
+
+    def _spec(self) -> dict[str, Any]:
+        name = "radius of RadiusBlur"
+        return {"op": "radius_blur", "radius": [real(name, self.radius)] * 2 if is_one(self.radius) else reals(name, self.radius, 2)}
+
+
+@by_name()
+@dataclass(frozen=True)
 class RandomPhotometricDistort(ImageOp):
     """Changes brightness, contrast, saturation and hue, and exchanges the channels, each with probability `p`.
 

@@ -28,7 +28,7 @@ def drawn(
 
     A step is a dict. `{"crop": ..., "resized": ..., "window": ..., "flip": ...}` cuts a box, resizes it with `interpolation`,
     keeps a part, which may have borders (`padding_mode`, `fill`), and mirrors it. Others have the name of a function of torchvision as their `action`, such as `adjust_brightness`, with its
-    arguments.
+    arguments; `transform`, `solarize_add` and `radius_blur` are functions of Pillow.
 
     Args:
         field: `Image` or `Mask`.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
-from ..arguments import by_name, real, reals
+from ..arguments import U32, by_name, real, reals, whole
 from ..fields import ImageOp
 from ..fields.checks import listed
 
@@ -23,17 +23,20 @@ class RandomErasing(ImageOp):
         scale: Bounds of the box's share of the picture's area.
         ratio: Bounds of its height divided by its width, drawn on a logarithmic scale.
         value: One number, or one per channel, in the units of the row: after `Normalize` 0 is the mean, and integers are levels. "random" is normally
-            distributed noise per pixel and channel.
+            distributed noise per pixel and channel, and "random_colour" is one such number per channel of a box.
+        count: Largest number of boxes, of which 1 to all are drawn. Each has its part of the area.
     """
 
     p: float = 0.5
     scale: tuple[float, float] = (0.02, 0.33)
     ratio: tuple[float, float] = (0.3, 3.3)
     value: Union[float, Sequence[float], str] = 0.0
+    count: int = 1
 
     def _spec(self) -> dict[str, Any]:
         value = None
-        if not isinstance(self.value, str) or self.value != "random":
+        is_noise = isinstance(self.value, str) and self.value in ("random", "random_colour")
+        if not is_noise:
             name, values = "value of RandomErasing", listed(self.value)
             value = [real(name, values[0])] * 3 if len(values) == 1 else reals(name, values or self.value, 3)
         return {
@@ -42,4 +45,6 @@ class RandomErasing(ImageOp):
             "scale": reals("scale of RandomErasing", self.scale, 2),
             "ratio": reals("ratio of RandomErasing", self.ratio, 2),
             "value": value,
+            **({"is_noise_of_box": True} if is_noise and self.value == "random_colour" else {}),
+            **({"count": whole("count of RandomErasing", self.count, 1, U32)} if self.count != 1 else {}),
         }

@@ -6,6 +6,7 @@ The transforms are recognised by their classes' names, of both of torchvision's 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .. import fields as native
@@ -32,15 +33,37 @@ def from_torchvision(transforms: Any) -> list[native.ImageOp]:
     Raises:
         ConfigError: With every transform that has no translation, and the reason.
     """
+    return translated(transforms, "from_torchvision")
+
+
+@dataclass(frozen=True)
+class Library:
+    """Transforms of a library that are used with torchvision's."""
+
+    name: str
+    """First part of its modules' names."""
+    floats: frozenset[str]
+    """Conversions to floats from 0 to 1."""
+    conversions: frozenset[str]
+    """All conversions between forms of a picture."""
+    makers: dict[str, Callable[[Any], native.ImageOp]]
+    """Makers by the names of its classes."""
+
+    def has(self, transform: Any) -> bool:
+        return _module(transform) == self.name
+
+
+def translated(transforms: Any, caller: str, library: Library | None = None) -> list[native.ImageOp]:
+    """Returns the operations of torchvision's transforms, and of those of another `library`."""
     found: list[native.ImageOp] = []
     problems: list[str] = []
     is_float, last = False, ""
-    for number, transform in enumerate(_flat(transforms)):
+    for number, transform in enumerate(_flat(transforms, library)):
         try:
-            was_float, is_float = is_float, _is_float_after(transform, is_float)
+            was_float, is_float = is_float, _is_float_after(transform, is_float, library)
             if is_float:
                 _has_no_levels(transform)
-            ops = _translate(transform)
+            ops = _translate(transform, library)
             if last and (was_float != is_float or any(not isinstance(op, erase.RandomErasing) for op in ops)):
                 raise ConfigError(f"put it before {last}: only RandomErasing can be after Normalize or RandomErasing")
             found += ops
@@ -49,7 +72,7 @@ def from_torchvision(transforms: Any) -> list[native.ImageOp]:
         except ConfigError as error:
             problems.append(f"number {number}, {_shown(transform)}: {error}")
     if problems:
-        raise ConfigError("from_torchvision cannot translate " + "; ".join(problems))
+        raise ConfigError(f"{caller} cannot translate " + "; ".join(problems))
     if is_float and not any(isinstance(op, native.Normalize) for op in found):
         erasing = (place for place, op in enumerate(found) if isinstance(op, erase.RandomErasing))
         found.insert(next(erasing, len(found)), native.Normalize((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)))
@@ -63,19 +86,27 @@ _IN_A_MAP = (
 """Way to use a transform without a translation."""
 
 
-def _flat(transforms: Any) -> Iterator[Any]:
+def _flat(transforms: Any, library: Library | None = None) -> Iterator[Any]:
     """Returns the transforms of a composition, one after the other."""
     if type(transforms).__name__ in ("Compose", "Sequential", "ModuleList"):
         transforms = getattr(transforms, "transforms", transforms)
-    elif _is_torchvision(transforms) or isinstance(transforms, (str, bytes)) or not isinstance(transforms, Iterable):
+    elif _is_known(transforms, library) or isinstance(transforms, (str, bytes)) or not isinstance(transforms, Iterable):
         yield transforms
         return
     for transform in transforms:
-        yield from _flat(transform)
+        yield from _flat(transform, library)
+
+
+def _module(transform: Any) -> str:
+    return type(transform).__module__.split(".")[0]
 
 
 def _is_torchvision(transform: Any) -> bool:
-    return type(transform).__module__.split(".")[0] == "torchvision"
+    return _module(transform) == "torchvision"
+
+
+def _is_known(transform: Any, library: Library | None) -> bool:
+    return _is_torchvision(transform) or library is not None and library.has(transform)
 
 
 def _shown(transform: Any) -> str:
@@ -83,9 +114,11 @@ def _shown(transform: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _is_float_after(transform: Any, is_float: bool) -> bool:
+def _is_float_after(transform: Any, is_float: bool, library: Library | None) -> bool:
     """Returns True if pixels are floats from 0 to 1 after a transform; rejects conversions that pictures cannot have."""
     name = type(transform).__name__
+    if library is not None and library.has(transform):
+        return is_float or name in library.floats
     if not _is_torchvision(transform) or name not in _CHANGES_OF_TYPE:
         return is_float
     if name == "ToPILImage" and transform.mode not in (None, "RGB"):
@@ -125,9 +158,13 @@ def _has_colour(fill: Any) -> bool:
     return any(level not in (0, None) for level in (fill if isinstance(fill, (list, tuple)) else [fill]))
 
 
-def _translate(transform: Any) -> list[native.ImageOp]:
+def _translate(transform: Any, library: Library | None = None) -> list[native.ImageOp]:
     """Returns the operations of one transform."""
     name = type(transform).__name__
+    if library is not None and library.has(transform):
+        return _translate_other(transform, library)
+    if _module(transform) == "timm":
+        raise ConfigError("pass the transforms to from_timm, which knows those of timm and of torchvision")
     if not _is_torchvision(transform):
         raise ConfigError(f"only torchvision's transforms are known: {_IN_A_MAP}")
     if name in _CONVERSIONS:
@@ -146,6 +183,19 @@ def _translate(transform: Any) -> list[native.ImageOp]:
     if isinstance(op, (compose.RandomApply, compose.RandomOrder)) and not op.transforms:
         return []  # It held conversions only.
     op._spec()  # Arguments that torchvision accepts, but the engine does not.
+    return [op]
+
+
+def _translate_other(transform: Any, library: Library) -> list[native.ImageOp]:
+    """Returns the operations of a transform of another library."""
+    name = type(transform).__name__
+    if name in library.conversions:
+        return []
+    make = library.makers.get(name)
+    if make is None:
+        raise ConfigError(f"there is no such operation: {_IN_A_MAP}")
+    op = make(transform)
+    op._spec()  # Arguments that the library accepts, but the engine does not.
     return [op]
 
 

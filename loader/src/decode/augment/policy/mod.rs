@@ -4,6 +4,7 @@
 //! torchvision's, and so are the strengths: single precision, where a rounding decides between two whole numbers of
 //! pixels.
 
+mod levels;
 mod mix;
 mod space;
 mod tables;
@@ -18,6 +19,7 @@ use forebay_picture::Interpolation;
 use space::{AUTO, RAND, TRIVIAL_WIDE, entry};
 use tables::pairs;
 
+pub use levels::{LevelAugment, LevelKind, LevelOp};
 pub use mix::AugMix;
 pub use tables::Policy;
 

@@ -1,0 +1,105 @@
+"""timm's policies, whose strengths are levels from 0 to 10."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+from ..arguments import U32, by_name, flag, one_of, real, whole
+from ..errors import ConfigError
+from ..fields import ImageOp
+from ..fields.checks import Fill, fill_of, interpolation_of
+
+__all__ = ["LevelAugment"]
+
+NAMES = (
+    "AutoContrast",
+    "Equalize",
+    "Invert",
+    "Rotate",
+    "Posterize",
+    "PosterizeIncreasing",
+    "PosterizeOriginal",
+    "Solarize",
+    "SolarizeIncreasing",
+    "SolarizeAdd",
+    "Color",
+    "ColorIncreasing",
+    "Contrast",
+    "ContrastIncreasing",
+    "Brightness",
+    "BrightnessIncreasing",
+    "Sharpness",
+    "SharpnessIncreasing",
+    "ShearX",
+    "ShearY",
+    "TranslateX",
+    "TranslateY",
+    "TranslateXRel",
+    "TranslateYRel",
+    "Desaturate",
+    "GaussianBlur",
+    "GaussianBlurRand",
+)
+"""timm's operations."""
+
+
+@by_name()
+@dataclass(frozen=True)
+class LevelAugment(ImageOp):
+    """Applies lists of operations that are drawn from `choices`: timm's RandAugment, AutoAugment and 3-Augment.
+
+    `from_timm` makes it of timm's own objects. Operations and strengths are those of timm's `auto_augment.py`.
+
+    Args:
+        choices: Lists of (name, probability, level), such as `[[("Rotate", 0.5, 9)], [("Solarize", 0.5, 9)]]`. The names are timm's.
+        count: Lists per picture.
+        weights: Weight of each list. With weights no list is drawn twice. None: all are equally probable.
+        magnitude_std: Standard deviation of the levels, which are drawn again for each operation.
+        is_uniform: Draw each level uniformly between 0 and its own, without `magnitude_std`.
+        magnitude_max: Upper bound of the levels.
+        interpolation: Filter where pixels are moved, or several, of which one is drawn for each operation.
+        fill: Grey level or (red, green, blue) outside of the picture. None: black.
+        translate_const: Pixels of the largest translation by `TranslateX` and `TranslateY`.
+        translate_pct: Share of a side of the largest translation by `TranslateXRel` and `TranslateYRel`.
+    """
+
+    choices: Sequence[Sequence[tuple[str, float, float]]]
+    count: int = 1
+    weights: Union[Sequence[float], None] = None
+    magnitude_std: float = 0.0
+    is_uniform: bool = False
+    magnitude_max: float = 10.0
+    interpolation: Union[str, Sequence[str]] = ("bilinear", "bicubic")
+    fill: Fill = (128, 128, 128)
+    translate_const: float = 250.0
+    translate_pct: float = 0.45
+
+    def _spec(self) -> dict[str, Any]:
+        name = "interpolation of LevelAugment"
+        filters = list(self.interpolation) if isinstance(self.interpolation, (list, tuple)) else [self.interpolation]
+        spec = {
+            "op": "level_augment",
+            "choices": [[_operation(operation) for operation in choice] for choice in self.choices],
+            "count": whole("count of LevelAugment", self.count, 0, U32),
+            "is_uniform": flag("is_uniform of LevelAugment", self.is_uniform),
+            "interpolations": [interpolation_of(name, value) for value in filters],
+            "fill": fill_of("fill of LevelAugment", self.fill),
+        }
+        numbers = ("magnitude_std", "magnitude_max", "translate_const", "translate_pct")
+        spec |= {number: real(f"{number} of LevelAugment", getattr(self, number)) for number in numbers}
+        if self.weights is not None:
+            spec["weights"] = [real("weights of LevelAugment", weight) for weight in self.weights]
+        return spec
+
+
+def _operation(operation: Any) -> dict[str, Any]:
+    if not isinstance(operation, (list, tuple)) or len(operation) != 3:
+        raise ConfigError(f"choices of LevelAugment are lists of (name, probability, level), but one has {operation!r}")
+    name, p, magnitude = operation
+    return {
+        "name": one_of("name in choices of LevelAugment", name, NAMES),
+        "p": real("probability in choices of LevelAugment", p),
+        "magnitude": real("level in choices of LevelAugment", magnitude),
+    }

@@ -1,0 +1,103 @@
+"""timm's own transforms, translated: recipes, strengths, and the pixels of an evaluation."""
+
+import math
+
+import numpy as np
+import pytest
+from odd_pictures import augmented, drawn_steps, in_torchvision, write_odd_pictures
+from PIL import Image
+
+import forebay as fb
+from forebay.fields import specs
+from forebay.operations.levels import NAMES
+
+data = pytest.importorskip("timm.data", reason="timm is in the environment of python/scripts/frameworks.sh alone")
+module = pytest.importorskip("timm.data.auto_augment")
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    return write_odd_pictures(tmp_path_factory.mktemp("odd") / "set", 40)
+
+
+def spec(ops):
+    return specs({"x": fb.Image("image", *ops)})[0][1]
+
+
+RECIPES = [
+    {},
+    {"input_size": 224, "is_training": False, "crop_pct": 0.9, "interpolation": "bicubic"},
+    {"is_training": False, "crop_mode": "squash"},
+    {"is_training": True, "no_aug": True},
+    {"is_training": True},
+    {"is_training": True, "interpolation": "random", "re_prob": 0.25, "re_mode": "pixel"},
+    {"is_training": True, "auto_augment": "rand-m9-mstd0.5-inc1", "re_prob": 0.25, "re_mode": "pixel", "re_count": 1},
+    {"is_training": True, "auto_augment": "rand-m9-mstd0.5-inc1", "interpolation": "bicubic", "re_mode": "rand", "re_prob": 0.1},
+    {"is_training": True, "re_mode": "rand", "re_prob": 0.9, "re_count": 3},
+    {"is_training": True, "auto_augment": "rand-m7-n3-mstd101-mmax20", "vflip": 0.5},
+    {"is_training": True, "auto_augment": "rand-m6-tweights"},
+    {"is_training": True, "auto_augment": "3a", "color_jitter": 0.3},
+    {"is_training": True, "auto_augment": "v0r-mstd0.5"},
+    {"is_training": True, "auto_augment": "original"},
+    {"is_training": True, "color_jitter_prob": 0.8, "grayscale_prob": 0.2, "gaussian_blur_prob": 0.5},
+    {"is_training": True, "normalize": False},
+    {"is_training": True, "separate": True, "auto_augment": "rand-m9"},
+]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_recipes_of_timm_are_translated(odd, recipe):
+    ops = fb.from_timm(data.create_transform(**{"input_size": 224} | recipe))
+    size = ops[0].size if isinstance(ops[0], fb.RandomResizedCrop) else ops[1].size
+    assert tuple(np.ravel([size])) in ((224, 224), (224,))
+    folder, made = odd
+    rows = augmented(folder, *ops)
+    assert len(rows) == len(made) and all(row.shape == (3, 224, 224) for row in rows.values())
+    assert next(iter(rows.values())).dtype == (np.uint8 if recipe.get("normalize") is False else np.float32)
+
+
+def test_evaluation_has_the_pixels_of_timm(odd):
+    folder, made = odd
+    transform = data.create_transform(64, interpolation="bicubic", crop_pct=0.9)
+    for number, row in augmented(folder, *fb.from_timm(transform)).items():
+        expected = transform(Image.fromarray(made[number])).numpy()
+        assert np.abs(row - expected).max() < 1e-5, number
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("level", [0, 3, 9, 10])
+def test_strengths_are_those_of_timm(name, level):
+    hparams = {"translate_const": 100, "img_mean": (1, 2, 3), "interpolation": Image.Resampling.BICUBIC}
+    op = module.AugmentOp(name, 1.0, level, hparams)
+    function = "Random" if name == "GaussianBlurRand" else op.level_fn
+    picture = Image.fromarray(np.random.default_rng(1).integers(0, 256, (30, 40, 3), dtype=np.uint8))
+    field = fb.Image("image", *fb.from_timm(module.RandAugment([op], 1)))
+    mine = {in_torchvision(picture, drawn_steps(field, np.asarray(picture), draw)).tobytes() for draw in range(30)}
+    if function == "Random":
+        return
+    if name.startswith("Posterize") and op.level_fn(level, hparams)[0] == 0:
+        return  # Pillow refuses to keep no bits.
+    assert mine == {op(picture).tobytes() for _ in range(30)}
+
+
+def test_policies_are_drawn_as_by_timm():
+    hparams = {"translate_const": 100, "img_mean": (1, 2, 3)}
+    weighted = fb.from_timm(module.rand_augment_transform("rand-m5-n2-t3aw-mstd0.7-inc1", dict(hparams)))[0]
+    assert weighted.count == 2 and math.isclose(sum(weighted.weights), 1) and weighted.magnitude_std == 0.7
+    assert {choice[0][0] for choice in weighted.choices} >= {"Desaturate", "GaussianBlur"}
+    auto = fb.from_timm(module.auto_augment_transform("original", dict(hparams)))[0]
+    assert len(auto.choices) == 25 and auto.count == 1 and auto.fill == (1, 2, 3) and auto.translate_const == 100
+    uniform = fb.from_timm(module.rand_augment_transform("rand-m9-mstd101", dict(hparams)))[0]
+    assert uniform.is_uniform and uniform.magnitude_std == 0
+
+
+def test_transforms_without_a_translation_are_named():
+    with pytest.raises(fb.ConfigError, match="from_timm cannot translate .*ResizeKeepRatio.*there is no such operation"):
+        fb.from_timm(data.create_transform(224, is_training=False, crop_mode="border"))
+    with pytest.raises(fb.ConfigError, match="pass the transforms to from_timm"):
+        fb.from_torchvision(data.create_transform(224))
+
+
+def test_torch_normalises_as_timm(odd):
+    ops = fb.from_timm(data.create_transform(32, mean=(0.5,) * 3, std=(0.25,) * 3))
+    assert spec(ops) == spec([fb.Resize(36), fb.CenterCrop(32), fb.Normalize((0.5,) * 3, (0.25,) * 3)])
