@@ -129,6 +129,25 @@ def test_a_column_that_cannot_be_delivered_does_not_block_the_others(caplog):
     assert "nulls.parquet: columns whose values cannot be delivered are left out: none, blobs" in caplog.text
 
 
+def test_lists_are_documents_for_fields_of_text():
+    """Those of different lengths are no arrays. A loader of arrays before has its copies of the same rows."""
+    path = DATA / "nulls.parquet"
+    with fb.Loader(remote=path, batch_size=30, fields={"x": fb.Array("inner"), "n": fb.Scalar("id")}, framework="numpy") as loader:
+        with pytest.raises(fb.FormatError, match="null"):
+            next(iter(loader))
+    fields = {"x": fb.Text("ragged"), "y": fb.Json("ragged", "[0][0]", "int64"), "inner": fb.Text("inner")}
+    with fb.Loader(remote=path, batch_size=30, fields=fields, framework="numpy") as loader:
+        batch = next(iter(loader))
+    expected = [[[1], [2, n]] if n == 3 else [[n]] for n in range(30)]
+    assert [json.loads(text) for text in batch["x"]] == expected
+    assert batch["y"].tolist() == [lists[0][0] for lists in expected]
+    assert [json.loads(text) for text in batch["inner"]] == [[n, None] if n == 25 else [n] for n in range(30)]
+    for field in (fb.Text("tokens"), fb.Array("tokens"), fb.Text("tokens")):
+        with fb.Loader(remote=DATA / "set-0.parquet", batch_size=9, fields={"x": field}, framework="numpy") as loader:
+            found = [json.loads(row) if isinstance(row, str) else row.tolist() for row in next(iter(loader))["x"]]
+        assert found == [list(range(n % 7)) for n in range(9)]
+
+
 def test_rows_of_a_folder_are_read_by_their_numbers(tmp_path):
     for path in DATA.glob("set-*.parquet"):
         shutil.copy(path, tmp_path)

@@ -19,8 +19,8 @@ pub struct TableColumn {
     pub encoding: Encoding,
 }
 
-/// Returns the columns `wanted` of a table with `fields`, each once; without that all fields of the root whose values can
-/// be delivered. The table may lack those that are `optional`, or have nulls alone there.
+/// Returns the columns `wanted` of a table with `fields`, each once; without that all fields of the root whose values
+/// can be delivered. The table may lack those that are `optional`, or have nulls alone there.
 ///
 /// # Errors
 ///

@@ -127,7 +127,7 @@ fn check_nulls(array: Option<&ArrayRef>, range: &Range<usize>) -> Result<()> {
 }
 
 fn ragged() -> Error {
-    Error::format("lists inside of a list have different lengths")
+    Error::format("lists inside of a list have different lengths: take the column as a Text or Json field")
 }
 
 fn damaged() -> Error {

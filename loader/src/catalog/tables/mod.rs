@@ -15,6 +15,7 @@ mod scans;
 mod shards;
 mod table;
 
+use super::column_uses::texts_of;
 use super::found_files::{self, FoundFile};
 use super::kept_index::{KeptFile, SurveyFiles, Surveyed};
 use super::opening::{FileListing, Files, OpenFiles, Opening};
@@ -43,7 +44,8 @@ impl OpenFiles for Opener {
         // Otherwise a null is an error of all rows of its shard.
         let may_be_null = config.on_error == OnError::Skip;
         let wanted = Wanted::of(config.fields.as_deref(), may_lack_all, may_be_null);
-        let tables = TableFiles::new(self.0, at.find(files)?, wanted);
+        let mut tables = TableFiles::new(self.0, at.find(files)?, wanted);
+        tables.texts = config.fields.as_deref().map(texts_of).unwrap_or_default();
         at.install(at.variant_cache(&tables.variant()), &tables)
     }
 
@@ -60,13 +62,15 @@ struct TableFiles {
     files: Vec<FoundFile>,
     /// Columns of the loader's fields.
     wanted: Wanted,
+    /// Columns that are read as texts: lists are JSON documents there.
+    texts: Vec<String>,
     /// Identity of the index that was parsed last.
     identity: Mutex<String>,
 }
 
 impl TableFiles {
     fn new(kind: TableKind, files: Vec<FoundFile>, wanted: Wanted) -> Self {
-        Self { kind, files, wanted, identity: Mutex::new(String::new()) }
+        Self { kind, files, wanted, texts: Vec::new(), identity: Mutex::new(String::new()) }
     }
 
     /// Text that differs for other columns and for other files, as far as their listing shows that: their shards must
@@ -159,7 +163,7 @@ impl SurveyFiles for TableFiles {
     fn index(&self, document: &[u8]) -> Result<Index> {
         let kept = TableIndex::parse(document)?;
         *self.identity.lock() = kept.identity();
-        shards::index(&kept)
+        shards::index(&kept, &self.texts)
     }
 
     fn identity(&self, _: &Index, _: Vec<u8>) -> Vec<u8> {

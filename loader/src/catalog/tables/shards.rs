@@ -8,7 +8,7 @@ use crate::format::arrow::TableColumn;
 use crate::format::ipc::Batch;
 use crate::format::parquet::Group;
 use crate::format::recipe::{BatchFile, Recipe, RowBatches, RowFile, RowGroups};
-use crate::format::{Digests, FileInfo, HashAlgo, Index, Layout, Shard};
+use crate::format::{Digests, Encoding, FileInfo, HashAlgo, Index, Layout, Shard};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -22,18 +22,19 @@ const GROUP_BYTES_MAX: u64 = 1 << 30;
 /// Most parts of a group: more bytes than any writer keeps in memory.
 const PARTS_MAX: u64 = 1 << 12;
 
-/// Returns the index of the shards of all files.
+/// Returns the index of the shards of all files. Lists in the columns `texts` are JSON documents.
 ///
 /// # Errors
 ///
 /// [`crate::ErrorKind::Format`] for a document whose parts do not fit together.
-pub(super) fn index(kept: &TableIndex) -> Result<Index> {
+pub(super) fn index(kept: &TableIndex, texts: &[String]) -> Result<Index> {
     let mut readers: Vec<Reader<'_>> = Vec::new();
-    for (table, projection) in kept.projections()? {
+    for (table, mut projection) in kept.projections()? {
+        let documents = documents(&mut projection.columns, texts);
         let (layout, columns) = RowGroups::layout(projection.columns)?;
         let known = readers.iter().find(|known| *known.layout == layout).map(|known| known.layout.clone());
         let layout = known.unwrap_or_else(|| Arc::new(layout));
-        readers.push(Reader { table, layout, columns: columns.into(), parts: projection.parts.into() });
+        readers.push(Reader { table, layout, columns: columns.into(), parts: projection.parts.into(), documents });
     }
     let mut shards = Vec::new();
     for file in kept.files.iter().filter(|file| file.groups.iter().any(|group| group.rows > 0)) {
@@ -41,10 +42,21 @@ pub(super) fn index(kept: &TableIndex) -> Result<Index> {
         let reader = readers.get(file.schema).ok_or_else(other)?;
         let opened = reader.open(file);
         for part in parts(&file.groups).context("file", || &file.name)? {
-            shards.push(shard(file, &opened, &reader.layout, part, shards.len())?);
+            shards.push(shard(file, &opened, reader, part, shards.len())?);
         }
     }
     Ok(Index { shards })
+}
+
+/// Makes lists in the columns `texts` documents. Returns their names.
+fn documents(columns: &mut [TableColumn], texts: &[String]) -> String {
+    let mut names = String::new();
+    let is_list = |column: &&mut TableColumn| matches!(column.encoding, Encoding::Array(_));
+    for column in columns.iter_mut().filter(is_list).filter(|column| texts.contains(&column.name)) {
+        column.encoding = Encoding::Json;
+        names.push_str(&format!(" {}", column.name));
+    }
+    names
 }
 
 /// Columns that are read of the files of a schema.
@@ -53,6 +65,8 @@ struct Reader<'a> {
     layout: Arc<Layout>,
     columns: Arc<[TableColumn]>,
     parts: Arc<[usize]>,
+    /// Names of the columns whose lists are documents, for the names of shards.
+    documents: String,
 }
 
 /// File of the shards.
@@ -147,11 +161,11 @@ fn parts(groups: &[Group]) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-fn shard(file: &TableFile, opened: &Opened, layout: &Arc<Layout>, part: Part, number: usize) -> Result<Shard> {
-    let Part { groups, rows } = part;
+fn shard(file: &TableFile, opened: &Opened, reader: &Reader<'_>, part: Part, number: usize) -> Result<Shard> {
+    let (Part { groups, rows }, layout) = (part, &reader.layout);
     let samples = rows.end - rows.start;
     // Names of other rows differ: a shard of a file that was replaced is never taken for one of the new file.
-    let described = format!("{} {} {groups:?} {rows:?}", file.name, file.bytes);
+    let described = format!("{} {} {groups:?} {rows:?}{}", file.name, file.bytes, reader.documents);
     let basename = format!("rows.{number:05}.{}.mds", &HashAlgo::Xxh3_64.hex(described.as_bytes())[..8]);
     let (recipe, bytes) = opened.recipe(layout, groups.start, &file.groups[groups], rows)?;
     let raw_data = FileInfo { basename: basename.into(), bytes, hashes: Digests::default() };

@@ -135,6 +135,17 @@ impl FieldSpec {
         }
     }
 
+    /// Columns that the field reads as texts.
+    pub fn texts(&self) -> Vec<&str> {
+        match self {
+            Self::Joint { fields } | Self::Mix { fields, .. } => {
+                fields.iter().flat_map(|(_, field)| field.texts()).collect()
+            }
+            Self::Text(Text { column, .. }) | Self::Json(Json { column, .. }) => vec![column],
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns the field of a column for a loader without `fields`.
     pub(super) fn of_column(column: &Column) -> Self {
         let name = column.name.clone();
