@@ -128,6 +128,42 @@ pub fn scan_object(bytes: &[u8], mut entry: impl FnMut(Range<usize>, Range<usize
     scanner.end()
 }
 
+/// Part of an object with a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScannedPart {
+    /// Item of the list.
+    Item(Range<usize>),
+    /// Key and value of an entry; that of the list comes after its items.
+    Entry(Range<usize>, Range<usize>),
+}
+
+/// Calls `part` for each entry of the object in `bytes`, and for each item of a list with the key `list`, which has its
+/// quotes.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Format`] if `bytes` are not one object.
+pub fn scan_object_with_list(bytes: &[u8], list: &[u8], mut part: impl FnMut(ScannedPart)) -> Result<()> {
+    let mut scanner = Scanner::new(bytes);
+    scanner.space();
+    scanner.items(b'{', b'}', |scanner| {
+        let key = scanner.key()?;
+        scanner.space();
+        let start = scanner.at;
+        if &bytes[key.clone()] == list && scanner.peek() == Some(b'[') {
+            scanner.items(b'[', b']', |scanner| {
+                part(ScannedPart::Item(scanner.value(2)?));
+                Ok(())
+            })?;
+        } else {
+            scanner.value(1)?;
+        }
+        part(ScannedPart::Entry(key, start..scanner.at));
+        Ok(())
+    })?;
+    scanner.end()
+}
+
 /// Calls `item` for each item of the list in `bytes`, with its range.
 ///
 /// # Errors
@@ -209,6 +245,22 @@ pub fn unescape(token: &[u8]) -> Result<String> {
     serde_json::from_slice(token).map_err(|e| Error::format("not a JSON string").caused_by(e))
 }
 
+/// Returns the bytes of the scalar at the start of `rest`, if it is one of the usual ones: a string without escapes,
+/// a whole number or a word.
+fn plain_scalar(rest: &[u8]) -> Option<usize> {
+    let bytes = match rest.first()? {
+        b'"' => {
+            let end = memchr::memchr2(b'"', b'\\', &rest[1..])? + 1;
+            let is_plain = rest[end] == b'"' && rest[1..end].iter().all(|byte| *byte >= b' ');
+            return is_plain.then_some(end + 1);
+        }
+        b'1'..=b'9' => rest.iter().position(|byte| !byte.is_ascii_digit())?,
+        b'0' => 1,
+        _ => ["null", "true", "false"].into_iter().find(|word| rest.starts_with(word.as_bytes()))?.len(),
+    };
+    matches!(rest.get(bytes)?, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t').then_some(bytes)
+}
+
 /// Cursor over JSON text. It finds the ends of values, but does not unescape strings.
 struct Scanner<'a> {
     bytes: &'a [u8],
@@ -282,6 +334,11 @@ impl<'a> Scanner<'a> {
 
     /// Scans an entry of an object, and returns its key and its value.
     fn entry(&mut self, depth: usize) -> Result<(Range<usize>, Range<usize>)> {
+        Ok((self.key()?, self.value(depth)?))
+    }
+
+    /// Scans the key of an entry, with the colon after it.
+    fn key(&mut self) -> Result<Range<usize>> {
         self.space();
         let key = self.at;
         if self.peek() != Some(b'"') {
@@ -291,12 +348,16 @@ impl<'a> Scanner<'a> {
         let key = key..self.at;
         self.space();
         self.expect(b':')?;
-        Ok((key, self.value(depth)?))
+        Ok(key)
     }
 
     /// Scans a string, a number or a word.
     fn scalar(&mut self) -> Result<()> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
+        if let Some(bytes) = plain_scalar(rest) {
+            self.at += bytes;
+            return Ok(());
+        }
         let floats: [&[u8]; 3] = [b"NaN", b"Infinity", b"-Infinity"];
         if let Some(word) = floats.into_iter().find(|word| rest.starts_with(word)) {
             self.at += word.len();

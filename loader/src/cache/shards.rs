@@ -3,7 +3,6 @@
 use crate::error::{Error, Result};
 use crate::format::index::{FileInfo, Index, Shard};
 use crate::sync::Arc;
-use std::collections::HashMap;
 use std::ops::Deref;
 
 /// Shards of a stream's index, in its order, with their files by name.
@@ -12,18 +11,34 @@ use std::ops::Deref;
 #[derive(Debug, Default)]
 pub(crate) struct ShardSet {
     index: Arc<Index>,
-    /// Shard and place among [`files_of`] it, by name.
-    names: HashMap<Arc<str>, (u32, u8)>,
+    /// Shard of each file and place among [`files_of`] it, in the order of the names. A table of names would take
+    /// several times as much memory.
+    by_name: Vec<(u32, u8)>,
 }
 
 impl ShardSet {
     /// Creates the set of the shards of `index`.
     pub(crate) fn new(index: Arc<Index>) -> Self {
-        let of_shard = |(number, shard)| {
-            (0u8..).zip(files_of(shard)).map(move |(place, file)| (file.basename.clone(), (number, place)))
+        let numbered = || (0u32..).zip(&index.shards);
+        let places = index.shards.iter().map(|shard| files_of(shard).count()).max().unwrap_or(0);
+        // One kind of file after the other: the names of each are nearly in order, and the sort finds such parts.
+        let of_place = |place: usize| {
+            numbered()
+                .filter(move |(_, shard)| files_of(shard).nth(place).is_some())
+                .map(move |(n, _)| (n, place as u8))
         };
-        let names = (0u32..).zip(&index.shards).flat_map(of_shard).collect();
-        Self { index, names }
+        let mut by_name: Vec<(u32, u8)> = (0..places).flat_map(of_place).collect();
+        by_name.sort_by_key(|file| key_of(name_in(&index, *file)));
+        // Ranges of one file are shards with one name, of which the last counts.
+        by_name.dedup_by(|file, last| {
+            let is_equal = name_in(&index, *file) == name_in(&index, *last);
+            if is_equal {
+                *last = *file;
+            }
+            is_equal
+        });
+        by_name.shrink_to_fit();
+        Self { index, by_name }
     }
 
     /// Returns the index.
@@ -33,13 +48,24 @@ impl ShardSet {
 
     /// Returns the shard of the file `name`, and the file's place among [`files_of`] it.
     pub(super) fn find(&self, name: &str) -> Option<(u32, u8)> {
-        self.names.get(name).copied()
+        let found = self.by_name.binary_search_by_key(&key_of(name), |file| key_of(name_in(&self.index, *file)));
+        found.ok().map(|at| self.by_name[at])
     }
 
     /// Returns all names, in no particular order.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.keys().map(|name| &**name)
+        self.by_name.iter().map(|file| name_in(&self.index, *file))
     }
+}
+
+/// Returns the name of a file, as `by_name` has it.
+fn name_in(index: &Index, (shard, place): (u32, u8)) -> &str {
+    files_of(&index.shards[shard as usize]).nth(place.into()).map_or("", |file| &file.basename)
+}
+
+/// Order of names: numbers at their ends may become longer.
+fn key_of(name: &str) -> (usize, &str) {
+    (name.len(), name)
 }
 
 impl Deref for ShardSet {

@@ -1,12 +1,16 @@
 //! `index.json`: the shards of a data set, their files and columns.
 //!
 //! * [`Index`], [`Shard`], [`FileInfo`], [`Digests`] — the index as values, with the place of a shard's offset table;
-//! * `parse` — from bytes, checked, entry by entry; `emit` — to the bytes of the reference's writer; `indexed_format` —
+//! * `parse` — from bytes, checked; `entries` — an entry after the other, most of which are like the last one;
+//!   `entry` — one
+//!   alone; `emit` — to the bytes of the reference's writer; `indexed_format` —
 //!   the part of an entry that belongs to a format; `object` — the JSON of an entry;
 //! * [`describe_folder`] — for errors about a missing index.
 
 mod digests;
 mod emit;
+mod entries;
+mod entry;
 mod folder;
 mod indexed_format;
 mod object;
@@ -15,10 +19,10 @@ mod shard;
 
 pub use digests::Digests;
 pub(super) use emit::{ShardSettings, config};
+pub use entry::check_basename;
 pub use folder::describe_folder;
 pub(super) use indexed_format::{ForeignIndex, IndexedFormat, is_sampled, names_of, sizes_of};
 pub(super) use object::{JsonObject, expected};
-pub use parse::check_basename;
 pub use shard::{FileInfo, FilePair, INDEX_BASENAME, INDEX_BYTES_MAX, Index, Shard, Slice, SlicePart, VERSION};
 
 /// Returns true if `bytes` are a whole JSON document, as an index is.

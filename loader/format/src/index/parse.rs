@@ -2,24 +2,17 @@
 //! 32-bit offsets, sample counts fit the files, and lists of columns agree.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
-use serde_json::Value as Json;
-
-use super::digests::Digests;
-use super::object::{Brief, JsonObject, expected, missing};
-use super::shard::{FileInfo, INDEX_BASENAME, Index, Shard, VERSION};
-use crate::layout::Layout;
-use crate::{Compression, HashAlgo, json, registry};
+use super::entries::Entries;
+use super::entry::version;
+use super::object::{expected, missing};
+use super::shard::{FileInfo, Index, Shard};
+use crate::json::{self, ScannedPart};
+use crate::registry;
 use forebay_core::error::{Context, Error, ErrorKind, Result};
 
-/// Length limits of Linux for a path and for a name in it, in bytes.
-const PATH_BYTES_MAX: usize = 4095;
-const NAME_BYTES_MAX: usize = 255;
-
-/// Keys of every shard's entry.
-const COMMON_KEYS: [&str; 8] =
-    ["version", "format", "compression", "hashes", "size_limit", "samples", "raw_data", "zip_data"];
+/// Key of the list of entries, as it is written.
+const SHARDS: &[u8] = b"\"shards\"";
 
 impl Index {
     /// Parses an index; `file` is its name in errors.
@@ -41,14 +34,29 @@ fn index(bytes: &[u8]) -> Result<Index> {
         return Err(Error::format("an index is a JSON object with `version` and `shards`"));
     }
     let (mut version_at, mut shards_at) = (None, None);
-    json::scan_object(bytes, |key, value| {
-        // Of two equal keys the last counts, as everywhere in JSON.
-        match &bytes[key] {
-            b"\"version\"" => version_at = Some(value),
-            b"\"shards\"" => shards_at = Some(value),
-            _ => {}
+    let (mut entries, mut is_in_list) = (Entries::default(), false);
+    json::scan_object_with_list(bytes, SHARDS, |part| {
+        let is_item = matches!(part, ScannedPart::Item(_));
+        match part {
+            ScannedPart::Item(entry) => {
+                if !is_in_list {
+                    entries = Entries::default();
+                }
+                entries.add(&bytes[entry]);
+            }
+            // Of two equal keys the last counts, as everywhere in JSON.
+            ScannedPart::Entry(key, value) => match &bytes[key] {
+                b"\"version\"" => version_at = Some(value),
+                SHARDS => {
+                    if !is_in_list {
+                        entries = Entries::default();
+                    }
+                    shards_at = Some(value);
+                }
+                _ => {}
+            },
         }
-        Ok(())
+        is_in_list = is_item;
     })?;
     if shards_at.is_none()
         && let Some(noun) = registry::foreign_index(bytes)
@@ -62,34 +70,31 @@ fn index(bytes: &[u8]) -> Result<Index> {
     if !list.starts_with(b"[") {
         return Err(expected("shards", "a list", &json::parse(list)?));
     }
-    let mut shards: Vec<Shard> = Vec::new();
-    let mut samples = 0_u64;
-    // One entry at a time, because the tree of a large index would take many times its bytes.
-    json::scan_list(list, |entry| {
-        let number = shards.len();
-        let shard = json::parse(&list[entry]).and_then(|entry| shard(&entry, shards.last()));
-        let shard = shard.context("shard", || number)?;
-        samples = samples.saturating_add(shard.samples);
-        if i64::try_from(samples).is_err() {
-            return Err(Error::format("the shards hold more samples than can be counted").with("shard", number));
-        }
-        shards.push(shard);
-        Ok(())
-    })?;
+    let shards = entries.finish()?;
     unique_names(&shards)?;
     Ok(Index { shards })
 }
 
-fn version(found: Option<&Json>) -> Result<()> {
-    let found = found.ok_or_else(|| missing("version"))?;
-    if found.as_u64() == Some(VERSION) {
-        return Ok(());
-    }
-    let message = format!("version {} is not supported, only {VERSION}", Brief(found));
-    Err(Error::new(ErrorKind::Unsupported, message).with("field", "version"))
+/// Returns true if no two files have one name. Those of a data set are nearly in order, so that it takes no table of
+/// all.
+fn are_unique(shards: &[Shard]) -> bool {
+    let files: [fn(&Shard) -> Option<&FileInfo>; 4] = [
+        |shard| Some(&shard.raw_data),
+        |shard| shard.zip_data.as_ref(),
+        |shard| shard.raw_meta.as_deref(),
+        |shard| shard.zip_meta.as_deref(),
+    ];
+    let mut names: Vec<&str> =
+        files.iter().flat_map(|file| shards.iter().filter_map(file)).map(|file| &*file.basename).collect();
+    // Numbers may become longer. The sort finds parts that are in order.
+    names.sort_by_key(|name| (name.len(), *name));
+    names.windows(2).all(|pair| pair[0] != pair[1])
 }
 
 fn unique_names(shards: &[Shard]) -> Result<()> {
+    if are_unique(shards) {
+        return Ok(());
+    }
     let mut seen = HashSet::new();
     for (i, shard) in shards.iter().enumerate() {
         for info in shard.files().flat_map(|pair| [Some(pair.raw), pair.zip]).flatten() {
@@ -102,173 +107,12 @@ fn unique_names(shards: &[Shard]) -> Result<()> {
     Ok(())
 }
 
-fn shard(entry: &Json, previous: Option<&Shard>) -> Result<Shard> {
-    let Json::Object(map) = entry else { return Err(Error::format("a shard is a JSON object")) };
-    let object = JsonObject(map);
-    version(map.get("version"))?;
-    let layout = layout(&object)?;
-    let layout = match previous {
-        Some(shard) if *shard.layout == layout => Arc::clone(&shard.layout),
-        _ => Arc::new(layout),
-    };
-    let hashes = object.texts("hashes")?.into_iter().map(HashAlgo::parse);
-    let hashes: Vec<HashAlgo> = hashes.collect::<Result<_>>().context("field", || "hashes")?;
-    let hashes = match previous {
-        Some(shard) if *shard.hashes == *hashes => Arc::clone(&shard.hashes),
-        _ => hashes.into(),
-    };
-    let split = layout.format.is_split();
-    let compression = match object.get("compression")? {
-        Json::Null => None,
-        Json::String(text) if text.is_empty() => None,
-        Json::String(text) => Some(Compression::parse(text).context("field", || "compression")?),
-        _ => return Err(object.expected("compression", "a text or null")),
-    };
-    let shard = Shard {
-        samples: object.uint("samples")?,
-        compression,
-        hashes,
-        size_limit: size_limit(&object)?,
-        raw_data: file(&object, "raw_data")?.ok_or_else(|| object.expected("raw_data", "a file"))?,
-        zip_data: file(&object, "zip_data")?,
-        raw_meta: if split { file(&object, "raw_meta")?.map(Box::new) } else { None },
-        zip_meta: if split { file(&object, "zip_meta")?.map(Box::new) } else { None },
-        layout,
-        recipe: None,
-        slice: None,
-    };
-    check_files(&shard)?;
-    Ok(shard)
-}
-
-/// Checks sizes and presence of files against each other and against the number of samples.
-fn check_files(shard: &Shard) -> Result<()> {
-    let wrong = |field: &str, what: String| Err(Error::format(what).with("field", field));
-    if shard.layout.format.is_split() && shard.raw_meta.is_none() {
-        return wrong("raw_meta", format!("the format {} keeps its offsets in a file", shard.layout.format.name()));
-    }
-    let bytes_max = shard.layout.format.file_bytes_max();
-    for (pair, field) in shard.files().zip(if shard.raw_meta.is_some() { ["meta", "data"] } else { ["data"; 2] }) {
-        match (shard.compression, pair.zip) {
-            (None, Some(_)) => return wrong(&format!("zip_{field}"), "a zip file without a compression".into()),
-            (Some(c), None) => {
-                return wrong(&format!("zip_{field}"), format!("the compression is {c}, the file missing"));
-            }
-            _ => {}
-        }
-        if pair.raw.bytes > bytes_max {
-            let bytes = pair.raw.bytes;
-            return wrong(
-                &format!("raw_{field}.bytes"),
-                format!("{bytes} bytes pass the 32-bit offsets: the writer lost data; write smaller shards"),
-            );
-        }
-        if let Some(zip) = pair.zip
-            && zip.bytes > zip_bytes_max(pair.raw.bytes)
-        {
-            let (zip, raw) = (zip.bytes, pair.raw.bytes);
-            return wrong(&format!("zip_{field}.bytes"), format!("{zip} bytes, compressed, are too many for {raw}"));
-        }
-    }
-    if shard.layout.format.file_bytes_min(shard.samples) > shard.table_file().bytes {
-        let (samples, bytes) = (shard.samples, shard.table_file().bytes);
-        return wrong("samples", format!("{samples} samples do not fit in a file of {bytes} bytes"));
-    }
-    Ok(())
-}
-
-/// Most bytes of a compressed file. No compression adds more than a sixth and some bytes to data that it cannot
-/// compress, so a larger file does not exist, and no memory is taken for it.
-fn zip_bytes_max(raw_bytes: u64) -> u64 {
-    raw_bytes.saturating_mul(2).saturating_add(1 << 20)
-}
-
-fn size_limit(object: &JsonObject<'_>) -> Result<Option<u64>> {
-    match object.get("size_limit")? {
-        Json::Null => Ok(None),
-        Json::Number(n) if n.as_u64().is_some() => Ok(n.as_u64()),
-        Json::String(text) => parse_bytes(text).map(Some).ok_or_else(|| object.expected("size_limit", "a size")),
-        _ => Err(object.expected("size_limit", "a size or null")),
-    }
-}
-
-/// Parses sizes such as `100kb`, in powers of 1,024.
-fn parse_bytes(text: &str) -> Option<u64> {
-    let text = text.trim().to_ascii_lowercase();
-    let (digits, factor) = [("kb", 1u64 << 10), ("mb", 1 << 20), ("gb", 1 << 30), ("tb", 1 << 40), ("b", 1), ("", 1)]
-        .into_iter()
-        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))?;
-    let number: f64 = digits.trim().parse().ok()?;
-    let bytes = (number * factor as f64).trunc();
-    (0.0..9e18).contains(&bytes).then_some(bytes as u64)
-}
-
-fn layout(object: &JsonObject<'_>) -> Result<Layout> {
-    let Some(found) = registry::find(object.text("format")?) else {
-        let what = format!("the format {} is not one of {}", Brief(object.get("format")?), registry::names());
-        return Err(Error::new(ErrorKind::Unsupported, what).with("field", "format"));
-    };
-    object.only(&[&COMMON_KEYS, found.keys])?;
-    let layout = (found.layout)(object)?;
-    let mut names = HashSet::new();
-    match layout.columns.iter().find(|column| !names.insert(column.name.as_str())) {
-        Some(column) => Err(Error::format("a column name is used twice").with("column", &column.name)),
-        None => Ok(layout),
-    }
-}
-
-/// Rejects a path that leaves the index's directory, or that the cache uses for its own files.
-pub fn check_basename(path: &str) -> Result<()> {
-    let reject = |why: &str| Err(Error::format(format!("the file name {} {why}", Brief(&Json::from(path)))));
-    if path.is_empty() || path.len() > PATH_BYTES_MAX || path.split('/').any(|name| name.len() > NAME_BYTES_MAX) {
-        return reject("is empty or longer than a file system takes");
-    }
-    if path.split('/').any(|name| matches!(name, "" | "." | "..")) {
-        return reject("is not a plain path below the index");
-    }
-    if path.chars().any(char::is_control) || path.contains('\\') {
-        return reject("has control characters or backslashes in it");
-    }
-    let name = path.rsplit('/').next().unwrap_or(path);
-    if name == INDEX_BASENAME || name.ends_with(".tmp") {
-        return reject("is one that belongs to the cache");
-    }
-    Ok(())
-}
-
-fn file(object: &JsonObject<'_>, key: &'static str) -> Result<Option<FileInfo>> {
-    match object.get(key)? {
-        Json::Null => Ok(None),
-        Json::Object(map) => file_info(&JsonObject(map)).context("in", || key).map(Some),
-        _ => Err(object.expected(key, "a file or null")),
-    }
-}
-
-fn file_info(object: &JsonObject<'_>) -> Result<FileInfo> {
-    object.only(&[&["basename", "bytes", "hashes"]])?;
-    let basename = object.text("basename")?;
-    check_basename(basename).context("field", || "basename")?;
-    let Json::Object(digests) = object.get("hashes")? else {
-        return Err(object.expected("hashes", "an object"));
-    };
-    let mut hashes = Vec::with_capacity(digests.len());
-    for (name, hex) in digests {
-        let algo = HashAlgo::parse(name).context("field", || "hashes")?;
-        let hex = hex
-            .as_str()
-            .filter(|hex| hex.len() == algo.hex_len() && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
-            .ok_or_else(|| {
-                expected("hashes", &format!("text of {} hexadecimal digits for {name}", algo.hex_len()), hex)
-            })?;
-        hashes.push((algo, hex));
-    }
-    Ok(FileInfo { basename: basename.into(), bytes: object.uint("bytes")?, hashes: Digests::new(hashes) })
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::entry::zip_bytes_max;
     use super::*;
-    use crate::Encoding;
+    use crate::{Compression, Encoding};
+    use std::sync::Arc;
 
     const MDS: &str = r#"{"shards": [{"column_encodings": ["str", "int"], "column_names": ["id", "x"], "column_sizes": [null, 8], "compression": "zstd:3", "format": "mds", "hashes": ["xxh64"], "raw_data": {"basename": "shard.00000.mds", "bytes": 256, "hashes": {"xxh64": "ef46db3751d8e999"}}, "samples": 3, "size_limit": 256, "version": 2, "zip_data": {"basename": "shard.00000.mds.zstd", "bytes": 100, "hashes": {"xxh64": "ef46db3751d8e999"}}}], "version": 2}"#;
     const JSONL: &str = r#"{"shards": [{"columns": {"a": "int", "b": "str"}, "compression": null, "format": "json", "hashes": [], "newline": "\n", "raw_data": {"basename": "shard.00000.json", "bytes": 20, "hashes": {}}, "raw_meta": {"basename": "shard.00000.json.meta", "bytes": 200, "hashes": {}}, "samples": 2, "size_limit": null, "version": 2, "zip_data": null, "zip_meta": null}], "version": 2}"#;
@@ -355,6 +199,48 @@ mod tests {
             assert!(e.to_string().contains("file index.json"), "{e}");
             assert!(matches!(e.kind(), ErrorKind::Format | ErrorKind::Unsupported), "{e:?}");
         }
+    }
+
+    #[test]
+    fn an_entry_after_another_one_is_parsed_as_alone() {
+        let entry = |text: &str| text["{\"shards\": [".len()..text.len() - "], \"version\": 2}".len()].to_owned();
+        let second = |text: &str| {
+            let names = text.replace("00000", "00001").replace("\"samples\": ", "\"samples\":  1");
+            names.replace("\"bytes\": 256", "\"bytes\": 912").replace("ef46db3751d8e999", "0123456789abcdef")
+        };
+        let index = |entries: &[&str]| format!("{{\"shards\": [{}], \"version\": 2}}", entries.join(", "));
+        for text in [MDS, JSONL, XSV] {
+            let (first, second) = (entry(text), second(&entry(text)));
+            let (alone, both) = (parse(&index(&[&second])).unwrap(), parse(&index(&[&first, &second])).unwrap());
+            assert_eq!((both.shards.len(), &both.shards[1]), (2, &alone.shards[0]));
+            assert_ne!(both.shards[0].samples, both.shards[1].samples);
+            // Other columns, and a shard without compression.
+            let other = entry(text).replace("\"x\"", "\"y\"").replace("\"a\"", "\"c\"").replace("00000", "00002");
+            let mixed = parse(&index(&[&first, &other])).unwrap();
+            assert_eq!(mixed.shards[1], parse(&index(&[&other])).unwrap().shards[0]);
+            assert_ne!(mixed.shards[1].layout, mixed.shards[0].layout);
+        }
+        let first = entry(MDS);
+        for (from, to) in [
+            ("\"samples\": 3", "\"samples\": -3"),
+            ("\"samples\": 3", "\"samples\": NaN"),
+            ("\"samples\": 3", "\"samples\": 64"),
+            ("\"samples\": 3, ", ""),
+            ("\"bytes\": 256", "\"bytes\": 4294967296"),
+            ("\"bytes\": 256", "\"bytes\": 256, \"more\": 0"),
+            ("\"bytes\": 100,", "\"bytes\": 1049089,"),
+            ("ef46db3751d8e999", "EF46DB3751D8E999"),
+            ("\"xxh64\": ", "\"crc32\": "),
+            ("shard.00001.mds.zstd", "../shard.00001.mds.zstd"),
+            ("shard.00001.mds.zstd", "shard.00000.mds"),
+            ("\"version\": 2", "\"version\": 1"),
+        ] {
+            let changed = first.replace("00000", "00001").replacen(from, to, 1);
+            let e = parse(&index(&[&first, &changed])).expect_err(to);
+            assert!(e.to_string().contains("shard 1"), "{to}: {e}");
+        }
+        let escaped = first.replace("00000", "00001").replace("shard.00001.mds\"", "sh\\u0061rd.00001.mds\"");
+        assert_eq!(&*parse(&index(&[&first, &escaped])).unwrap().shards[1].raw_data.basename, "shard.00001.mds");
     }
 
     #[test]
