@@ -45,19 +45,7 @@ impl Session<'_> {
         let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
         let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
         let mut fetch = || match &remote {
-            Some(remote) => match origin.fetch(remote, &|| show_progress(&folder)) {
-                Ok(bytes) => {
-                    // `local` may be the folder of the files themselves.
-                    if !local_folder(name).is_some_and(|files| is_same_folder(&files, &folder)) {
-                        origin.remove_outdated(&folder, &bytes);
-                    }
-                    Ok(bytes)
-                }
-                Err(e) if e.kind() == ErrorKind::NotFound && origin.cached() == CachedIndex::Compared => {
-                    Err(local_folder(name).map_or_else(|| with_advice_on_remote(e), |folder| no_index(&folder)))
-                }
-                Err(e) => Err(e),
-            },
+            Some(remote) => fetched(origin, remote, name, &folder),
             None => Err(Error::internal("an index was fetched without a remote")),
         };
         let shown = redact(name);
@@ -125,6 +113,23 @@ impl Session<'_> {
         if self.stats.note_new(&sentence) {
             log::warn!("{sentence}");
         }
+    }
+}
+
+/// Fetches the index that `origin` has in `remote`, which is called `name`, for its place in `folder`.
+fn fetched(origin: &dyn IndexOrigin, remote: &Remote, name: &str, folder: &Path) -> Result<Vec<u8>> {
+    match origin.fetch(remote, &|| show_progress(folder)) {
+        Ok(bytes) => {
+            // `local` may be the folder of the files themselves.
+            if !local_folder(name).is_some_and(|files| is_same_folder(&files, folder)) {
+                origin.remove_outdated(folder, &bytes);
+            }
+            Ok(bytes)
+        }
+        Err(e) if e.kind() == ErrorKind::NotFound && origin.cached() == CachedIndex::Compared => {
+            Err(local_folder(name).map_or_else(|| with_advice_on_remote(e), |folder| no_index(&folder)))
+        }
+        Err(e) => Err(e),
     }
 }
 
