@@ -22,16 +22,16 @@ const LONG_LINE_BYTES: usize = 1 << 20;
 
 /// Request as Python has it: the address, its bytes in a list, the offset in its content at which reading begins, and
 /// the version that it must have.
-type Request = (String, Option<u64>, u64, Option<String>);
+type Request = (String, Option<u64>, u64, Option<String>, Option<String>);
 
 /// Returns a request. `compression` is the name of one, "none", or "auto" for that of the address.
-fn wanted((url, len, start, version): Request, compression: &str) -> Result<Wanted> {
+fn wanted((url, len, start, version, listed_tag): Request, compression: &str) -> Result<Wanted> {
     let packing = match compression {
         "auto" => Packing::ByName,
         "none" => Packing::Plain,
         name => Packing::Of(Compression::of_extension(name)?.map_or_else(|| Compression::parse(name), Ok)?),
     };
-    Ok(Wanted { url, len, packing, start, version })
+    Ok(Wanted { url, len, packing, start, version, listed_tag })
 }
 
 /// Lines of objects, in the order of their requests.

@@ -11,6 +11,7 @@ use crate::format::Compression;
 use crate::objects::Objects;
 use crate::store::{Encoded, FetchRequest, FetchTicket, Peek, Version};
 use crate::sync::{Arc, AtomicBool, Ordering};
+use crate::versions;
 use crate::{Error, ErrorKind, Result};
 use bytes::{Bytes, BytesMut};
 use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
@@ -43,6 +44,8 @@ pub struct Wanted {
     pub start: u64,
     /// Version that the object must have, as [`Event::Begin`](super::Event::Begin) has it; `None` for any.
     pub version: Option<String>,
+    /// Entity tag in a list, if it was listed. An object with another tag of the same kind has changed.
+    pub listed_tag: Option<String>,
 }
 
 /// Pieces of objects. Those of the first object always proceed; those of later ones as far as the window has room.
@@ -159,6 +162,13 @@ impl Pieces {
         let object = self.opened()?;
         let open = object.open()?;
         let (len, version) = (open.len, open.version.as_ref().map(Version::to_string));
+        let tag = open.version.as_ref().and_then(Version::etag).map(str::to_owned);
+        if let (Some(listed), Some(tag)) = (&object.wanted.listed_tag, tag)
+            && versions::is_other(listed, &tag)
+        {
+            let why = "the object was replaced after it was listed";
+            return Err(Error::new(ErrorKind::Stale, why).hinting("List the files again"));
+        }
         let before = object.wanted.version.as_ref();
         if before.is_some_and(|before| version.as_ref() != Some(before)) || object.first_byte() > len {
             return Err(replaced());

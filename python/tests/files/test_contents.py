@@ -305,6 +305,16 @@ def test_a_file_that_was_replaced_after_the_state_is_not_continued(texts, tars):
             list(resumed)
 
 
+def test_a_file_that_was_replaced_after_it_was_listed_is_an_error(bucket, bucket_environment):
+    for make, name in ((fb.load_lines, "replaced/lines.txt"), (fb.load_tars, "replaced/files.tar")):
+        bucket.objects[name] = b"one\n" * 512
+        files = fb.list_files(f"s3://bucket/{name}")
+        assert len(files) == 1
+        bucket.objects[name] = b"two\n" * 512
+        with pytest.raises(fb.StaleError, match=f"after it was listed.*{name}"):
+            list(make(files))
+
+
 def test_every_item_is_returned_by_one_rank_and_worker(texts, tars, process):
     folder, expected = tars
     for ranks, workers in ((1, 0), (2, 0), (2, 3), (9, 0)):

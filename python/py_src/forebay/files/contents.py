@@ -73,7 +73,7 @@ class _Contents(FileOrder):
                 if is_end := following is None:
                     break
                 file = following[1]
-                reads.push((file.url, file.size, offset, version), self._compression)
+                reads.push((file.url, file.size, offset, version, file.etag), self._compression)
                 requested.append(following)
                 offset, version = 0, None
             if not requested:

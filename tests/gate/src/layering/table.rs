@@ -227,7 +227,7 @@ const LOADER: &[Layer] = &[
     // Writes data for the decoder into shards: the writer's hook and the copy.
     layer(&["indexing"], &["sync", "error", "format", "decode", "io"]),
     // Lines and files of objects, which are read forward.
-    layer(&["contents"], &["sync", "error", "memory", "format", "store", "objects"]),
+    layer(&["contents"], &["sync", "error", "memory", "format", "store", "objects", "versions"]),
     // Remote folders as the writer's destinations.
     layer(&["output"], &["sync", "error", "clock", "stats", "topology", "format", "store"]),
     // Pure. Messages show addresses without their secrets.
