@@ -1,9 +1,9 @@
 # Targets. `make help` lists them; the scripts are in python/scripts.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-stores soak gate docs build wheel install gpu-report
+.PHONY: help run test test-fast test-stores test-versions soak gate docs build wheel install gpu-report
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-13s %s\n", $$1, $$2 }'
 
 run: ## see it work: data set, object server, epochs, training, report (RUN_ARGS="--data s3://bucket/set" for your own)
 	@python/scripts/run.sh $(RUN_ARGS)
@@ -20,6 +20,9 @@ soak: ## many epochs through a faulty network (SOAK=1000 seeds, from 0)
 
 test-stores: ## an epoch from Garage (S3) and emulators of Azure, Google Cloud Storage and S3, which it installs (needs npm)
 	@python/scripts/stores.sh
+
+test-versions: ## the loader with the least versions of the trainers and frameworks that it supports
+	@python/scripts/versions.sh
 
 gate: ## the checks that run no test: format, lints, docs, layering, drift
 	@python/scripts/system.sh && cargo gate

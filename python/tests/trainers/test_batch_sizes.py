@@ -12,7 +12,6 @@ import forebay as fb
 
 lightning = pytest.importorskip("lightning", reason="the trainers are not installed: python/scripts/frameworks.sh")
 
-import composer  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
 from accelerate import Accelerator, skip_first_batches  # noqa: E402
@@ -22,6 +21,11 @@ from lightning.pytorch.utilities import CombinedLoader  # noqa: E402
 from forebay.integrations import accelerate  # noqa: E402
 from forebay.integrations.torch import DataLoader  # noqa: E402
 from forebay.integrations.transformers import Trainer  # noqa: E402
+
+try:
+    import composer
+except ModuleNotFoundError:
+    composer = None  # python/scripts/versions.sh has the other libraries alone.
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -141,23 +145,22 @@ def lightning_adapter(loader, folder, resumed=None):
     return fit(DataLoader(loader), folder, resumed).trained
 
 
-class Model(composer.ComposerModel):
-    """Records the samples of each step."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(1, 1)
-        self.trained = []
-
-    def forward(self, batch):
-        self.trained.append(batch["x"].tolist())
-        return self.layer(batch["x"].float()[:, None])
-
-    def loss(self, outputs, batch):
-        return outputs.square().mean()
-
-
 def composer_trainer(loader, folder, resumed=None):
+    class Model(composer.ComposerModel):
+        """Records the samples of each step."""
+
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+            self.trained = []
+
+        def forward(self, batch):
+            self.trained.append(batch["x"].tolist())
+            return self.layer(batch["x"].float()[:, None])
+
+        def loss(self, outputs, batch):
+            return outputs.square().mean()
+
     model = Model()
     places = {"load_path": str(folder / f"{resumed}.pt")} if resumed else {"save_folder": str(folder), "save_interval": "1ba"}
     arguments = {"device": "cpu", "progress_bar": False, "max_duration": f"{EPOCHS}ep", "save_filename": "{batch}.pt"}
@@ -167,7 +170,7 @@ def composer_trainer(loader, folder, resumed=None):
     return model.trained
 
 
-ADAPTERS = [bare, torch_adapter, fabric, accelerate_adapter, lightning_trainer, lightning_adapter, composer_trainer]
+ADAPTERS = [bare, torch_adapter, fabric, accelerate_adapter, lightning_trainer, lightning_adapter] + [composer_trainer] * bool(composer)
 LIGHTNING = lightning_trainer, lightning_adapter
 
 
