@@ -17,25 +17,16 @@
 mod bottleneck;
 mod help;
 mod snapshot;
+mod time_kind;
 mod trace;
 
 pub use snapshot::{Snapshot, StageSnapshot};
+pub use time_kind::TimeKind;
 pub use trace::working_on;
 
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 use std::time::{Duration, Instant};
 use trace::Trace;
-
-/// Kinds of a stage's time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeKind {
-    /// Working.
-    Busy,
-    /// Waiting for the stage before it.
-    Input,
-    /// Waiting for the stage after it.
-    Output,
-}
 
 /// Counters of one stage, shared by all its threads.
 #[derive(Debug)]

@@ -128,8 +128,8 @@ impl<T> IndexSource<'_, '_, T> {
         self.dir.join(INDEX_BASENAME)
     }
 
-    /// Returns the cached index, compared with the remote one; `None` if there is none, or one that can be replaced and that the
-    /// parser has `refused`.
+    /// Returns the cached index, compared with the remote one; `None` if there is none, or one that can be replaced and
+    /// that the parser has `refused`.
     fn cached(&mut self, refused: &mut Option<Error>) -> Result<Option<InstalledIndex<T>>> {
         let path = self.path();
         let is_closed = || std::fs::metadata(self.dir).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied);

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// Returns advice for a list of files, of which some do not exist, if it has a wildcard of another program, or numbers without
-/// leading zeros. `near` are names of files in the same folder, as far as they are known.
+/// Returns advice for a list of files, of which some do not exist, if it has a wildcard of another program, or numbers
+/// without leading zeros. `near` are names of files in the same folder, as far as they are known.
 pub fn advice_on_wildcards(list: &str, near: &[String]) -> Option<String> {
     printf(list).or_else(|| class(list)).or_else(|| without_zeros(list, near))
 }

@@ -15,8 +15,8 @@
 //! * [`names`]: the addresses of files as WebDataset's users write them, to one folder and names below it. `braces`
 //!   expands braces, `pipes` finds the address in a command of `pipes_table`, `place` splits addresses, `wildcards`
 //!   matches names of a listing.
-//! * [`advice`]: the change that an address needs if nothing is read from it; [`dialects`]: that of a list with another program's
-//!   wildcards.
+//! * [`advice`]: the change that an address needs if nothing is read from it; [`dialects`]: the change of a list with
+//!   wildcards of another program.
 //! * [`folder_names`]: folders that are hidden, or splits.
 //! * `extension`, `parts`, `choice` and `yaml` are common to several kinds.
 //!

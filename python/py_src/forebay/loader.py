@@ -67,7 +67,7 @@ _PYTHON_ONLY |= World.__annotations__.keys()
 """Arguments of `Loader` that this package uses itself. The others are options of the engine under the same names."""
 
 
-# What to do in place of arguments that other libraries have.
+# Advice for arguments that other libraries have.
 _OF_STREAM = ". it is an option of a stream, as in streams=[Stream(remote=..., files='each')]"
 _OF_FIELD = ". it is an option of a field, as in fields={'ids': Tokens('ids', pad=0, max_length=2048)}"
 _OF_PICTURE = ". operations are a part of the field, as in fields={'x': Image('jpg', RandomResizedCrop(224))}"

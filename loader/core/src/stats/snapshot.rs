@@ -61,7 +61,8 @@ impl Snapshot {
         ] {
             let _ = writeln!(
                 out,
-                "# HELP forebay_stage_{metric}_total {metric} that a stage has finished\n# TYPE forebay_stage_{metric}_total counter"
+                "# HELP forebay_stage_{metric}_total {metric} that a stage has finished\n\
+                 # TYPE forebay_stage_{metric}_total counter"
             );
             for s in &self.stages {
                 let _ =
@@ -71,7 +72,8 @@ impl Snapshot {
         for (name, value) in &self.counters {
             let _ = writeln!(
                 out,
-                "# HELP forebay_{name}_total {}\n# TYPE forebay_{name}_total counter\nforebay_{name}_total{{{labels}}} {value}",
+                "# HELP forebay_{name}_total {}\n# TYPE forebay_{name}_total counter\n\
+                 forebay_{name}_total{{{labels}}} {value}",
                 help::of_counter(name)
             );
         }

@@ -1,6 +1,6 @@
 //! Timed spans of the stages, in the format of Chrome's traces.
 
-use super::TimeKind;
+use super::time_kind::TimeKind;
 use crate::sync::{Mutex, current};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -88,7 +88,8 @@ impl Trace {
             let batch = e.batch.map_or_else(String::new, |batch| format!("\"batch\":{batch}"));
             let _ = write!(
                 out,
-                ",\n{{\"name\":\"{} {:?}\",\"cat\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{},\"ts\":{:.3},\"dur\":{:.3},\"args\":{{{batch}}}}}",
+                ",\n{{\"name\":\"{} {:?}\",\"cat\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{},\
+                 \"ts\":{:.3},\"dur\":{:.3},\"args\":{{{batch}}}}}",
                 e.stage,
                 e.kind,
                 e.stage,
