@@ -22,8 +22,8 @@ pub fn advice_for(address: &str) -> Option<String> {
     }
     if ends_with(without_extension(name), TEXT) {
         return Some(
-            "lines of text without a form are not read: write an object in each line as .jsonl; files=\"each\" of a Stream \
-             makes each file a sample"
+            "lines of text without a form are not read: write an object in each line as .jsonl; files=\"each\" of a \
+             Stream makes each file a sample"
                 .to_owned(),
         );
     }

@@ -1,11 +1,12 @@
 //! Texts with a record in each line: ranges of each are the shards of a stream.
 //!
 //! ```text
-//!   text --one pass--> LineFile: ranges of records, columns --all files--> LineIndex, kept as the stream's index --> shards
+//!   text --one pass--> LineFile: ranges of records, columns
+//!                      all files: LineIndex, kept as the stream's index --> shards
 //! ```
 //!
-//! Texts on this machine are read in place. Of the texts of a store each shard's range is fetched; a compressed text is one
-//! shard, which is unpacked into the cache.
+//! Texts on this machine are read in place. Of the texts of a store each shard's range is fetched; a compressed text
+//! is one shard, which is unpacked into the cache.
 
 use super::cache_folder::unfinished;
 use super::found_files::{FoundFile, names_of};
