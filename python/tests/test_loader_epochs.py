@@ -169,7 +169,7 @@ def leave(loader, how):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("how", ["break", "error", "interrupt"])
-def test_a_loop_that_is_left_has_used_up_its_epoch(pictures, epochs, how):
+def test_a_loop_that_ends_early_has_used_up_its_epoch(pictures, epochs, how):
     with ordered(pictures, shuffle=True) as loader:
         with contextlib.suppress(ValueError, KeyboardInterrupt):
             leave(loader, how)
@@ -183,7 +183,7 @@ def test_a_loop_that_is_left_has_used_up_its_epoch(pictures, epochs, how):
         assert numbers(loader) == epochs[2][2:] and loader.epoch == 3
 
 
-def test_an_interactive_session_is_told_that_a_loop_begins_another_epoch(pictures, epochs, monkeypatch):
+def test_an_interactive_session_is_warned_that_a_loop_begins_another_epoch(pictures, epochs, monkeypatch):
     """The session's loop is in text, as a cell of a notebook, and an error in it ends no program."""
     for name in ("last_exc", "last_type", "last_value", "last_traceback"):
         # Removed after the test as well.

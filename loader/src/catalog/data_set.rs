@@ -113,8 +113,8 @@ impl IndexOrigin for Document {
 }
 
 impl Document {
-    /// Returns the document of a folder that is the cache of files: without their remote the shards that it has are read.
-    /// Any other bytes are the document.
+    /// Returns the document of a folder that is the cache of files: without their remote the shards that it has are
+    /// read. Any other bytes are the document.
     fn document<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         match KeptIndex::parse(bytes) {
             Ok(kept) if self.is_in_place => Ok(kept.document().into()),

@@ -5,8 +5,9 @@
 //!   {"forebay_kept": {"version": 1, "made_as": "tar", "files": [{"name": "0.tar", "bytes": 1024}]}, "shards": [..]}
 //! ```
 //!
-//! An index that was made in another way, of other files, or of files that were written again is made again, as is one that
-//! an earlier version has kept. A version that is not known, as of files of a store that were not listed, is equal to all.
+//! An index is made again if it was made in a different way, of different files, or of files that were written again,
+//! and if an earlier version of the engine has kept it. An unknown version (files of a store that were not listed) is
+//! equal to all versions.
 
 use super::found_files::{FoundFile, digest_of, is_of_index};
 use super::index_origin::IndexOrigin;
@@ -171,8 +172,8 @@ impl<'a> KeptIndex<'a> {
         [b"{", self.document].concat()
     }
 
-    /// Returns the shards of this index that are other shards of the `new` one, or of files that were written again. `parse`
-    /// parses a document.
+    /// Returns the shards of this index that are different shards in the `new` one, or of files that were written
+    /// again. `parse` parses a document.
     fn outdated(&self, new: &KeptIndex<'_>, parse: impl Fn(&[u8]) -> Result<Index>) -> Result<Vec<Shard>> {
         let now: HashMap<&str, &KeptFile> = new.head.files.iter().map(|file| (&*file.name, file)).collect();
         let is_changed =

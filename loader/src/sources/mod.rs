@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A kind of files has a folder with its [`FileKind`]: [`tars`], [`tables`] (Parquet and Arrow), [`tfrecords`],
-//! [`array_records`], [`lines`] (JSON lines, CSV and TSV), [`tokens`] and [`files`]. A new kind is a folder and a line in
-//! `kinds`, which lists them; the catalog has its opener.
+//! [`array_records`], [`lines`] (JSON lines, CSV and TSV), [`tokens`] and [`files`]. A new kind is a folder and a line
+//! in `kinds`, which lists them; the catalog has its opener.
 //!
 //! * [`names`]: the addresses of files as WebDataset's users write them, to one folder and names below it. `braces`
 //!   expands braces, `pipes` finds the address in a command of `pipes_table`, `place` splits addresses, `wildcards`

@@ -261,8 +261,8 @@ pub(super) fn without_match(pattern: &str) -> Error {
 
 /// Returns the error for a file that a list names twice.
 pub(super) fn named_twice(name: &str) -> Error {
-    let message = "a file is in the list twice: remove one, and use `repeat` of a stream for samples that are seen more \
-                   often";
+    let message = "a file is in the list twice: remove one, and use `repeat` of a stream for samples that are seen \
+                   more often";
     Error::config(message).with("file", name)
 }
 

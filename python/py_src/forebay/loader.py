@@ -390,7 +390,7 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
     def __iter__(self) -> Iterator[BatchT]:
         """Starts the next epoch, or resumes the position of `load_state_dict`. An earlier iterator ends.
 
-        A loop that is left by `break`, an error or an interrupt has used up its epoch: the next one runs the epoch after it.
+        A loop that ends early, by `break`, an error or an interrupt, has used up its epoch: the next one runs the next epoch.
         `loader.load_state_dict(loader.state_dict())` in between continues the epoch with the batch after the last one that
         was delivered.
 

@@ -159,8 +159,8 @@ def check(folder, backup):
         assert len(batches) == len(Batches(train, "x", "y", repeat=True)) == 10
         refused(lambda: fit(batches, steps_per_epoch=4, backup=f"{backup}-steps"), "the loader's epoch has 10 batches, so a backup")
         for argument, value in {"class_weight": {0: 1.0}, "sample_weight": np.ones(ROWS), "y": np.ones(ROWS)}.items():
-            refused(lambda: fit(batches, **{argument: value}), f"Keras ignores {argument}= beside Batches: leave it out, and ")
-        refused(lambda: network().evaluate(batches, sample_weight=np.ones(ROWS)), "Keras ignores sample_weight= beside Batches")
+            refused(lambda: fit(batches, **{argument: value}), f"Keras ignores {argument}= next to Batches: leave it out, and ")
+        refused(lambda: network().evaluate(batches, sample_weight=np.ones(ROWS)), "Keras ignores sample_weight= next to Batches")
         refused(lambda: Batches(train), r"name these outputs of the loader, such as .* .it has 'x', 'y'.")
         refused(lambda: Batches(train, "x", "y", batch_size=8), r"Batches has no argument batch_size, .* forebay.Loader\(..., batch_size=")
         refused(lambda: Batches(train, "x", "y", workers=8), "threads=")

@@ -169,7 +169,7 @@ def test_a_damaged_record_names_its_file_and_line_and_can_be_skipped(stored, buc
 
 
 @pytest.mark.parametrize(
-    ("name", "body", "says"),
+    ("name", "body", "problem"),
     [
         ("a.csv", b'a,b\n1,"2\n3,4\n', "a quote is not closed"),
         ("a.csv", b"a;b\n1;2\n", "semicolons"),
@@ -180,11 +180,11 @@ def test_a_damaged_record_names_its_file_and_line_and_can_be_skipped(stored, buc
         ("a.jsonl", b"", "no samples"),
     ],
 )
-def test_a_text_that_cannot_be_read_names_the_cause(name, body, says, tmp_path):
+def test_a_text_that_cannot_be_read_names_the_cause(name, body, problem, tmp_path):
     (tmp_path / name).write_bytes(body)
     with pytest.raises(fb.Error) as caught:
         fb.Loader(remote=str(tmp_path / name), batch_size=1)
-    assert says in str(caught.value)
+    assert problem in str(caught.value)
 
 
 def test_a_folder_has_the_splits_that_its_files_name(tmp_path):

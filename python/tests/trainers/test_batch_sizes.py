@@ -1,6 +1,6 @@
 """Checkpoints within an epoch that resume with another batch size: every sample of the epoch is trained on once.
 
-The position is a sample's. A trainer that counts batches has to be told the new number of its next batch, or refuses.
+The position is a sample's. A trainer that counts batches needs the new number of its next batch, or refuses.
 """
 
 import itertools

@@ -1,5 +1,5 @@
-//! Indexes that are kept: their digests, and the use of one that is old, foreign, damaged or half-written, or of files that
-//! have changed since.
+//! Indexes that are kept: their digests, and the use of one that is old, foreign, damaged or half-written, or of files
+//! that have changed since.
 
 use super::sets::{ALL, DataSet};
 use super::{Folders, IndexedStream, kept_index, open, samples, write};

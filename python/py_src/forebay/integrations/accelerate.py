@@ -75,7 +75,7 @@ class _Batches(DataLoaderStateMixin, torch.Batches):
     def __init__(self, loader: Loader) -> None:
         # State before the end of the epoch was found, while the last batch is the latest one.
         self._last_state: dict[str, Any] | None = None
-        # Accelerate's gradient state follows the pass that runs: at its first batch it was told of it.
+        # Accelerate's gradient state follows the pass that runs; true once the first batch has named this pass.
         self._has_begun = False
         self.gradient_state = GradientState()
         super().__init__(loader)

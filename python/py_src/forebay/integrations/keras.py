@@ -148,13 +148,13 @@ class Batches(DataAdapter):
         """Batches of a whole epoch; None with `repeat`.
 
         Raises:
-            ConfigError: `fit` has got targets or weights of its own, which Keras does not pass to a data adapter.
+            ConfigError: `fit` has targets or weights as arguments, which Keras does not pass to a data adapter.
         """
         # Keras's iterator reads this as it is made, and has the arguments of `fit`.
         arguments = sys._getframe(1).f_locals
         for name, instead in _OF_FIT.items():
             if arguments.get(name) is not None:
-                raise ConfigError(f"Keras ignores {name}= beside Batches: leave it out, and {instead}")
+                raise ConfigError(f"Keras ignores {name}= next to Batches: leave it out, and {instead}")
         self._is_reset, self._is_training, self._continues = True, False, False
         # A callback sets it again as training begins. One of a `fit` that was interrupted may be absent from this one.
         self.states = None
