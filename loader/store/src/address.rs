@@ -18,8 +18,9 @@ pub(super) const SFTP: &str = "sftp";
 pub(super) const UNSUPPORTED: [(&str, &str); 2] = [
     (
         "r2",
-        "R2 has the protocol of S3: use s3://BUCKET/folder, with AWS_ENDPOINT_URL=https://ACCOUNT.r2.cloudflarestorage.com, \
-         AWS_REGION=auto and the keys of an R2 token in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        "R2 has the protocol of S3: use s3://BUCKET/folder, with \
+         AWS_ENDPOINT_URL=https://ACCOUNT.r2.cloudflarestorage.com, AWS_REGION=auto and the keys of an R2 token in \
+         AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     ),
     ("alipan", "copy the data set to a folder, or to a supported store"),
 ];
@@ -46,7 +47,8 @@ fn has_scheme(name: &str) -> bool {
 /// Schemes in which `@` is part of a place's name. The part before it is a secret only with a colon, which no name has.
 const WITHOUT_USERS: [&str; 4] = ["azure", "azure-dl", "oci", "wasbs"];
 
-/// Returns a remote for messages and logs, without the user name, password, parameters, query and fragment of its address.
+/// Returns a remote for messages and logs, without the user name, password, parameters, query and fragment of its
+/// address.
 pub fn redact(remote: &str) -> Cow<'_, str> {
     let address = Address::of(remote);
     match address.user {
@@ -58,8 +60,8 @@ pub fn redact(remote: &str) -> Cow<'_, str> {
 /// Shortest part of a secret that is cut wherever it is. Shorter ones are in most texts by chance.
 const SECRET_BYTES_MIN: usize = 4;
 
-/// Returns a text of another library about `remote`, without the secrets of its address. Such a text may have only a part
-/// of them, because libraries split and encode addresses by different rules.
+/// Returns a text of another library about `remote`, without the secrets of its address. Such a text may have only a
+/// part of them, because libraries split and encode addresses by different rules.
 pub fn redact_in<'a>(text: &'a str, remote: &str) -> Cow<'a, str> {
     let Address { user, tail, .. } = Address::of(remote);
     if user.is_empty() && tail.is_empty() {

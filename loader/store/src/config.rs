@@ -18,7 +18,8 @@ use std::time::Duration;
 /// Network of a simulation, for tests of whole loaders.
 #[derive(Clone)]
 pub struct Simulation {
-    /// Clock of timeouts, waits between attempts and connections. A [manual](Clock::manual) one makes them take no time.
+    /// Clock of timeouts, waits between attempts and connections. A [manual](Clock::manual) one makes them take no
+    /// time.
     pub clock: Clock,
     /// Settings of the stores that the loader's configuration does not have, such as a [`StoreConfig::part_bytes`] with
     /// which small objects have several parts.
@@ -59,8 +60,8 @@ pub struct StoreConfig {
     pub fetch_threads: usize,
     /// Largest range of an object that is fetched by one request, in bytes.
     pub part_bytes: usize,
-    /// Part of an object that is uploaded by one request, in bytes; smaller objects are not divided. Objects of more parts
-    /// than the store allows have larger ones.
+    /// Part of an object that is uploaded by one request, in bytes; smaller objects are not divided. Objects of more
+    /// parts than the store allows have larger ones.
     pub upload_part_bytes: usize,
     /// Bytes of one [`Destination`](super::Destination) that may wait for the store's confirmation; a larger part
     /// proceeds alone.
@@ -154,9 +155,9 @@ impl Default for StoreConfig {
 }
 
 impl StoreConfig {
-    /// Returns the `parts_in_flight_max` of each of `processes` processes that share a machine's network. Without a share,
-    /// each takes from the others by more requests: in one process, a full network that others use looks like a server
-    /// that limits each connection.
+    /// Returns the `parts_in_flight_max` of each of `processes` processes that share a machine's network. Without a
+    /// share, each takes from the others by more requests: in one process, a full network that others use looks like a
+    /// server that limits each connection.
     pub fn parts_in_flight_max_of(&self, processes: usize) -> usize {
         (self.parts_in_flight_max / processes.max(1)).max(self.parts_in_flight_max.min(2 * self.parts_in_flight))
     }

@@ -68,7 +68,8 @@ impl StoreContext {
     }
 }
 
-/// Returns the number of connections that all fetch threads may have: a quarter of the files that this process may open.
+/// Returns the number of connections that all fetch threads may have: a quarter of the files that this process may
+/// open.
 fn connections_max() -> usize {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     files.map_or(usize::MAX, |files| files as usize / 4)

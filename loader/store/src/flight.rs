@@ -1,21 +1,22 @@
 //! Number of parts in flight of one fetch thread, which follows from the latency and bandwidth that it finds.
 //!
-//! A few requests fill a network of low latency. Others need more: 8 objects of 100 KB at a latency of 50 ms are 16 MB/s,
-//! and 8 parts of 8 MiB at 150 ms are at most 450 MB/s. A network is full when the bytes in flight are its rate times its
-//! latency. So the limit is twice the number of parts that this product has: of the highest rate of the last rounds of
-//! parts, and the shortest time to the head of a response. As long as the network is not full, the rate grows with the
-//! limit, and the limit grows by half in each round. Afterwards the rate stays, and the limit with it. A rate or a latency that was
-//! extreme by chance is forgotten after some rounds. [`Trials`] find out whether more parts than that are a gain, and
-//! whether as many are one: a server that queues requests has a latency that grows with the limit.
+//! A few requests fill a network of low latency. Others need more: 8 objects of 100 KB at a latency of 50 ms are 16
+//! MB/s, and 8 parts of 8 MiB at 150 ms are at most 450 MB/s. A network is full when the bytes in flight are its rate
+//! times its latency. So the limit is twice the number of parts that this product has: of the highest rate of the last
+//! rounds of parts, and the shortest time to the head of a response. As long as the network is not full, the rate grows
+//! with the limit, and the limit grows by half in each round. Afterwards the rate stays, and the limit with it. A rate
+//! or a latency that was extreme by chance is forgotten after some rounds. [`Trials`] find out whether more parts than
+//! that are a gain, and whether as many are one: a server that queues requests has a latency that grows with the limit.
 //!
 //! The rate of a round is of the bytes that arrive in it, those of unfinished parts included: parts often end together,
 //! and the bytes of those that end in a round may have arrived before. Rounds in which no part waited for a place are
 //! not measured, and a round begins with its first part: otherwise the rate would be that of the demand.
 //!
-//! At most three quarters of the parts in flight wait for the head of a response. Otherwise all requests of a fast network
-//! wait together and then share it, and it is idle for one latency in each round: 64 parts of 8 MiB at a latency of 150 ms
-//! were 1.8 GiB/s where twice that was possible. As long as the network is not full, the rate is that of the parts that
-//! wait, so each round multiplies the limit by this share and by [`SURPLUS`]: the product has to be above one.
+//! At most three quarters of the parts in flight wait for the head of a response. Otherwise all requests of a fast
+//! network wait together and then share it, and it is idle for one latency in each round: 64 parts of 8 MiB at a
+//! latency of 150 ms were 1.8 GiB/s where twice that was possible. As long as the network is not full, the rate is that
+//! of the parts that wait, so each round multiplies the limit by this share and by [`SURPLUS`]: the product has to be
+//! above one.
 //!
 //! A server that has too many requests (429, 503) halves the limit, down to one. From there it may rise by one part in
 //! each round, and it returns to its least where the demand is too low for measurements.
@@ -235,7 +236,8 @@ impl FlightLimit {
         self.change(State::throttle);
     }
 
-    /// True while the limit is lower than without throttling, and while requests from before the last throttling remain.
+    /// True while the limit is lower than without throttling, and while requests from before the last throttling
+    /// remain.
     pub(crate) fn is_throttled(&self) -> bool {
         let state = self.state.borrow();
         state.limit < state.limit_min || state.outdated > 0

@@ -3,8 +3,8 @@
 //!
 //! A stalled connection would hold a shard until its timeout, while a second request usually takes another path and
 //! is answered at once. The rule: a part is late after three times the time that nine of ten recent parts of the same
-//! server needed, and after half a second at least. Then its missing bytes are requested again, once in an attempt. The first of the two
-//! to finish wins, and the other one is dropped with its connection.
+//! server needed, and after half a second at least. Then its missing bytes are requested again, once in an attempt. The
+//! first of the two to finish wins, and the other one is dropped with its connection.
 //!
 //! Where all parts are slow, so are the peers, and nothing is late. Nothing is requested twice while the server has too
 //! many requests, and never more than 5 % of the bytes that were fetched.
@@ -74,8 +74,8 @@ impl Hedging {
         peers.push_back((bytes, time));
     }
 
-    /// Returns the time after which a request for `bytes` bytes of the folder `remote` is late; `None` while there are too
-    /// few peers.
+    /// Returns the time after which a request for `bytes` bytes of the folder `remote` is late; `None` while there are
+    /// too few peers.
     pub(crate) fn late_after(&self, remote: &str, bytes: usize) -> Option<Duration> {
         let state = self.0.borrow();
         let peers = state.peers.get(server(remote)).filter(|peers| peers.len() >= PEERS_MIN);
@@ -99,7 +99,8 @@ fn server(remote: &str) -> &str {
     remote.match_indices('/').nth(2).map_or(remote, |(end, _)| &remote[..end])
 }
 
-/// Returns the time in which most of `peers` would have fetched `bytes` bytes. Larger parts take longer, smaller ones may.
+/// Returns the time in which most of `peers` would have fetched `bytes` bytes. Larger parts take longer, smaller ones
+/// may.
 fn slow(peers: &Peers, bytes: usize) -> Duration {
     let scaled = |&(peer, time): &(usize, Duration)| time.mul_f64((bytes as f64 / peer.max(1) as f64).max(1.0));
     let mut times: Vec<_> = peers.iter().map(scaled).collect();
@@ -108,8 +109,8 @@ fn slow(peers: &Peers, bytes: usize) -> Duration {
 }
 
 impl HedgeBudget<'_> {
-    /// Notes that the second request has received `bytes` bytes. More than were taken count, too: a server without ranges
-    /// sends all bytes before the missing ones.
+    /// Notes that the second request has received `bytes` bytes. More than were taken count, too: a server without
+    /// ranges sends all bytes before the missing ones.
     pub(crate) fn spend(&mut self, bytes: usize) {
         let taken = self.remaining.min(bytes as u64);
         self.remaining -= taken;

@@ -36,8 +36,8 @@ impl KeyForm {
             let shown: String = key.chars().take(80).flat_map(char::escape_default).collect();
             let why = match self {
                 Self::Path => {
-                    "a key must be a relative path of at most 1024 bytes without empty, '.' or '..' parts, backslashes or \
-                     control characters"
+                    "a key must be a relative path of at most 1024 bytes without empty, '.' or '..' parts, backslashes \
+                     or control characters"
                 }
                 Self::File => "a path must have at most 4095 bytes, without empty, '.' or '..' parts",
                 Self::Object => "a key must have at most 1024 bytes, without '.' or '..' between slashes",

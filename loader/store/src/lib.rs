@@ -1,5 +1,5 @@
-//! Objects in folders, on web servers and in clouds: fetched in ranges into memory that the caller owns, uploaded, listed and
-//! removed.
+//! Objects in folders, on web servers and in clouds: fetched in ranges into memory that the caller owns, uploaded,
+//! listed and removed.
 //!
 //! ```text
 //!  callers (plain threads)                fetch threads: one runtime each
@@ -15,14 +15,16 @@
 //! * `source` is the trait of the schemes: single exchanges, without retries. `transfer` above it retries for all
 //!   schemes: only missing bytes are requested again, and only of the same version of the object; the range of every
 //!   response is checked; each byte is written once.
-//! * `http` is a client over hyper and rustls; `s3`, `gcs`, `azure`, `hf`, `oci` and `dbfs` add addresses, signatures and
-//!   credentials, of which `credentials` has the common parts; `file` is a folder.
-//! * `destination` is the other direction: [`Destination`] uploads, lists and removes objects over the same threads, with
-//!   the same addresses, signatures and credentials.
+//! * `http` is a client over hyper and rustls; `s3`, `gcs`, `azure`, `hf`, `oci` and `dbfs` add addresses, signatures
+//!   and credentials, of which `credentials` has the common parts; `file` is a folder.
+//! * `destination` is the other direction: [`Destination`] uploads, lists and removes objects over the same threads,
+//!   with the same addresses, signatures and credentials.
 //! * `threads`, `context`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio
-//!   elsewhere; `flight`: how many parts a thread has in flight; `trials`: whether more would be a gain; `hedge`: when a part is requested a second time.
+//!   elsewhere; `flight`: how many parts a thread has in flight; `trials`: whether more would be a gain; `hedge`: when
+//!   a part is requested a second time.
 //! * `outside`: schemes whose transports are another library's, such as a package of Python.
-//! * `fetcher` is the interface for whole files that a downloader of the embedding program fetches in place of the engine;
+//! * `fetcher` is the interface for whole files that a downloader of the embedding program fetches in place of the
+//!   engine;
 //!   `external` is the queue between it and the threads that need files.
 //!
 //! * [`objects`]: all of this by the URL of an object, for programs without a data set.

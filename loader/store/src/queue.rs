@@ -24,7 +24,8 @@ impl<T> Queue<T> {
     ///
     /// [`ErrorKind::Closed`], and [`ErrorKind::Full`] if there is no room for all of them. Nothing is added then.
     pub(crate) fn push_all(&self, new: Vec<T>) -> Result<()> {
-        // Rejected items are dropped after the lock, since arguments are dropped last: their drop may run a caller's code.
+        // Rejected items are dropped after the lock, since arguments are dropped last: their drop may run a caller's
+        // code.
         let n = new.len();
         let mut guard = self.items.lock();
         let items = guard.as_mut().ok_or_else(closed_error)?;

@@ -52,8 +52,8 @@ pub(crate) struct RetryLog {
 }
 
 impl RetryLog {
-    /// Returns the level for an attempt that has failed at `now`. `delay` is the time from the first failure of its request to
-    /// the next attempt.
+    /// Returns the level for an attempt that has failed at `now`. `delay` is the time from the first failure of its
+    /// request to the next attempt.
     pub(crate) fn level(&self, now: Duration, delay: Duration) -> log::Level {
         if delay < LATE {
             return log::Level::Info;

@@ -132,9 +132,9 @@ impl Encoded {
         let why =
             format!("the object is sent with Content-Encoding: {encoding}, so the bytes are not those of the file");
         Err(Failure::permanent(Error::new(ErrorKind::Unsupported, why).hinting(
-            "Store it without that (not with `gsutil cp -z`, `gcloud storage cp --gzip-local` or `aws s3 cp --content-encoding`), \
-             or under a name with the extension of its compression, or turn the server's compression off; load_lines and \
-             load_tars unpack it",
+            "Store it without that (not with `gsutil cp -z`, `gcloud storage cp --gzip-local` or `aws s3 cp \
+             --content-encoding`), or under a name with the extension of its compression, or turn the server's \
+             compression off; load_lines and load_tars unpack it",
         )))
     }
 }

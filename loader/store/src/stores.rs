@@ -70,8 +70,8 @@ impl Stores {
         self.open_destination(remote)?.list_all("")
     }
 
-    /// Opens a remote folder that objects are written to, listed and removed in: the schemes of [`open`](Self::open) but
-    /// for `http(s)://`. On the hub, data sets can only be listed. Sends no request yet.
+    /// Opens a remote folder that objects are written to, listed and removed in: the schemes of [`open`](Self::open)
+    /// but for `http(s)://`. On the hub, data sets can only be listed. Sends no request yet.
     ///
     /// # Errors
     ///
@@ -97,8 +97,8 @@ impl Stores {
             Place::Http(_) => {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
-                    "web servers have no common way to write, list or remove files: use the store's own scheme, such as s3://, \
-                     or a folder",
+                    "web servers have no common way to write, list or remove files: use the store's own scheme, such \
+                     as s3://, or a folder",
                 ));
             }
             Place::S3(bucket) => {

@@ -1,8 +1,8 @@
 //! The fetch threads: a single-threaded runtime each, with tokio-uring where the kernel allows it.
 //!
-//! Every thread takes a few parts at a time from the common queue, so an object's ranges spread over all threads. A part
-//! that waits for its next attempt does not count. A dispatcher takes small jobs (`get_small`, credentials), which never
-//! wait for parts.
+//! Every thread takes a few parts at a time from the common queue, so an object's ranges spread over all threads. A
+//! part that waits for its next attempt does not count. A dispatcher takes small jobs (`get_small`, credentials), which
+//! never wait for parts.
 
 use super::config::StoreConfig;
 use super::context::{StoreContext, ThreadContext};

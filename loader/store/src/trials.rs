@@ -1,9 +1,9 @@
 //! Trials of more and of fewer parts in flight.
 //!
-//! Many servers limit the rate of each connection; S3 sends about 90 MB/s over one. Rate and latency then do not show how
-//! many parts the network carries, so the number is tried out: half as many again, which stays if the rate rises, and a
-//! third fewer, which stays if the rate does not fall. A trial takes a few rounds of parts. The pause before the next one
-//! doubles each time that nothing is gained.
+//! Many servers limit the rate of each connection; S3 sends about 90 MB/s over one. Rate and latency then do not show
+//! how many parts the network carries, so the number is tried out: half as many again, which stays if the rate rises,
+//! and a third fewer, which stays if the rate does not fall. A trial takes a few rounds of parts. The pause before the
+//! next one doubles each time that nothing is gained.
 //!
 //! The parts that rate and latency ask for are used at once, but at most half as many again as there were when the rate
 //! last rose, and no more than those if more have lowered the rate. Where a server queues requests, or is slower with
@@ -84,7 +84,8 @@ impl Trials {
         }
     }
 
-    /// Records a round, and returns the parts that are to be in flight in the next one, which may be more than the most.
+    /// Records a round, and returns the parts that are to be in flight in the next one, which may be more than the
+    /// most.
     pub(super) fn record(&mut self, round: &Round) -> usize {
         if round.rate.max(round.highest_before) < self.risen.0 / 2.0 {
             *self = Self::new(round.least);

@@ -89,8 +89,8 @@ impl Place {
         }
     }
 
-    /// Splits a place below a bucket, container, volume, server or file system into that and the rest of its path, which
-    /// has no slashes at its ends.
+    /// Splits a place below a bucket, container, volume, server or file system into that and the rest of its path,
+    /// which has no slashes at its ends.
     pub(crate) fn split_root(mut self) -> Result<(Self, String)> {
         let key = match &mut self {
             Self::File(path) => {
@@ -179,8 +179,8 @@ impl Place {
                 Some((scheme, _)) if instead_of(scheme).is_some() => unsupported(scheme, remote),
                 // As a path it would be in every message about its files.
                 _ if is_address => reject(
-                    "this is an address without its scheme, such as https:// or sftp://: add it, or pass a folder of this \
-                     name as `local`",
+                    "this is an address without its scheme, such as https:// or sftp://: add it, or pass a folder of \
+                     this name as `local`",
                 ),
                 _ => Ok(Self::File(PathBuf::from(remote))),
             };
@@ -291,7 +291,8 @@ fn container(scheme: &str, place: &str) -> Result<Container> {
 /// Revision of a repository whose remote names none.
 const REVISION: &str = "main";
 
-/// Parses `datasets/owner/name@revision/prefix`. A revision with slashes is encoded, or a reference such as `refs/pr/1`.
+/// Parses `datasets/owner/name@revision/prefix`. A revision with slashes is encoded, or a reference such as
+/// `refs/pr/1`.
 fn repository(place: &str) -> Result<Repository> {
     let is_name = |text: &str| {
         let is_valid = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
@@ -389,8 +390,8 @@ fn split_bucket(url: &str) -> Option<(&str, &str)> {
     Some(url.split_at(url.len() - rest.len() + end))
 }
 
-/// Splits the address of an object into its root and its key, and returns the part of the address that names the root. The
-/// key of a root is empty, and that of a folder has the slash of its address.
+/// Splits the address of an object into its root and its key, and returns the part of the address that names the root.
+/// The key of a root is empty, and that of a folder has the slash of its address.
 pub(crate) fn split_object(url: &str) -> Result<(Place, String, String)> {
     if let Some((name, key)) = split_bucket(url) {
         let root = Place::parse(name)?;

@@ -14,14 +14,9 @@ use std::str::FromStr;
 /// Characters of a line, as in rustfmt.toml.
 const COLUMNS_MAX: usize = 120;
 
-/// Folders, and files, with longer lines, until these are broken.
-const EXEMPT: &[&str] = &["loader/store/"];
-
 /// Checks every Rust source.
 pub fn check(sources: &[Source]) -> Vec<Violation> {
-    let is_checked =
-        |source: &&Source| source.path.ends_with(".rs") && !EXEMPT.iter().any(|folder| source.path.starts_with(folder));
-    sources.iter().filter(is_checked).flat_map(check_file).collect()
+    sources.iter().filter(|source| source.path.ends_with(".rs")).flat_map(check_file).collect()
 }
 
 fn check_file(source: &Source) -> Vec<Violation> {

@@ -71,8 +71,8 @@ impl AzureProtocol {
         if let (Some(host), None) = (&of_host, &settings.endpoint)
             && !HOSTS.iter().any(|end| host.to_ascii_lowercase().ends_with(end))
         {
-            let message = "the remote's host is not one of Azure's, so it gets no credentials: check the remote, or set \
-                           AZURE_STORAGE_SERVICE_ENDPOINT";
+            let message = "the remote's host is not one of Azure's, so it gets no credentials: check the remote, or \
+                           set AZURE_STORAGE_SERVICE_ENDPOINT";
             return Err(Error::config(message).with("host", host));
         }
         let endpoint = settings.endpoint.clone().unwrap_or_else(|| match of_host {
@@ -105,8 +105,8 @@ impl AzureProtocol {
         &self.prefix
     }
 
-    /// Returns the credentials; `None` to send requests unsigned. The order is that of Azure's libraries: the settings, the
-    /// machine's identity, the login of the command line.
+    /// Returns the credentials; `None` to send requests unsigned. The order is that of Azure's libraries: the settings,
+    /// the machine's identity, the login of the command line.
     async fn credential(&self, context: &ThreadContext) -> Result<Option<Credential>, Failure> {
         let library = self.library.lock().clone();
         let provider = &**library.credentials();
@@ -228,7 +228,8 @@ impl Protocol for AzureProtocol {
             // A container that is not public is not there, for a request without credentials.
             (401 | 403 | 404 | 409, _) if self.search.is_unsigned() => {
                 "no credentials were found: set AZURE_ACCOUNT_ACCESS_KEY, AZURE_STORAGE_CONNECTION_STRING or \
-                 AZURE_STORAGE_SAS_TOKEN, or AZURE_CLIENT_ID with AZURE_TENANT_ID and AZURE_CLIENT_SECRET, or run `az login`"
+                 AZURE_STORAGE_SAS_TOKEN, or AZURE_CLIENT_ID with AZURE_TENANT_ID and AZURE_CLIENT_SECRET, or run `az \
+                 login`"
             }
             (401 | 403 | 404 | 409, _) if self.settings.anonymous => {
                 "requests are not signed: unset AZURE_SKIP_SIGNATURE, unless the container is public"
@@ -245,11 +246,12 @@ impl Protocol for AzureProtocol {
                 return Some(format!("account {} has no container {}", self.account, self.container));
             }
             (400, Some("InvalidBlobOrBlock")) | (409, Some("BlockCountExceedsLimit")) => {
-                "another program has left blocks at this key that are not committed, with names of another length or too \
-                 many: store an object there, which discards them, or name another folder"
+                "another program has left blocks at this key that are not committed, with names of another length or \
+                 too many: store an object there, which discards them, or name another folder"
             }
             (400 | 404 | 405, None) if self.settings.endpoint.is_some() => {
-                "the server may not be Azure's: check AZURE_STORAGE_SERVICE_ENDPOINT and AZURE_STORAGE_CONNECTION_STRING"
+                "the server may not be Azure's: check AZURE_STORAGE_SERVICE_ENDPOINT and \
+                 AZURE_STORAGE_CONNECTION_STRING"
             }
             _ => return None,
         };

@@ -19,8 +19,8 @@ const PROVIDER_VARIABLES: [&str; 6] = [
 const EMULATOR_ACCOUNT: &str = "devstoreaccount1";
 const EMULATOR_KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// Settings of `azure://` and `azure-dl://` remotes. Missing credentials come from the machine's identity, then from the
-/// command line's login. Without any, requests are not signed, which public containers accept.
+/// Settings of `azure://` and `azure-dl://` remotes. Missing credentials come from the machine's identity, then from
+/// the command line's login. Without any, requests are not signed, which public containers accept.
 #[derive(Clone, Default)]
 pub struct AzureSettings {
     /// Address of the blob service in place of `https://ACCOUNT.blob.core.windows.net`; an emulator's ends with the
@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn a_connection_string_is_taken_apart() {
-        let text = "DefaultEndpointsProtocol=https;accountname=store; AccountKey=a2V5+/==;EndpointSuffix=core.chinacloudapi.cn";
+        let text = "DefaultEndpointsProtocol=https;accountname=store; \
+                    AccountKey=a2V5+/==;EndpointSuffix=core.chinacloudapi.cn";
         let settings = read(&[("AZURE_STORAGE_CONNECTION_STRING", text)]).expect("fine");
         assert_eq!((settings.account.as_deref(), settings.account_key.as_deref()), (Some("store"), Some("a2V5+/==")));
         assert_eq!(settings.endpoint.as_deref(), Some("https://store.blob.core.chinacloudapi.cn"));

@@ -142,8 +142,8 @@ impl Target for AzureTarget {
         conditional(self.call(context, exchange, payload, &headers).await, payload, expected)
     }
 
-    /// Names the upload; the service knows of it from the first block. The name keeps blocks apart from those of another
-    /// writer of the same blob.
+    /// Names the upload; the service knows of it from the first block. The name keeps blocks apart from those of
+    /// another writer of the same blob.
     async fn begin(&self, context: &ThreadContext, _: &str) -> Result<String, Failure> {
         Ok(format!("{:016x}", context.draws.borrow_mut().next()))
     }

@@ -9,8 +9,8 @@ pub(crate) fn ini_value(section: &Section, name: &str) -> Option<String> {
     found.map(|(_, value)| value.clone())
 }
 
-/// Returns the sections of a file in their order, with their names. A name ends at `=` or `:`. Indented lines belong to a nested setting and are
-/// left out.
+/// Returns the sections of a file in their order, with their names. A name ends at `=` or `:`. Indented lines belong to
+/// a nested setting and are left out.
 pub(crate) fn ini_sections(text: &str) -> Vec<(&str, Section)> {
     let mut sections: Vec<(&str, Section)> = Vec::new();
     for line in text.lines() {

@@ -1,8 +1,9 @@
 //! Credentials, as far as several clouds share it.
 //!
-//! * [`Bridge`] sends the requests of object_store's providers over our connections; [`sign_with`] signs requests with it;
-//! * [`Search`] looks for the machine's own credentials, which need not exist; [`TokenCache`] keeps a bearer token until
-//!   it expires or is rejected;
+//! * [`Bridge`] sends the requests of object_store's providers over our connections; [`sign_with`] signs requests with
+//!   it;
+//! * [`Search`] looks for the machine's own credentials, which need not exist; [`TokenCache`] keeps a bearer token
+//!   until it expires or is rejected;
 //! * `oauth`: requests to token services; [`SigningKey`] signs with an RSA key;
 //! * `settings`: checks and representations that all settings of stores have in common; `ini` reads their files.
 //!

@@ -94,7 +94,8 @@ impl Protocol for DbfsProtocol {
     fn hint(&self, status: StatusCode, code: Option<&str>) -> Option<String> {
         let hint = match (status.as_u16(), code) {
             (401, _) => {
-                "check DATABRICKS_TOKEN, or the secret of the service principal, and that they belong to DATABRICKS_HOST"
+                "check DATABRICKS_TOKEN, or the secret of the service principal, and that they belong to \
+                 DATABRICKS_HOST"
             }
             (403, _) => {
                 "the user needs READ VOLUME on the volume, and USE on its catalog and schema; a token may have expired"

@@ -23,9 +23,9 @@ pub struct DbfsSettings {
 
 impl DbfsSettings {
     /// Reads the environment, or the section that `DATABRICKS_CONFIG_PROFILE` names, else `DEFAULT`, of
-    /// `~/.databrickscfg`. All values are of one of the two, so that a token goes only to the workspace that it is written
-    /// with: the environment if it has both a workspace and its credentials, else the named section, else the environment
-    /// if it has any of them.
+    /// `~/.databrickscfg`. All values are of one of the two, so that a token goes only to the workspace that it is
+    /// written with: the environment if it has both a workspace and its credentials, else the named section, else the
+    /// environment if it has any of them.
     ///
     /// # Errors
     ///
@@ -84,8 +84,9 @@ impl DbfsSettings {
         let has_token = self.token.is_some() || self.client_id.is_some() && self.client_secret.is_some();
         if self.host.is_none() || !has_token {
             return Err(Error::config(
-                "the workspace of Databricks or its token is not known: set both DATABRICKS_HOST and DATABRICKS_TOKEN (or \
-                 DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET), or none of them and run `databricks configure`",
+                "the workspace of Databricks or its token is not known: set both DATABRICKS_HOST and DATABRICKS_TOKEN \
+                 (or DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET), or none of them and run `databricks \
+                 configure`",
             ));
         }
         Ok(())

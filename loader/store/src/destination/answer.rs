@@ -33,8 +33,8 @@ pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<
         .map_err(|e| Failure::transient(Error::format(format!("{what} cannot be read")).caused_by(e)))
 }
 
-/// Parses a document in XML, whose outermost element is `root`: the fields that another document lacks would be taken for
-/// empty ones, and those that are missing at its end as well.
+/// Parses a document in XML, whose outermost element is `root`: the fields that another document lacks would be taken
+/// for empty ones, and those that are missing at its end as well.
 pub(crate) fn read_xml<T: DeserializeOwned>(body: &[u8], root: &str, what: &str) -> Result<T, Failure> {
     let text = String::from_utf8_lossy(body);
     if !text.trim_end().ends_with(&format!("</{root}>")) {

@@ -90,7 +90,8 @@ async fn in_parts(context: &Rc<ThreadContext>, job: &Arc<Job>, first: Part, part
     result
 }
 
-/// Warns of parts that may remain in the store, once for each step of a destination: a missing right concerns all objects.
+/// Warns of parts that may remain in the store, once for each step of a destination: a missing right concerns all
+/// objects.
 fn warn_of_parts(context: &ThreadContext, job: &Job, step: &'static str, error: &Error) {
     if job.is_first_failure_of(step) {
         let text = format!("parts of uploads that did not finish may remain in the store: {error}");
@@ -199,8 +200,8 @@ async fn complete(context: &ThreadContext, job: &Job, upload: &str, stored: &[St
             if let Some(object) = job.target.joined(context, &job.key, stored).await? {
                 return Ok(object.etag);
             }
-            let hint = "the upload is gone, and there is no object of its parts: look for another program that writes to \
-                        this key, or removes uploads";
+            let hint = "the upload is gone, and there is no object of its parts: look for another program that writes \
+                        to this key, or removes uploads";
             failure.error = failure.error.with("hint", hint);
         }
         Err(failure)

@@ -27,8 +27,8 @@ const NAMES_MAX: usize = 100;
 
 /// Folder. Files appear under their names when they are complete and on disk.
 ///
-/// A temporary file has a lock of `flock` as long as it is written. One without a lock is of a process that was killed, and
-/// may be removed.
+/// A temporary file has a lock of `flock` as long as it is written. One without a lock is of a process that was killed,
+/// and may be removed.
 ///
 /// Folders are created as files need them. One that was created for a file that is discarded is removed as well, unless
 /// there is another file in it.
@@ -250,8 +250,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns nothing for a path that does not exist, such as one below a file, one with a longer name than files have, and a
-/// link to itself.
+/// Returns nothing for a path that does not exist, such as one below a file, one with a longer name than files have,
+/// and a link to itself.
 fn unless_absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(found) => Ok(Some(found)),

@@ -73,8 +73,8 @@ impl Destination {
         upload.start_finish()
     }
 
-    /// Starts an object that is written piece by piece. `len_max`, its largest length, decides the size of its parts. The parts
-    /// of a longer object, and of one without it, grow after half of the parts that the store allows.
+    /// Starts an object that is written piece by piece. `len_max`, its largest length, decides the size of its parts.
+    /// The parts of a longer object, and of one without it, grow after half of the parts that the store allows.
     ///
     /// # Errors
     ///
@@ -90,8 +90,8 @@ impl Destination {
     }
 
     /// Stores an object in one request if it is as expected, and returns false if it is not. Stores without conditional
-    /// writes, or without names of versions, store it in any case; a folder compares the version before the write, and nothing in between. After a response
-    /// that was lost, the object may be there although this returns false.
+    /// writes, or without names of versions, store it in any case; a folder compares the version before the write, and
+    /// nothing in between. After a response that was lost, the object may be there although this returns false.
     ///
     /// # Errors
     ///
@@ -132,12 +132,13 @@ impl Destination {
         self.calls.wait(found)
     }
 
-    /// Lists the objects whose keys start with `prefix`, in the store's order. `is_recursive` includes those in folders;
-    /// without it, folders are entries. Pages are fetched as they are needed.
+    /// Lists the objects whose keys start with `prefix`, in the store's order. `is_recursive` includes those in
+    /// folders; without it, folders are entries. Pages are fetched as they are needed.
     ///
     /// # Errors
     ///
-    /// `Config` for a prefix that is no start of a relative path. The iterator returns the errors of the store, and ends.
+    /// `Config` for a prefix that is no start of a relative path. The iterator returns the errors of the store, and
+    /// ends.
     pub fn list(&self, prefix: &str, is_recursive: bool) -> Result<Listing> {
         self.calls.keys().check_prefix(prefix).context("destination", || self.calls.name())?;
         Listing::start(self.calls.clone(), ListRequest { prefix: prefix.to_owned(), is_recursive, next: None })

@@ -15,9 +15,9 @@ const EMPTY_PAGES_MAX: u64 = 1000;
 
 /// Pages of one listing. A store that repeats one, or sends ever more without an entry, would be listed forever.
 ///
-/// Places and contents are remembered as hashes, so a repetition is found at once. Of more than [`SEEN_MAX`], one place is
-/// kept and compared with those after it, and is replaced after twice as many pages each time: any period is found with the
-/// memory of one place.
+/// Places and contents are remembered as hashes, so a repetition is found at once. Of more than [`SEEN_MAX`], one place
+/// is kept and compared with those after it, and is replaced after twice as many pages each time: any period is found
+/// with the memory of one place.
 #[derive(Debug, Default)]
 pub(crate) struct PageMarks {
     hasher: RandomState,
@@ -36,8 +36,8 @@ fn without_end(kind: ErrorKind, message: impl Into<String>) -> Failure {
 }
 
 impl PageMarks {
-    /// Takes note of a page that arrived at the time `now`, and returns the place of the next one. Pages without an entry are
-    /// accepted for `idle_max`.
+    /// Takes note of a page that arrived at the time `now`, and returns the place of the next one. Pages without an
+    /// entry are accepted for `idle_max`.
     pub(crate) fn turn(&mut self, page: &Page, now: Duration, idle_max: Duration) -> Result<Option<String>, Failure> {
         if let Some(next) = &page.next {
             self.check(next)?;

@@ -12,13 +12,14 @@
 //! ```
 //!
 //! * [`Destination`] is one folder of one scheme. Its methods wait on the caller's thread.
-//! * `target` is the trait of the schemes; implementations are in `<scheme>/target.rs`, [`FileTarget`] for folders. S3's
-//!   also serves Google's XML interface. HTTP stores share the [`Signer`](super::http::Signer), which signs with the
-//!   scheme's protocol for reading; `answer` reads its responses.
+//! * `target` is the trait of the schemes; implementations are in `<scheme>/target.rs`, [`FileTarget`] for folders.
+//!   S3's also serves Google's XML interface. HTTP stores share the [`Signer`](super::http::Signer), which signs with
+//!   the scheme's protocol for reading; `answer` reads its responses.
 //! * `payload`: the bytes of a request, in the caller's memory, and their digests; `budget`: the bound of the bytes in
-//!   flight, which a part leaves when the store has confirmed it; `upload`: division into parts; `exchanges`: the order of
-//!   the exchanges of one object, and threads for their digests; `job`: their attempts; `calls`: the way from the caller's
-//!   thread to a fetch thread; `cancel`: the end of all uploads; `listing`: pages; `marks`: detection of listings without an end.
+//!   flight, which a part leaves when the store has confirmed it; `upload`: division into parts; `exchanges`: the order
+//!   of the exchanges of one object, and threads for their digests; `job`: their attempts; `calls`: the way from the
+//!   caller's thread to a fetch thread; `cancel`: the end of all uploads; `listing`: pages; `marks`: detection of
+//!   listings without an end.
 //!
 //! **Integrity.** Every request with bytes has a digest that the store compares: the signed SHA-256 for S3, otherwise
 //! `Content-MD5`. Databricks has none; there the sizes are compared. An object appears complete or not at all: by one
@@ -26,7 +27,8 @@
 //!
 //! **Repetition.** Each exchange has the attempts, pauses and deadlines of a fetch. All of them may be repeated when a
 //! response was lost: parts replace themselves; an upload that is gone when it is completed again is complete if the
-//! object consists of its parts; further uploads that a repeated `begin` has begun are looked up at the end and aborted.
+//! object consists of its parts; further uploads that a repeated `begin` has begun are looked up at the end and
+//! aborted.
 
 mod answer;
 mod budget;

@@ -79,7 +79,8 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// Bytes from which a piece is sent from its own memory. Smaller ones are joined, because each piece costs a system call.
+/// Bytes from which a piece is sent from its own memory. Smaller ones are joined, because each piece costs a system
+/// call.
 const SENT_LEAST: usize = 64 << 10;
 
 /// Pieces of an object that wait until a part is full.
@@ -109,9 +110,9 @@ impl Rest {
         self.pieces.drain(..).collect()
     }
 
-    /// Takes `bytes` bytes, or all if there are fewer. Pieces that belong to one part are sent as they are. A piece of which
-    /// several parts have bytes is copied: a slice would keep all of it in memory until the last of its parts is stored,
-    /// beyond the bound of the bytes in flight.
+    /// Takes `bytes` bytes, or all if there are fewer. Pieces that belong to one part are sent as they are. A piece of
+    /// which several parts have bytes is copied: a slice would keep all of it in memory until the last of its parts is
+    /// stored, beyond the bound of the bytes in flight.
     pub(super) fn take(&mut self, bytes: u64) -> Vec<Bytes> {
         let mut missing = usize::try_from(bytes.min(self.bytes)).unwrap_or(usize::MAX);
         self.bytes -= missing as u64;

@@ -43,8 +43,8 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Makes a page of objects and folders with the store's own keys, which begin with `root`, the destination's folder. It
-    /// is sorted, and does not have that folder itself.
+    /// Makes a page of objects and folders with the store's own keys, which begin with `root`, the destination's
+    /// folder. It is sorted, and does not have that folder itself.
     pub(crate) fn below(
         root: &str,
         objects: impl Iterator<Item = Entry>,
@@ -133,8 +133,8 @@ fn in_one_request() -> Failure {
 }
 
 /// Folder of one scheme that objects are written to. Its methods run on a fetch thread, and each may be called again
-/// with the same arguments when its response was lost. A store that takes objects in one request has none of the methods
-/// of uploads in parts.
+/// with the same arguments when its response was lost. A store that takes objects in one request has none of the
+/// methods of uploads in parts.
 #[async_trait(?Send)]
 pub(crate) trait Target: Send + Sync {
     /// Returns the most parts of an object. 0: the store takes objects in one request.
@@ -142,8 +142,8 @@ pub(crate) trait Target: Send + Sync {
         0
     }
 
-    /// Computes the digests that a request with `payload` has. It runs on another thread than the exchanges, for which the
-    /// digests of large bodies would take too long.
+    /// Computes the digests that a request with `payload` has. It runs on another thread than the exchanges, for which
+    /// the digests of large bodies would take too long.
     fn prepare(&self, _payload: &Payload) {}
 
     /// Stores an object in one request.

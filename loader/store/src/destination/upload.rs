@@ -70,8 +70,8 @@ impl Upload {
         Ok(Self { ticket, budget, part_bytes, division, parts: 0, sent: 0, rest: Rest::default() })
     }
 
-    /// Appends `bytes`. It waits while too many bytes are in flight. Their memory is sent as it is, without a copy, if all
-    /// of them are bytes of one part.
+    /// Appends `bytes`. It waits while too many bytes are in flight. Their memory is sent as it is, without a copy, if
+    /// all of them are bytes of one part.
     ///
     /// # Errors
     ///

@@ -211,7 +211,8 @@ impl FetchTask {
         }
     }
 
-    /// Responds to the waiting thread with the file, open at its beginning, or with an error. The first response counts.
+    /// Responds to the waiting thread with the file, open at its beginning, or with an error. The first response
+    /// counts.
     pub fn respond(&self, response: Result<File>) {
         self.request.end(response);
     }

@@ -110,13 +110,13 @@ impl Account {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for a file of another kind, or without one of the parts of its kind; its content is not part
-    /// of the message.
+    /// [`ErrorKind::Config`] for a file of another kind, or without one of the parts of its kind; its content is not
+    /// part of the message.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let unreadable = || {
             Error::config(
-                "the Google credentials cannot be used: GOOGLE_APPLICATION_CREDENTIALS must name a JSON file of the type \
-                 service_account, authorized_user, external_account (with a file or url) or \
+                "the Google credentials cannot be used: GOOGLE_APPLICATION_CREDENTIALS must name a JSON file of the \
+                 type service_account, authorized_user, external_account (with a file or url) or \
                  impersonated_service_account",
             )
         };
@@ -149,8 +149,8 @@ impl Identity {
             Document::ExternalAccount(external) => {
                 if external.credential_source.file.is_none() && external.credential_source.url.is_none() {
                     return Err(Error::config(
-                        "external Google credentials need a file or a url with the token: those of other programs and of \
-                         AWS are not supported",
+                        "external Google credentials need a file or a url with the token: those of other programs and \
+                         of AWS are not supported",
                     ));
                 }
                 Self::External(Box::new(external))

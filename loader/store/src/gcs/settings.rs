@@ -31,8 +31,8 @@ pub struct GcsSettings {
 }
 
 impl GcsSettings {
-    /// Reads the environment, and the credentials file that it names (`GOOGLE_APPLICATION_CREDENTIALS`) or that gcloud has
-    /// written. Requests to an emulator (`STORAGE_EMULATOR_HOST`) are not signed, as with Google's libraries.
+    /// Reads the environment, and the credentials file that it names (`GOOGLE_APPLICATION_CREDENTIALS`) or that gcloud
+    /// has written. Requests to an emulator (`STORAGE_EMULATOR_HOST`) are not signed, as with Google's libraries.
     ///
     /// # Errors
     ///

@@ -5,8 +5,8 @@ use crate::destination::incomplete;
 use crate::failure::Failure;
 use http::header::{HeaderMap, LINK};
 
-/// Returns the address of the page after `address`, in a header such as `<https://...>; rel="next"`, and `None` without one.
-/// A header that is cut or cannot be read is an error: the listing would end early.
+/// Returns the address of the page after `address`, in a header such as `<https://...>; rel="next"`, and `None` without
+/// one. A header that is cut or cannot be read is an error: the listing would end early.
 pub(super) fn next_page(address: &str, headers: &HeaderMap) -> Result<Option<String>, Failure> {
     for value in headers.get_all(LINK) {
         let bad = || {

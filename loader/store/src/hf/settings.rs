@@ -48,8 +48,8 @@ impl HfSettings {
     pub(super) fn validate(&self) -> Result<()> {
         if self.is_offline {
             return Err(Error::config(
-                "HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE forbids requests to the hub: unset it, or pass a folder with the \
-                 data set as `local`, without a remote",
+                "HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE forbids requests to the hub: unset it, or pass a folder with \
+                 the data set as `local`, without a remote",
             ));
         }
         check_sendable("the hub", [&self.token])?;

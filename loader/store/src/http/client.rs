@@ -91,8 +91,8 @@ async fn exchange(
     }
 }
 
-/// Converts a request to the form of HTTP/1.1: the path alone, the host in its header. A proxy that is not a tunnel gets the
-/// whole address.
+/// Converts a request to the form of HTTP/1.1: the path alone, the host in its header. A proxy that is not a tunnel
+/// gets the whole address.
 fn on_wire(context: &ThreadContext, origin: &Origin, request: &Request<Bytes>, body: SentBody) -> Request<SentBody> {
     let mut wire = Request::new(body);
     *wire.method_mut() = request.method().clone();

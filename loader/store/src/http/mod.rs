@@ -2,8 +2,8 @@
 //!
 //! * `source`: one exchange per request, redirects included, read as the standard defines it;
 //! * `protocol`: addresses and signatures, which differ between stores;
-//! * `client` sends requests over the connections in `pool`; `connect` opens them, over `uring` if configured; `call` also
-//!   reads the whole response;
+//! * `client` sends requests over the connections in `pool`; `connect` opens them, over `uring` if configured; `call`
+//!   also reads the whole response;
 //! * `redirects`: places that a store has redirected to; `reached`: servers that have accepted a connection;
 //! * `tls`: the certificates to trust; `proxy`: the proxies of the environment, and tunnels through them;
 //! * `upload`: signed exchanges of any method, whose bodies `sent` reads from the caller's memory;

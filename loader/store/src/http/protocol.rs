@@ -88,8 +88,8 @@ impl Protocol for PlainProtocol {
 
     fn hint(&self, status: StatusCode, _: Option<&str>) -> Option<String> {
         matches!(status.as_u16(), 401 | 403).then(|| {
-            "no credentials are sent over http(s): use an address with a signature that has not expired, or the store's \
-             own scheme, such as s3://"
+            "no credentials are sent over http(s): use an address with a signature that has not expired, or the \
+             store's own scheme, such as s3://"
                 .to_owned()
         })
     }

@@ -1,7 +1,8 @@
 //! Proxies between this machine and the stores.
 //!
-//! The connection to a proxy is encrypted if its address is `https`. Requests for `http` go to the proxy in absolute form. For `https` the proxy opens a tunnel, so that it sees no more than
-//! the name of the host. The proxy resolves the names of hosts.
+//! The connection to a proxy is encrypted if its address is `https`. Requests for `http` go to the proxy in absolute
+//! form. For `https` the proxy opens a tunnel, so that it sees no more than the name of the host. The proxy resolves
+//! the names of hosts.
 
 use super::pool::Origin;
 use crate::failure::Failure;

@@ -9,8 +9,8 @@ const SERVERS_MAX: usize = 1024;
 
 /// Servers that have accepted a connection since the stores were opened.
 ///
-/// A failure to reach one of them is a fault that may pass. One that was never reached may not exist, or its address may be
-/// wrong.
+/// A failure to reach one of them is a fault that may pass. One that was never reached may not exist, or its address
+/// may be wrong.
 #[derive(Debug, Default)]
 pub(crate) struct ReachedServers(Mutex<HashSet<Origin>>);
 

@@ -161,8 +161,9 @@ impl Source for HttpSource {
     fn advice(&self) -> Option<String> {
         let encoding = self.encoding.get()?;
         Some(format!(
-            "objects are stored with a Content-Encoding ({encoding}), for which a store may send other bytes than it has: upload \
-             them without it (not with `gsutil cp -z` or `gcloud storage cp --gzip-local`), or remove it from their metadata"
+            "objects are stored with a Content-Encoding ({encoding}), for which a store may send other bytes than it \
+             has: upload them without it (not with `gsutil cp -z` or `gcloud storage cp --gzip-local`), or remove it \
+             from their metadata"
         ))
     }
 

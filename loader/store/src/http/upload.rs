@@ -36,8 +36,8 @@ const DENIED: [&str; 6] = [
 /// Codes of rejections of bytes that changed on the way, with the status of a wrong request.
 const DAMAGED: [&str; 4] = ["BadDigest", "Md5Mismatch", "UnmatchedContentMD5", "XAmzContentSHA256Mismatch"];
 
-/// Codes of requests that may be accepted later, with the status of a wrong request or a conflict: a body that arrived too
-/// slowly or not to its end, and another request for the same object.
+/// Codes of requests that may be accepted later, with the status of a wrong request or a conflict: a body that arrived
+/// too slowly or not to its end, and another request for the same object.
 const RETRIED: [&str; 7] = [
     "ABORTED",
     "ConcurrentObjectUpdate",

@@ -145,7 +145,8 @@ impl Objects {
         object.root.peek(&object.key, bytes, ended)
     }
 
-    /// Starts to fetch like [`peek`](Self::peek), an object that may be stored with an encoding, which the caller unpacks.
+    /// Starts to fetch like [`peek`](Self::peek), an object that may be stored with an encoding, which the caller
+    /// unpacks.
     ///
     /// # Errors
     ///

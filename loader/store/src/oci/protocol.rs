@@ -121,7 +121,8 @@ impl Protocol for OciProtocol {
         let (key, id) = self.named_key(key).map_err(Failure::permanent)?;
         let signature = key.sign(&text, &BASE64_STANDARD).map_err(Failure::permanent)?;
         let header = format!(
-            "Signature version=\"1\",keyId=\"{id}\",algorithm=\"rsa-sha256\",headers=\"{names}\",signature=\"{signature}\""
+            "Signature version=\"1\",keyId=\"{id}\",algorithm=\"rsa-sha256\",headers=\"{names}\",\
+             signature=\"{signature}\""
         );
         let value = |text: &str| {
             let why = "the names or the token of Oracle's cloud have characters that cannot be sent";

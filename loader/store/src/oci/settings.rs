@@ -32,8 +32,8 @@ pub struct OciSettings {
 }
 
 impl OciSettings {
-    /// Reads the section `DEFAULT` of `~/.oci/config`, of the file in `OCI_CONFIG_FILE` or of `~/.oraclebmc/config`: the
-    /// first of them that exists.
+    /// Reads the section `DEFAULT` of `~/.oci/config`, of the file in `OCI_CONFIG_FILE` or of `~/.oraclebmc/config`:
+    /// the first of them that exists.
     ///
     /// # Errors
     ///
@@ -88,8 +88,8 @@ impl OciSettings {
         let has_name = self.security_token_file.is_some() || is_known(&[&self.tenancy, &self.user, &self.fingerprint]);
         if self.key.is_some() && !has_name {
             return Err(Error::config(
-                "a key of Oracle's cloud needs its tenancy, user and fingerprint, or a security_token_file: add them to \
-                 ~/.oci/config or run `oci setup config`",
+                "a key of Oracle's cloud needs its tenancy, user and fingerprint, or a security_token_file: add them \
+                 to ~/.oci/config or run `oci setup config`",
             ));
         }
         Ok(())

@@ -10,8 +10,8 @@ use forebay_core::sync::Mutex;
 use std::fmt;
 use std::time::Duration;
 
-/// Exchange that a thread of the library makes. If it is dropped without [`done`](Self::done) or [`failed`](Self::failed),
-/// the attempt fails.
+/// Exchange that a thread of the library makes. If it is dropped without [`done`](Self::done) or
+/// [`failed`](Self::failed), the attempt fails.
 pub struct Exchange {
     request: Request,
     /// Position in the payload: piece and byte in it.

@@ -7,9 +7,9 @@
 //!        '------------ replies, few at a time --------------------'
 //! ```
 //!
-//! An [`Outside`] is given to the stores in their configuration. Remotes of schemes that the engine has no transport for
-//! then open as folders of it. They get everything that other schemes have: attempts, time limits, resuming from the
-//! first missing byte, the comparison of sizes after a writer's last file. The library makes single exchanges.
+//! An [`Outside`] is given to the stores in their configuration. Remotes of schemes that the engine has no transport
+//! for then open as folders of it. They get everything that other schemes have: attempts, time limits, resuming from
+//! the first missing byte, the comparison of sizes after a writer's last file. The library makes single exchanges.
 //!
 //! * `queue`: the two ends of the queue; `shared`: the state between them;
 //! * `request`: a request and the replies to it; `exchange`: its handle for the library;

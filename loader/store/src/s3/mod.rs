@@ -2,7 +2,8 @@
 //!
 //! A bucket is an HTTP remote ([`HttpSource`](super::http::HttpSource)) with an [`S3Protocol`] for addresses
 //! and signatures. Signatures and credentials come from object_store, whose own requests use our connections over the
-//! [`Bridge`](super::credentials::Bridge); `settings` and `profile` read the environment and the files of the AWS tools.
+//! [`Bridge`](super::credentials::Bridge); `settings` and `profile` read the environment and the files of the AWS
+//! tools.
 
 mod authorize;
 mod profile;

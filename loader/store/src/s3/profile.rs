@@ -49,8 +49,8 @@ impl Profiles {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for settings that do not fit together, and [`ErrorKind::Unsupported`] for a second factor, with
-    /// the names of the settings.
+    /// [`ErrorKind::Config`] for settings that do not fit together, and [`ErrorKind::Unsupported`] for a second factor,
+    /// with the names of the settings.
     pub(super) fn source(
         &self,
         profile: &str,
@@ -185,7 +185,8 @@ mod tests {
                 Some("role_arn with source_profile"),
             ),
             (
-                "role_arn = a\nsource_profile = b\n[profile b]\nrole_arn = c\nsource_profile = d\n[profile d]\ncredential_process = p",
+                "role_arn = a\nsource_profile = b\n[profile b]\nrole_arn = c\nsource_profile = d\n[profile \
+                 d]\ncredential_process = p",
                 Some("role_arn with source_profile"),
             ),
             ("role_arn = a\nsource_profile = mine\naws_access_key_id = k", Some("role_arn with source_profile")),

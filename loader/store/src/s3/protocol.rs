@@ -1,8 +1,8 @@
 //! Addresses and signatures of S3 buckets.
 //!
 //! object_store signs requests (`AwsAuthorizer`) and finds credentials (static keys, web identity, container,
-//! instance), because those are many and change; `source` has those of profiles. The requests for objects are ours, because they write to the caller's
-//! memory, resume, and count their attempts. A signature costs some 20 µs.
+//! instance), because those are many and change; `source` has those of profiles. The requests for objects are ours,
+//! because they write to the caller's memory, resume, and count their attempts. A signature costs some 20 µs.
 
 use super::authorize::authorize;
 use super::provided::Provided;

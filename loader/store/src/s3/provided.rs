@@ -11,7 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 /// Time before their end at which credentials are renewed.
 const RENEWAL: Duration = Duration::from_secs(300);
 
-/// Least time between two fetches because of a rejection: a missing right is no reason to run a command for each object.
+/// Least time between two fetches because of a rejection: a missing right is no reason to run a command for each
+/// object.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Credentials of a remote, which all its requests share.
@@ -34,8 +35,8 @@ impl Provided {
         Self { source, kept: tokio::sync::Mutex::default() }
     }
 
-    /// Returns the credentials, which are fetched where they are missing, expire or were rejected. `machine` has the machine's
-    /// own.
+    /// Returns the credentials, which are fetched where they are missing, expire or were rejected. `machine` has the
+    /// machine's own.
     ///
     /// # Errors
     ///
@@ -72,8 +73,8 @@ impl Provided {
         }
     }
 
-    /// Looks for other credentials than those with the id `key`, which were rejected. Returns true if the request should be sent
-    /// again.
+    /// Looks for other credentials than those with the id `key`, which were rejected. Returns true if the request
+    /// should be sent again.
     pub(super) fn renew(&self, key: &str) -> bool {
         // Another request is fetching them.
         let Ok(mut kept) = self.kept.try_lock() else { return true };

@@ -44,8 +44,8 @@ pub struct S3Settings {
     pub requester_pays: Vec<String>,
     /// Do not use the machine's metadata service.
     pub no_metadata: bool,
-    /// Source of credentials that a profile or the environment names, for which there are no keys above, or that has them again
-    /// when they are rejected.
+    /// Source of credentials that a profile or the environment names, for which there are no keys above, or that has
+    /// them again when they are rejected.
     pub source: Option<CredentialSource>,
     /// Profile that `AWS_PROFILE` names.
     pub profile: Option<String>,
@@ -57,8 +57,8 @@ impl S3Settings {
     /// Reads the environment, and the profile it names (`AWS_PROFILE`, else `default`) from the files in `~/.aws`.
     ///
     /// The endpoint comes from the first of `S3_ENDPOINT_URL`, `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` and the
-    /// profile; keys come from `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, else from the profile: its keys, command, single
-    /// sign-on or role.
+    /// profile; keys come from `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, else from the profile: its keys,
+    /// command, single sign-on or role.
     ///
     /// # Errors
     ///
@@ -144,7 +144,8 @@ impl S3Settings {
     pub(super) fn validate(&self) -> Result<()> {
         if self.access_key.is_some() != self.secret_key.is_some() {
             return Err(Error::config(
-                "an S3 access key needs its secret key and the other way round: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+                "an S3 access key needs its secret key and the other way round: set AWS_ACCESS_KEY_ID and \
+                 AWS_SECRET_ACCESS_KEY",
             ));
         }
         check_sendable("S3", [&self.access_key, &self.secret_key, &self.token, &self.region, &self.canned_acl])?;
@@ -200,7 +201,8 @@ mod tests {
             |name: &str, text: &str| std::fs::write(home.path().join(".aws").join(name), text).expect("written");
         write(
             "credentials",
-            "[default]\naws_access_key_id = D\naws_secret_access_key = S\n[work]\naws_access_key_id=W\naws_secret_access_key=T\n",
+            "[default]\naws_access_key_id = D\naws_secret_access_key = \
+             S\n[work]\naws_access_key_id=W\naws_secret_access_key=T\n",
         );
         write("config", "[profile work]\nregion = eu-west-1\nendpoint_url = http://h:1\n");
         let home = home.path().to_str().expect("UTF-8");

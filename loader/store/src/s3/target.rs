@@ -238,8 +238,8 @@ impl<P: BucketProtocol> S3Target<P> {
         self.call(context, (Method::POST, Some(key), &query, Right::Write), &body).await
     }
 
-    /// Returns `parts` with the entity tags that the store has for them; `None` if no tag differs, or if a part is another one
-    /// than was sent.
+    /// Returns `parts` with the entity tags that the store has for them; `None` if no tag differs, or if a part is
+    /// another one than was sent.
     async fn tagged_again(
         &self,
         context: &ThreadContext,
@@ -322,8 +322,8 @@ impl<P: BucketProtocol> S3Target<P> {
     }
 }
 
-/// Returns false for the tag of an object that does not consist of `parts`. S3 and most other stores make the tag of the
-/// MD5 of the parts' own tags, and of their number. A tag of another form is accepted.
+/// Returns false for the tag of an object that does not consist of `parts`. S3 and most other stores make the tag of
+/// the MD5 of the parts' own tags, and of their number. A tag of another form is accepted.
 fn may_consist_of(tag: Option<&str>, parts: &[StoredPart]) -> bool {
     let md5 = |tag: &str| hex::decode(tag).ok().filter(|md5| md5.len() == 16);
     let Some(tag) = tag else { return true };
@@ -366,7 +366,8 @@ fn other_part() -> Failure {
     let why =
         "the store does not join the parts (InvalidPart): it has one with another entity tag than in its response";
     Failure::permanent(Error::new(ErrorKind::Checksum, why).hinting(
-        "save again, and give the right to list parts (s3:ListMultipartUploadParts), with which the tags are read again",
+        "save again, and give the right to list parts (s3:ListMultipartUploadParts), with which the tags are read \
+         again",
     ))
 }
 
