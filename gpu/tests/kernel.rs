@@ -1,7 +1,7 @@
 //! The kernel's arithmetic against the host's decoder: the same source, compiled as C++ for the host.
 
 use forebay_gpu::kernel::{BLANK, Batch, CROP_RESIZE, FIND_UNDECODED, PTX, Picture, SOURCE};
-use forebay_loader::decode::geometry::{Region, Size, Stage, Window};
+use forebay_loader::decode::geometry::{PixelWindow, Region, Size, Stage};
 use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
@@ -106,7 +106,9 @@ fn stages() -> Vec<(Region, Stage)> {
         (part, Region { x: 200, y: 150, w: 3, h: 2 }),
     ] {
         for resized in [Size { w: 64, h: 64 }, Size { w: 224, h: 100 }, crop.size()] {
-            for window in [Window { x: 0, y: 0, size: resized }, Window { x: -5, y: 3, size: Size { w: 40, h: 70 } }] {
+            for window in
+                [PixelWindow { x: 0, y: 0, size: resized }, PixelWindow { x: -5, y: 3, size: Size { w: 40, h: 70 } }]
+            {
                 for flip in [false, true] {
                     stages.push((
                         decoded,

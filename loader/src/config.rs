@@ -9,7 +9,7 @@ mod writer;
 
 use crate::decode::FieldSpec;
 use crate::error::{Error, Result};
-use crate::format::tokens::Window;
+use crate::format::tokens::TokenWindow;
 use crate::order::REPEAT_AUGMENT_MAX;
 use crate::store::{is_url, redact};
 use crate::subsets::filter::Filter;
@@ -281,11 +281,11 @@ impl LoaderConfig {
     }
 
     /// Returns the windows of `stream`; `None` if its documents are the samples.
-    pub fn window_of(&self, stream: &StreamConfig) -> Option<Window> {
+    pub fn window_of(&self, stream: &StreamConfig) -> Option<TokenWindow> {
         let tokens = stream.window.or(self.window)?;
         // A stride of the loader belongs to the loader's window.
         let stride = stream.window_stride.or(if stream.window.is_none() { self.window_stride } else { None });
-        Some(Window { tokens, stride: stride.unwrap_or(tokens) })
+        Some(TokenWindow { tokens, stride: stride.unwrap_or(tokens) })
     }
 
     /// Checks the arguments, without reading the data.

@@ -7,7 +7,7 @@
 use super::recipe::{self, Recipe};
 use crate::python::{Scripts, answer};
 use crate::report::{Better, Column, Curves, Report, Row};
-use crate::synth::{DataSet, Kind};
+use crate::synth::{DataSet, SampleKind};
 use clap::Args;
 use forebay_loader::{Error, Result};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ pub(crate) struct AccuracyArgs {
 /// Trains every network, one after the other.
 pub(crate) fn run(args: &AccuracyArgs) -> Result<Report> {
     let (train, val) = (DataSet::open(&args.train)?, DataSet::open(&args.val)?);
-    if train.kind != Kind::Images || val.kind != Kind::Images {
+    if train.kind != SampleKind::Images || val.kind != SampleKind::Images {
         return Err(Error::config("these are not pictures; make them with synth --kind images"));
     }
     if train.seed == val.seed {

@@ -6,7 +6,7 @@
 
 use crate::python::{Scripts, answer};
 use crate::report::{Better, Column, Report, Row, Skipped, median};
-use crate::synth::{DataSet, Kind, read_through};
+use crate::synth::{DataSet, SampleKind, read_through};
 use clap::Args;
 use forebay_loader::batch::Output;
 use forebay_loader::config::LoaderConfig;
@@ -55,7 +55,7 @@ type Times = BTreeMap<String, Vec<f64>>;
 /// Measures every program.
 pub(crate) fn run(args: &FfiArgs) -> Result<Report> {
     let data = DataSet::open(&args.data)?;
-    if data.kind != Kind::Tokens {
+    if data.kind != SampleKind::Tokens {
         return Err(Error::config("the data set does not hold tokens; make one with synth --kind tokens"));
     }
     if args.batch * args.batches > data.samples {

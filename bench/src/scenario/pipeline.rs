@@ -7,7 +7,7 @@
 use super::served::{Server, Serving};
 use crate::machine::own_cpu_seconds;
 use crate::report::{Better, Column, Report, Row};
-use crate::synth::{DataSet, Kind, read_through};
+use crate::synth::{DataSet, SampleKind, read_through};
 use clap::Args;
 use forebay_loader::config::{LoaderConfig, StreamConfig};
 use forebay_loader::loader::{Loader, Next};
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &PipelineArgs) -> Result<Report> {
     if !shards.is_dir() {
         return Err(Error::new(ErrorKind::NotFound, "the data set lacks the form mds; make it with synth --forms"));
     }
-    let unit = if data.kind == Kind::Images { "images/s" } else { "samples/s" };
+    let unit = if data.kind == SampleKind::Images { "images/s" } else { "samples/s" };
     let columns = vec![
         Column::new("items_per_s", unit, 0, Better::Higher).plotted(),
         Column::new("items_per_cpu_s", "per CPU s", 0, Better::Higher),
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &PipelineArgs) -> Result<Report> {
 
 /// Returns the kinds of fields that a data set allows, as the loader's JSON.
 pub(super) fn fields(data: &DataSet, crop: u32) -> Vec<(&'static str, Value)> {
-    if data.kind == Kind::Tokens {
+    if data.kind == SampleKind::Tokens {
         return vec![
             ("tokens as uint16", json!([["x", {"kind": "array", "column": "tokens"}]])),
             ("tokens as int64", json!([["x", {"kind": "tokens", "column": "tokens", "length": data.length}]])),

@@ -17,7 +17,7 @@ use super::tokens::timed;
 use crate::machine::{cpus_allowed, own_cpu_seconds};
 use crate::python::{Scripts, answer};
 use crate::report::{Better, Column, Report, Row, Skipped};
-use crate::synth::{DataSet, Kind, read_through};
+use crate::synth::{DataSet, SampleKind, read_through};
 use clap::Args;
 use forebay_loader::config::StreamConfig;
 use forebay_loader::loader::Loader;
@@ -149,9 +149,9 @@ pub(crate) fn run(args: &ScalingArgs) -> Result<Report> {
 fn works(data: &DataSet, crop: u32) -> Vec<Work> {
     let pixel_bytes = crop as usize * crop as usize * 3;
     let work = |(name, fields): (&'static str, Value)| match (data.kind, name) {
-        (Kind::Tokens, "tokens as uint16") => Some(Work { name, fields, python: "tokens", pixel_bytes: 0 }),
-        (Kind::Images, "crops as uint8") => Some(Work { name, fields, python: "images", pixel_bytes }),
-        (Kind::Images, "undecoded bytes") => Some(Work { name, fields, python: "bytes", pixel_bytes: 0 }),
+        (SampleKind::Tokens, "tokens as uint16") => Some(Work { name, fields, python: "tokens", pixel_bytes: 0 }),
+        (SampleKind::Images, "crops as uint8") => Some(Work { name, fields, python: "images", pixel_bytes }),
+        (SampleKind::Images, "undecoded bytes") => Some(Work { name, fields, python: "bytes", pixel_bytes: 0 }),
         _ => None,
     };
     fields(data, crop).into_iter().filter_map(work).collect()

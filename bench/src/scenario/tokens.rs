@@ -12,7 +12,7 @@ use super::pipeline::config;
 use super::samples::{SamplePosition, SampleTable};
 use crate::machine::own_cpu_seconds;
 use crate::report::{Better, Column, Report, Row};
-use crate::synth::{DataSet, Kind, read_through};
+use crate::synth::{DataSet, SampleKind, read_through};
 use clap::Args;
 use forebay_loader::batch::{Batch, Output};
 use forebay_loader::config::{LoaderConfig, StreamConfig};
@@ -54,7 +54,7 @@ pub(super) struct Took {
 /// Measures every program, with tokens as stored and widened.
 pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
     let data = DataSet::open(&args.data)?;
-    if data.kind != Kind::Tokens {
+    if data.kind != SampleKind::Tokens {
         return Err(Error::config("the data set does not hold tokens; make one with synth --kind tokens"));
     }
     let folder = data.form("mds");

@@ -1,7 +1,7 @@
 //! JPEG files, cut by a Python script, and packed into the other forms here.
 
 use super::files::{list, read};
-use super::set::{DataSet, Form, Kind, Photos, SynthArgs, shuffle};
+use super::set::{DataSet, Form, Photos, SampleKind, SynthArgs, shuffle};
 use super::{mds, tar};
 use crate::folder::{has_index, make_whole};
 use crate::python::Scripts;
@@ -37,7 +37,7 @@ pub(super) fn make(args: &SynthArgs) -> Result<DataSet> {
     }
     let bytes = samples.iter().map(|s| s.bytes).sum();
     let count = samples.len() as u64;
-    Ok(DataSet { kind: Kind::Images, samples: count, bytes, length: 0, seed: args.seed, root: args.out.clone() })
+    Ok(DataSet { kind: SampleKind::Images, samples: count, bytes, length: 0, seed: args.seed, root: args.out.clone() })
 }
 
 /// Cuts the photographs. The folder appears when it is complete.

@@ -13,7 +13,7 @@ pub(crate) mod tar;
 
 use forebay_loader::{Error, Result};
 use forebay_tests::data;
-pub(crate) use set::{DataSet, Kind, SynthArgs, files_below, read_through};
+pub(crate) use set::{DataSet, SampleKind, SynthArgs, files_below, read_through};
 use std::fs;
 
 /// Makes a data set, or the missing parts of it.
@@ -28,12 +28,12 @@ pub(crate) fn run(args: &SynthArgs) -> Result<()> {
     fs::create_dir_all(&args.out)
         .map_err(|e| Error::from_io(e, "the folder cannot be made").with("out", args.out.display()))?;
     let set = match args.kind {
-        Kind::Images => images::make(args)?,
-        Kind::Tokens => {
+        SampleKind::Images => images::make(args)?,
+        SampleKind::Tokens => {
             let (samples, length, seed) = (args.samples, args.length, args.seed);
             mds::write(args, |into, options| data::tokens(into, samples, length, seed, options))?;
             let bytes = samples * 2 * length as u64;
-            DataSet { kind: Kind::Tokens, samples, bytes, length, seed, root: args.out.clone() }
+            DataSet { kind: SampleKind::Tokens, samples, bytes, length, seed, root: args.out.clone() }
         }
     };
     set.save(&args.out)?;

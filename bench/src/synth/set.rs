@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 /// Kind of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
+pub(crate) enum SampleKind {
     /// A JPEG and a class.
     Images,
     /// A fixed number of uint16.
     Tokens,
 }
 
-impl Kind {
+impl SampleKind {
     /// Returns the name for use in a sentence.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ pub(crate) struct SynthArgs {
     pub(super) out: PathBuf,
     /// Kind of samples
     #[arg(long, value_enum, default_value = "images")]
-    pub(super) kind: Kind,
+    pub(super) kind: SampleKind,
     /// Number of samples
     #[arg(long, default_value_t = 6000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) samples: u64,
@@ -96,7 +96,7 @@ pub(crate) struct SynthArgs {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct DataSet {
     /// Kind of samples.
-    pub(crate) kind: Kind,
+    pub(crate) kind: SampleKind,
     /// Number of samples.
     pub(crate) samples: u64,
     /// Bytes of all samples, without the overhead of any form.

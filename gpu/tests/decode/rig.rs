@@ -1,7 +1,7 @@
 //! Fake nvJPEG, batches of pictures, and their expected contents.
 
 use crate::fake::{self, BYTES, Rig, WaitMode};
-use forebay_loader::decode::geometry::{Region, Size, Stage, Window};
+use forebay_loader::decode::geometry::{PixelWindow, Region, Size, Stage};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Subsampling, encode};
 use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels::Pixels;
@@ -151,7 +151,7 @@ pub(crate) fn stage(seed: u32) -> Stage {
         resized,
         interpolation: Interpolation::Bilinear,
         border: Border::BLACK,
-        window: Window { x: 0, y: i64::from(seed % 3), size },
+        window: PixelWindow { x: 0, y: i64::from(seed % 3), size },
         flip: seed.is_multiple_of(2),
     }
 }

@@ -43,7 +43,7 @@ macro_rules! algorithms {
                 }
             }
 
-            fn start(self) -> State {
+            fn start(self) -> HashState {
                 match self {
                     $(Self::$variant => $state,)*
                 }
@@ -53,23 +53,23 @@ macro_rules! algorithms {
 }
 
 algorithms! {
-    Blake2b, "blake2b", 128, 7, State::digest::<Blake2b512>();
-    Blake2s, "blake2s", 64, 11, State::digest::<Blake2s256>();
-    Md5, "md5", 32, 10, State::digest::<md5::Md5>();
-    Sha1, "sha1", 40, 4, State::digest::<sha1::Sha1>();
-    Sha224, "sha224", 56, 6, State::digest::<sha2::Sha224>();
-    Sha256, "sha256", 64, 5, State::digest::<sha2::Sha256>();
-    Sha384, "sha384", 96, 9, State::digest::<sha2::Sha384>();
-    Sha3_224, "sha3_224", 56, 12, State::digest::<sha3::Sha3_224>();
-    Sha3_256, "sha3_256", 64, 13, State::digest::<sha3::Sha3_256>();
-    Sha3_384, "sha3_384", 96, 14, State::digest::<sha3::Sha3_384>();
-    Sha3_512, "sha3_512", 128, 15, State::digest::<sha3::Sha3_512>();
-    Sha512, "sha512", 128, 8, State::digest::<sha2::Sha512>();
-    Xxh128, "xxh128", 32, 1, State::Xxh128(Box::default());
-    Xxh32, "xxh32", 8, 3, State::Xxh32(Xxh32::new(0));
-    Xxh3_128, "xxh3_128", 32, 1, State::Xxh128(Box::default());
-    Xxh3_64, "xxh3_64", 16, 0, State::Xxh3(Box::default());
-    Xxh64, "xxh64", 16, 2, State::Xxh64(Xxh64::new(0));
+    Blake2b, "blake2b", 128, 7, HashState::digest::<Blake2b512>();
+    Blake2s, "blake2s", 64, 11, HashState::digest::<Blake2s256>();
+    Md5, "md5", 32, 10, HashState::digest::<md5::Md5>();
+    Sha1, "sha1", 40, 4, HashState::digest::<sha1::Sha1>();
+    Sha224, "sha224", 56, 6, HashState::digest::<sha2::Sha224>();
+    Sha256, "sha256", 64, 5, HashState::digest::<sha2::Sha256>();
+    Sha384, "sha384", 96, 9, HashState::digest::<sha2::Sha384>();
+    Sha3_224, "sha3_224", 56, 12, HashState::digest::<sha3::Sha3_224>();
+    Sha3_256, "sha3_256", 64, 13, HashState::digest::<sha3::Sha3_256>();
+    Sha3_384, "sha3_384", 96, 14, HashState::digest::<sha3::Sha3_384>();
+    Sha3_512, "sha3_512", 128, 15, HashState::digest::<sha3::Sha3_512>();
+    Sha512, "sha512", 128, 8, HashState::digest::<sha2::Sha512>();
+    Xxh128, "xxh128", 32, 1, HashState::Xxh128(Box::default());
+    Xxh32, "xxh32", 8, 3, HashState::Xxh32(Xxh32::new(0));
+    Xxh3_128, "xxh3_128", 32, 1, HashState::Xxh128(Box::default());
+    Xxh3_64, "xxh3_64", 16, 0, HashState::Xxh3(Box::default());
+    Xxh64, "xxh64", 16, 2, HashState::Xxh64(Xxh64::new(0));
 }
 
 impl HashAlgo {
@@ -99,9 +99,9 @@ pub fn cheapest(algos: impl IntoIterator<Item = HashAlgo>) -> Option<HashAlgo> {
 }
 
 /// Hash in progress.
-pub struct Hasher(State);
+pub struct Hasher(HashState);
 
-enum State {
+enum HashState {
     Digest(Box<dyn DynDigest + Send>),
     Xxh32(Xxh32),
     Xxh64(Xxh64),
@@ -110,7 +110,7 @@ enum State {
     Xxh128(Box<Xxh3>),
 }
 
-impl State {
+impl HashState {
     fn digest<D: DynDigest + Default + Send + 'static>() -> Self {
         Self::Digest(Box::new(D::default()))
     }
@@ -125,21 +125,21 @@ impl Hasher {
     /// Adds `bytes`.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
-            State::Digest(digest) => digest.update(bytes),
-            State::Xxh32(xxh) => xxh.update(bytes),
-            State::Xxh64(xxh) => xxh.update(bytes),
-            State::Xxh3(xxh) | State::Xxh128(xxh) => xxh.update(bytes),
+            HashState::Digest(digest) => digest.update(bytes),
+            HashState::Xxh32(xxh) => xxh.update(bytes),
+            HashState::Xxh64(xxh) => xxh.update(bytes),
+            HashState::Xxh3(xxh) | HashState::Xxh128(xxh) => xxh.update(bytes),
         }
     }
 
     /// Returns the digest as lowercase hexadecimal digits. xxHash values are written big-endian (their canonical form).
     pub fn finish_hex(self) -> String {
         match self.0 {
-            State::Digest(digest) => hex::encode(digest.finalize()),
-            State::Xxh32(xxh) => hex::encode(xxh.digest().to_be_bytes()),
-            State::Xxh64(xxh) => hex::encode(xxh.digest().to_be_bytes()),
-            State::Xxh3(xxh) => hex::encode(xxh.digest().to_be_bytes()),
-            State::Xxh128(xxh) => hex::encode(xxh.digest128().to_be_bytes()),
+            HashState::Digest(digest) => hex::encode(digest.finalize()),
+            HashState::Xxh32(xxh) => hex::encode(xxh.digest().to_be_bytes()),
+            HashState::Xxh64(xxh) => hex::encode(xxh.digest().to_be_bytes()),
+            HashState::Xxh3(xxh) => hex::encode(xxh.digest().to_be_bytes()),
+            HashState::Xxh128(xxh) => hex::encode(xxh.digest128().to_be_bytes()),
         }
     }
 }

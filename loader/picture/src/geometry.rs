@@ -5,7 +5,7 @@
 
 use super::border::Border;
 use super::interpolation::Interpolation;
-pub use super::size::{PIXELS_MAX, Region, Size, Window};
+pub use super::size::{PIXELS_MAX, PixelWindow, Region, Size};
 
 /// Reduced size at which a JPEG is decoded: its blocks of 8 x 8 pixels become blocks of 8, 4, 2 or 1 in each direction.
 /// A pixel is the mean of the stored pixels that it replaces; subsampled colours are reduced by less.
@@ -75,7 +75,7 @@ pub struct Stage {
     /// Filter of the resize.
     pub interpolation: Interpolation,
     /// Part of the resized picture that is kept, in unmirrored coordinates.
-    pub window: Window,
+    pub window: PixelWindow,
     /// Pixels of the window that are outside of the resized picture.
     pub border: Border,
     /// True if the window is mirrored left to right.
@@ -89,7 +89,7 @@ impl Stage {
             crop: Region::all(size),
             resized: size,
             interpolation: Interpolation::Bilinear,
-            window: Window { x: 0, y: 0, size },
+            window: PixelWindow { x: 0, y: 0, size },
             border: Border::BLACK,
             flip: false,
         }

@@ -56,7 +56,7 @@ impl Region {
 
 /// Box that may reach beyond the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct PixelWindow {
     /// Left column, may be negative.
     pub x: i64,
     /// Top row, may be negative.
@@ -65,7 +65,7 @@ pub struct Window {
     pub size: Size,
 }
 
-impl Window {
+impl PixelWindow {
     /// Returns true if no part of it is outside a picture of `size`.
     #[inline]
     pub fn is_inside(self, size: Size) -> bool {

@@ -2,7 +2,7 @@
 
 use super::fronts::{LocalFiles, StoredFiles};
 use super::index_origin::IndexOrigin;
-use super::install::{Place, no_index};
+use super::install::{IndexPlace, no_index};
 use super::kept_index::KeptIndex;
 use super::session::Session;
 use super::stream::IndexedStream;
@@ -12,7 +12,7 @@ use crate::config::StreamConfig;
 use crate::error::{Context, Error, Result};
 use crate::format::index::{INDEX_BYTES_MAX, is_document};
 use crate::format::litdata::DataSet;
-use crate::format::tokens::Window;
+use crate::format::tokens::TokenWindow;
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::io::read_regular;
 use crate::sources::files::FileSet;
@@ -30,7 +30,7 @@ pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> 
         let window = session.config.window_of(stream);
         let (is_in_place, reads_in_place) = (remote.is_none(), false);
         let document = Document { folder: folder.clone(), is_in_place, reads_in_place, window };
-        session.install(stream, Place { name, folder, files: None, remote }, &document)
+        session.install(stream, IndexPlace { name, folder, files: None, remote }, &document)
     };
     let Some(_) = stream.remote else { return opened(cache_folder(stream, name), None) };
     let remote = session.remote(stream, name)?;
@@ -58,7 +58,7 @@ pub(super) struct Document {
     /// True if the shards of a remote on this machine are read where they are, and the index alone is copied.
     pub(super) reads_in_place: bool,
     /// Windows that are the samples of chunks of tokens, in place of documents.
-    pub(super) window: Option<Window>,
+    pub(super) window: Option<TokenWindow>,
 }
 
 impl IndexOrigin for Document {

@@ -7,7 +7,7 @@ use super::session::Session;
 use crate::config::StreamConfig;
 use crate::error::{ErrorKind, Result};
 use crate::format::INDEX_BASENAME;
-use crate::store::{Entry, local_folder};
+use crate::store::{ListedEntry, local_folder};
 use crate::sync::Mutex;
 use std::collections::HashMap;
 use std::path::Path;
@@ -74,7 +74,7 @@ impl Facts for StreamFacts<'_> {
         Ok(found)
     }
 
-    fn all(&self, folder: &str) -> Result<Vec<Entry>> {
+    fn all(&self, folder: &str) -> Result<Vec<ListedEntry>> {
         self.session.destination(self.stream, folder)?.list_all("")
     }
 

@@ -4,7 +4,7 @@ use super::requests::lengths;
 use crate::error::{Error, Result};
 use crate::format::HashAlgo;
 use crate::sources::Names;
-use crate::store::{Entry, Remote};
+use crate::store::{ListedEntry, Remote};
 use crate::versions;
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -35,7 +35,7 @@ pub(super) struct FoundFile {
 pub(super) fn find(
     names: Names,
     folder: Option<&Path>,
-    list: impl FnOnce() -> Result<Vec<Entry>>,
+    list: impl FnOnce() -> Result<Vec<ListedEntry>>,
 ) -> Result<Vec<FoundFile>> {
     let entries = if matches!(names, Names::Patterns(_)) { list()? } else { Vec::new() };
     listed(names.found(|| Ok(entries.iter().map(|entry| entry.key.clone()).collect()))?, folder, &entries)
@@ -47,8 +47,8 @@ pub(super) fn find(
 /// # Errors
 ///
 /// Errors of the file system.
-pub(super) fn listed(names: Vec<String>, folder: Option<&Path>, entries: &[Entry]) -> Result<Vec<FoundFile>> {
-    let entries: HashMap<&str, &Entry> = entries.iter().map(|entry| (entry.key.as_str(), entry)).collect();
+pub(super) fn listed(names: Vec<String>, folder: Option<&Path>, entries: &[ListedEntry]) -> Result<Vec<FoundFile>> {
+    let entries: HashMap<&str, &ListedEntry> = entries.iter().map(|entry| (entry.key.as_str(), entry)).collect();
     let file = |name: String| match (folder, entries.get(name.as_str())) {
         (Some(folder), _) => local_file(folder, name),
         (None, Some(entry)) => Ok(FoundFile { name, ..FoundFile::of(entry) }),
@@ -62,7 +62,7 @@ impl FoundFile {
         Self { name, bytes: None, version: String::new(), tag: String::new() }
     }
 
-    fn of(entry: &Entry) -> Self {
+    fn of(entry: &ListedEntry) -> Self {
         let modified = || entry.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let version = entry.etag.clone().or_else(|| modified().map(|at| at.as_nanos().to_string()));
         let (version, tag) = (version.unwrap_or_default(), entry.etag.clone().unwrap_or_default());

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Places of a stream's index and shards.
-pub(super) struct Place<'a> {
+pub(super) struct IndexPlace<'a> {
     /// Name of the remote, with secrets.
     pub(super) name: &'a str,
     /// Folder of the index, and of the shards if they are not read in place.
@@ -35,10 +35,10 @@ impl Session<'_> {
     pub(super) fn install(
         &self,
         stream: &StreamConfig,
-        place: Place<'_>,
+        place: IndexPlace<'_>,
         origin: &dyn IndexOrigin,
     ) -> Result<IndexedStream> {
-        let Place { name, folder, files, remote } = place;
+        let IndexPlace { name, folder, files, remote } = place;
         if files.is_none() {
             check_home(&folder)?;
         }

@@ -3,14 +3,14 @@
 use super::cache_folder::default_local;
 use super::found_files::{self, FoundFile};
 use super::index_origin::IndexOrigin;
-use super::install::Place;
+use super::install::IndexPlace;
 use super::session::Session;
 use super::stream::IndexedStream;
 use crate::config::StreamConfig;
 use crate::error::{Error, Result};
 use crate::format::HashAlgo;
 use crate::sources::Names;
-use crate::store::{Destination, Entry, Remote, local_folder};
+use crate::store::{Destination, ListedEntry, Remote, local_folder};
 use std::path::{Path, PathBuf};
 
 /// Files of a stream, which are below one folder and of one kind.
@@ -23,7 +23,7 @@ pub(super) enum Files {
         /// Paths of the files.
         names: Vec<String>,
         /// Files of the folder.
-        entries: Vec<Entry>,
+        entries: Vec<ListedEntry>,
     },
     /// All files of the kind in the folder.
     OfKind,
@@ -100,7 +100,7 @@ impl Opening<'_> {
     }
 
     /// Lists all files of the folder.
-    pub(super) fn all(&self) -> Result<Vec<Entry>> {
+    pub(super) fn all(&self) -> Result<Vec<ListedEntry>> {
         self.destination()?.list_all("")
     }
 
@@ -137,6 +137,6 @@ impl Opening<'_> {
     pub(super) fn install(&self, folder: PathBuf, origin: &dyn IndexOrigin) -> Result<IndexedStream> {
         let remote = Some(self.remote()?);
         let files = self.folder().filter(|_| self.local().is_none() && origin.reads_in_place());
-        self.session.install(self.stream, Place { name: self.root, folder, files, remote }, origin)
+        self.session.install(self.stream, IndexPlace { name: self.root, folder, files, remote }, origin)
     }
 }

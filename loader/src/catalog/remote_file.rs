@@ -18,12 +18,12 @@ pub(super) struct RemoteFile<'a> {
     key: &'a str,
     bytes: u64,
     version: Option<Version>,
-    window: RefCell<Window>,
+    window: RefCell<ReadWindow>,
     /// Called after each request.
     progress: &'a dyn Fn(),
 }
 
-struct Window {
+struct ReadWindow {
     start: u64,
     content: Vec<u8>,
 }
@@ -36,7 +36,7 @@ impl<'a> RemoteFile<'a> {
     /// Errors of the store.
     pub(super) fn open(remote: &'a Remote, key: &'a str, progress: &'a dyn Fn()) -> Result<Self> {
         let Peek { front, len, version, .. } = peek(remote, key, FRONT_BYTES)?;
-        let window = RefCell::new(Window { start: 0, content: front });
+        let window = RefCell::new(ReadWindow { start: 0, content: front });
         Ok(Self { remote, key, bytes: len, version, window, progress })
     }
 
@@ -67,7 +67,7 @@ impl ReadAt for RemoteFile<'_> {
         let mut window = self.window.borrow_mut();
         if offset < window.start || end > window.start + window.content.len() as u64 {
             let bytes = WINDOW_BYTES.max(into.len() as u64).min(self.bytes - offset);
-            *window = Window { start: offset, content: self.fetch(offset, bytes)? };
+            *window = ReadWindow { start: offset, content: self.fetch(offset, bytes)? };
         }
         into.copy_from_slice(&window.content[(offset - window.start) as usize..][..into.len()]);
         Ok(())

@@ -44,15 +44,15 @@ pub(super) fn fetch_ranges(
 ) -> Result<()> {
     let mut waiting = ranges.iter();
     let mut in_flight: VecDeque<FetchTicket> = VecDeque::new();
-    for number in 0..ranges.len() {
+    for (number, range) in ranges.iter().enumerate() {
         while in_flight.len() < RANGES_AT_ONCE
-            && let Some(range) = waiting.next()
+            && let Some(next) = waiting.next()
         {
-            in_flight.push_back(range.request(remote)?);
+            in_flight.push_back(next.request(remote)?);
         }
         let mut first = Some(in_flight.pop_front().ok_or_else(|| Error::internal("a range was not requested"))?);
-        again(remote, ranges[number].name, || {
-            let ticket = first.take().map_or_else(|| ranges[number].request(remote), Ok)?;
+        again(remote, range.name, || {
+            let ticket = first.take().map_or_else(|| range.request(remote), Ok)?;
             take(number, &ticket.wait()?)
         })?;
     }

@@ -1,7 +1,7 @@
 //! Thread that reads ahead of its consumer.
 
 use super::content::Content;
-use super::pieces::{Pieces, Wanted, Window};
+use super::pieces::{FlightWindow, Pieces, Wanted};
 use crate::objects::Objects;
 use crate::store::redact;
 use crate::sync::{self, Arc, AtomicBool, Ordering};
@@ -58,7 +58,7 @@ impl<T: Send + 'static> Ahead<T> {
     /// # Errors
     ///
     /// When the system refuses another thread.
-    pub(super) fn start(objects: Arc<Objects>, window: Window, divide: Divide<T>) -> Result<Self> {
+    pub(super) fn start(objects: Arc<Objects>, window: FlightWindow, divide: Divide<T>) -> Result<Self> {
         let (requests, received) = bounded(REQUESTS_MAX);
         let (sender, events) = bounded(EVENTS_MAX);
         let is_stopped = Arc::new(AtomicBool::new(false));

@@ -12,9 +12,9 @@ use std::collections::VecDeque;
 const LOOK_AHEAD_BYTES: u64 = 72 << 10;
 
 /// Content that is read from front to back, as a file that is read at places which do not go back.
-pub(super) struct ForwardArchive<'a>(RefCell<Inner<'a>>);
+pub(super) struct ForwardArchive<'a>(RefCell<ForwardContent<'a>>);
 
-struct Inner<'a> {
+struct ForwardContent<'a> {
     content: Content<'a>,
     /// Pieces from the position on, without empty ones.
     pieces: VecDeque<Bytes>,
@@ -30,7 +30,7 @@ struct Inner<'a> {
 impl<'a> ForwardArchive<'a> {
     /// Content from `at` on, of `len` bytes in all if that is known.
     pub(super) fn new(content: Content<'a>, at: u64, len: Option<u64>) -> Self {
-        Self(RefCell::new(Inner { content, pieces: VecDeque::new(), at, end: at, len, failure: None }))
+        Self(RefCell::new(ForwardContent { content, pieces: VecDeque::new(), at, end: at, len, failure: None }))
     }
 
     /// Moves to `offset`, or to the end.
@@ -57,7 +57,7 @@ impl<'a> ForwardArchive<'a> {
     }
 }
 
-impl Inner<'_> {
+impl ForwardContent<'_> {
     /// Receives pieces up to `end`, or to the end of the content.
     fn receive(&mut self, end: u64) -> Result<()> {
         if let Some(error) = self.failure.take() {

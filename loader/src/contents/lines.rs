@@ -2,7 +2,7 @@
 
 use super::ahead::{Ahead, Out};
 use super::content::Content;
-use super::pieces::Window;
+use super::pieces::FlightWindow;
 use crate::objects::Objects;
 use crate::sync::Arc;
 use crate::{Error, Result};
@@ -29,7 +29,7 @@ pub struct LineBatch {
 ///
 /// When the system refuses another thread.
 pub fn lines(objects: Arc<Objects>, bytes_max: u64) -> Result<Ahead<LineBatch>> {
-    Ahead::start(objects, Window::new(bytes_max), divide)
+    Ahead::start(objects, FlightWindow::new(bytes_max), divide)
 }
 
 pub(super) fn divide(mut content: Content<'_>, mut at: u64, _: Option<u64>, out: &Out<LineBatch>) -> Result<()> {

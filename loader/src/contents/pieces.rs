@@ -57,11 +57,11 @@ pub(super) struct Pieces {
     queue: VecDeque<Object>,
     /// The first object of the queue was returned.
     is_within: bool,
-    window: Window,
+    window: FlightWindow,
 }
 
 /// Bytes that may be in flight or ready.
-pub(super) struct Window {
+pub(super) struct FlightWindow {
     most: u64,
     /// Bytes per second.
     rate: u64,
@@ -69,7 +69,7 @@ pub(super) struct Window {
     shortest: Option<Duration>,
 }
 
-impl Window {
+impl FlightWindow {
     /// At most `most` bytes.
     pub(super) fn new(most: u64) -> Self {
         Self::of_rate(most, RATE)
@@ -99,10 +99,10 @@ struct Object {
     wanted: Wanted,
     compression: Option<Compression>,
     has_ranges: bool,
-    state: State,
+    state: PieceState,
 }
 
-enum State {
+enum PieceState {
     Requested,
     /// The first bytes are in flight, and come with the time that they took.
     Peeking(Receiver<(Result<Peek>, Duration)>),
@@ -127,7 +127,7 @@ impl Pieces {
         objects: Arc<Objects>,
         requests: Receiver<Wanted>,
         is_stopped: Arc<AtomicBool>,
-        window: Window,
+        window: FlightWindow,
     ) -> Self {
         let (blocks, queue) = (Blocks::default(), VecDeque::new());
         Self { objects, requests, is_stopped, blocks, queue, is_within: false, window }
@@ -210,7 +210,7 @@ impl Pieces {
     fn opened(&mut self) -> Result<&mut Object> {
         let object = self.queue.front_mut().filter(|_| self.is_within);
         let object = object.ok_or_else(|| Error::internal("pieces of no object"))?;
-        if let State::Peeking(receiver) = &object.state {
+        if let PieceState::Peeking(receiver) = &object.state {
             let peek = wait(&self.is_stopped, |limit| match receiver.recv_timeout(limit) {
                 Ok(peek) => Some(Ok(peek)),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -251,8 +251,8 @@ impl Object {
     fn new(wanted: Wanted, objects: &Objects) -> Self {
         // Its error is that of the object, in its turn.
         let (compression, state) = match wanted.packing.compression(&wanted.url) {
-            Ok(compression) => (compression, State::Requested),
-            Err(error) => (None, State::Failed(Some(error))),
+            Ok(compression) => (compression, PieceState::Requested),
+            Err(error) => (None, PieceState::Failed(Some(error))),
         };
         // That of an address that cannot be opened is returned by its request.
         let has_ranges = objects.has_ranges(&wanted.url).unwrap_or(true);
@@ -272,9 +272,9 @@ impl Object {
     /// Bytes in flight or ready.
     fn held(&self) -> u64 {
         match &self.state {
-            State::Requested | State::Failed(_) => 0,
-            State::Peeking(_) => self.front_bytes(),
-            State::Open(open) => {
+            PieceState::Requested | PieceState::Failed(_) => 0,
+            PieceState::Peeking(_) => self.front_bytes(),
+            PieceState::Open(open) => {
                 let front = open.front.as_ref().map_or(0, |front| front.len() as u64);
                 front + open.in_flight.iter().map(|(bytes, _)| bytes).sum::<u64>()
             }
@@ -282,25 +282,25 @@ impl Object {
     }
 
     /// Continues if the first bytes have arrived.
-    fn advance(&mut self, window: &mut Window) {
-        if let State::Peeking(receiver) = &self.state
+    fn advance(&mut self, window: &mut FlightWindow) {
+        if let PieceState::Peeking(receiver) = &self.state
             && let Ok(peek) = receiver.try_recv()
         {
             self.set_opened(peek, window);
         }
     }
 
-    fn set_opened(&mut self, (peek, time): (Result<Peek>, Duration), window: &mut Window) {
+    fn set_opened(&mut self, (peek, time): (Result<Peek>, Duration), window: &mut FlightWindow) {
         if peek.is_ok() {
             window.record(time);
         }
         self.state = match peek {
-            Err(error) => State::Failed(Some(error)),
+            Err(error) => PieceState::Failed(Some(error)),
             Ok(Peek { front, len, version, encoding }) => {
                 match self.wanted.packing.compression_of_encoding(self.compression, encoding.as_deref()) {
                     Ok(compression) => self.compression = compression,
                     Err(error) => {
-                        self.state = State::Failed(Some(error));
+                        self.state = PieceState::Failed(Some(error));
                         return;
                     }
                 }
@@ -308,34 +308,34 @@ impl Object {
                 let next = first.max(front.len() as u64);
                 let mut front = Bytes::from(front);
                 let front = (first < front.len() as u64).then(|| front.split_off(first as usize));
-                State::Open(Open { front, len, version, next, in_flight: VecDeque::new() })
+                PieceState::Open(Open { front, len, version, next, in_flight: VecDeque::new() })
             }
         };
     }
 
     /// Bytes of the next request; `None` if there is none, or none before the first bytes have arrived.
-    fn next_bytes(&self, window: &Window) -> Option<u64> {
+    fn next_bytes(&self, window: &FlightWindow) -> Option<u64> {
         match &self.state {
-            State::Requested => Some(self.front_bytes()),
+            PieceState::Requested => Some(self.front_bytes()),
             // Without ranges, each request would receive all bytes before it again.
-            State::Open(open) if open.next < open.len && !self.has_ranges => Some(open.len - open.next),
-            State::Open(open) if open.next < open.len => Some((open.len - open.next).min(window.range_bytes())),
-            State::Open(_) | State::Peeking(_) | State::Failed(_) => None,
+            PieceState::Open(open) if open.next < open.len && !self.has_ranges => Some(open.len - open.next),
+            PieceState::Open(open) if open.next < open.len => Some((open.len - open.next).min(window.range_bytes())),
+            PieceState::Open(_) | PieceState::Peeking(_) | PieceState::Failed(_) => None,
         }
     }
 
     /// Starts the next request, of `bytes` bytes.
     fn request(&mut self, objects: &Objects, blocks: &Blocks, bytes: u64) {
         let started = match &mut self.state {
-            State::Requested => {
+            PieceState::Requested => {
                 let (sender, receiver) = bounded(1);
                 let start = Instant::now();
                 let ended = move |peek| drop(sender.send((peek, start.elapsed())));
                 objects
                     .peek_as_stored(&self.wanted.url, FRONT_BYTES, ended)
-                    .map(|()| self.state = State::Peeking(receiver))
+                    .map(|()| self.state = PieceState::Peeking(receiver))
             }
-            State::Open(open) => {
+            PieceState::Open(open) => {
                 let request = blocks.take(bytes).map(|memory| FetchRequest {
                     start: open.next,
                     object_len: Some(open.len),
@@ -348,19 +348,21 @@ impl Object {
                     open.in_flight.push_back((bytes, ticket));
                 })
             }
-            State::Peeking(_) | State::Failed(_) => Ok(()),
+            PieceState::Peeking(_) | PieceState::Failed(_) => Ok(()),
         };
         if let Err(error) = started {
-            self.state = State::Failed(Some(error));
+            self.state = PieceState::Failed(Some(error));
         }
     }
 
     /// Returns the object once its first bytes have arrived.
     fn open(&mut self) -> Result<&mut Open> {
         match &mut self.state {
-            State::Open(open) => Ok(open),
-            State::Failed(error) => Err(error.take().unwrap_or_else(|| Error::internal("an object failed before"))),
-            State::Requested | State::Peeking(_) => Err(Error::internal("an object that is not open")),
+            PieceState::Open(open) => Ok(open),
+            PieceState::Failed(error) => {
+                Err(error.take().unwrap_or_else(|| Error::internal("an object failed before")))
+            }
+            PieceState::Requested | PieceState::Peeking(_) => Err(Error::internal("an object that is not open")),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::ahead::{Ahead, Out};
 use super::archive::ForwardArchive;
 use super::content::Content;
-use super::pieces::Window;
+use super::pieces::FlightWindow;
 use crate::Result;
 use crate::format::ended;
 use crate::format::tar::Members;
@@ -44,7 +44,7 @@ pub enum TarPart {
 ///
 /// When the system refuses another thread.
 pub fn tar_files(objects: Arc<Objects>, bytes_max: u64) -> Result<Ahead<Vec<TarPart>>> {
-    Ahead::start(objects, Window::new(bytes_max), divide)
+    Ahead::start(objects, FlightWindow::new(bytes_max), divide)
 }
 
 pub(super) fn divide(content: Content<'_>, start: u64, len: Option<u64>, out: &Out<Vec<TarPart>>) -> Result<()> {

@@ -1,4 +1,4 @@
-use super::pieces::Window;
+use super::pieces::FlightWindow;
 use super::*;
 use crate::format::Compression;
 use crate::objects::Objects;
@@ -67,7 +67,7 @@ fn next_lines(ahead: &Ahead<LineBatch>) -> Result<Vec<(Vec<u8>, u64)>> {
 }
 
 fn read_lines(folder: &TempDir, names: &[&str], (most, rate): (u64, u64)) -> Vec<Vec<(Vec<u8>, u64)>> {
-    let ahead = Ahead::start(objects(), Window::of_rate(most, rate), lines::divide).expect("started");
+    let ahead = Ahead::start(objects(), FlightWindow::of_rate(most, rate), lines::divide).expect("started");
     names.iter().for_each(|name| ahead.push(wanted(folder, name)).expect("room"));
     names.iter().map(|_| next_lines(&ahead).expect("read")).collect()
 }
@@ -300,7 +300,7 @@ fn the_files_of_tars_are_returned_whatever_the_pieces() {
     let gz = Compression::parse("gz:1").expect("known").compress(&big).expect("packed");
     let folder = folder(&[("small.tar", &small), ("big.tar", &big), ("big.tgz", &gz)]);
     for (most, rate) in WINDOWS {
-        let ahead = Ahead::start(objects(), Window::of_rate(most, rate), tars::divide).expect("started");
+        let ahead = Ahead::start(objects(), FlightWindow::of_rate(most, rate), tars::divide).expect("started");
         let expected = [("small.tar", &small_files), ("big.tar", &big_files), ("big.tgz", &big_files)];
         expected.iter().for_each(|(name, _)| ahead.push(wanted(&folder, name)).expect("room"));
         for (name, files) in expected {

@@ -13,7 +13,7 @@ use super::pil;
 use super::ragged::{elements, read_ragged, start_ragged};
 use super::row::{EncodedPicture, ErasedBox, Row};
 use super::scene::Scene;
-use super::shared_source::{Part, SharedSources};
+use super::shared_source::{SharedPart, SharedSources};
 use super::steps::{Steps, erasures, resolve, resolve_like};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::encoding::Encoding;
@@ -302,7 +302,7 @@ impl ImageDecoder {
     }
 
     /// Runs all stages but the last one, which is planned. The first one reads the shared `part`, if there is one.
-    fn run_stages(&mut self, content: Content, moved: Content, part: Option<Part>) {
+    fn run_stages(&mut self, content: Content, moved: Content, part: Option<SharedPart>) {
         for i in 1..self.steps.stages.len() {
             if self.run_whole(content, i - 1) {
                 self.resizer.plan_for(&self.steps.stages[i], moved);
@@ -323,7 +323,7 @@ impl ImageDecoder {
     fn write_row(
         &mut self,
         Target { field, ops, draws }: Target<'_>,
-        part: Option<Part>,
+        part: Option<SharedPart>,
         key: DrawKey,
         row: &mut Row<'_>,
     ) -> Result<()> {

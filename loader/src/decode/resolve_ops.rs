@@ -7,7 +7,7 @@ use super::draw::{DrawKey, Draws, FieldDraws, RandomOp};
 use super::field::{Op, ResizeTo};
 use super::scene::Scene;
 use crate::error::{Error, Result};
-use forebay_picture::geometry::{PIXELS_MAX, Region, Size, Stage, Window};
+use forebay_picture::geometry::{PIXELS_MAX, PixelWindow, Region, Size, Stage};
 use forebay_picture::{Border, Interpolation};
 
 /// Stages of a picture under construction: operations are folded into as few as possible.
@@ -149,7 +149,7 @@ fn then_crop(stage: &mut Stage, region: Region) -> bool {
         h: region.h,
     };
     stage.resized = region.size();
-    stage.window = Window { x: 0, y: 0, size: region.size() };
+    stage.window = PixelWindow { x: 0, y: 0, size: region.size() };
     true
 }
 
@@ -164,18 +164,18 @@ fn check_pixels(size: Size) -> Result<()> {
 }
 
 /// Keeps `window` of the result of `stage`. It may reach beyond it, and the outside is `border`.
-fn keep(stage: &mut Stage, stages: &mut Vec<Stage>, window: Window, border: Border) {
+fn keep(stage: &mut Stage, stages: &mut Vec<Stage>, window: PixelWindow, border: Border) {
     let current = stage.output();
     if !window.is_inside(current) {
         // A window must not bring back pixels that an earlier window has cut off.
-        if stage.window != (Window { x: 0, y: 0, size: stage.resized }) {
+        if stage.window != (PixelWindow { x: 0, y: 0, size: stage.resized }) {
             stages.push(*stage);
             *stage = Stage::identity(current);
         }
         stage.border = border;
     }
     let x = if stage.flip { i64::from(current.w) - window.x - i64::from(window.size.w) } else { window.x };
-    stage.window = Window { x: stage.window.x + x, y: stage.window.y + window.y, size: window.size };
+    stage.window = PixelWindow { x: stage.window.x + x, y: stage.window.y + window.y, size: window.size };
 }
 
 fn resize(stage: &mut Stage, stages: &mut Vec<Stage>, to: Size, interpolation: Interpolation) {
@@ -191,7 +191,7 @@ fn resize(stage: &mut Stage, stages: &mut Vec<Stage>, to: Size, interpolation: I
     }
     stage.resized = to;
     stage.interpolation = interpolation;
-    stage.window = Window { x: 0, y: 0, size: to };
+    stage.window = PixelWindow { x: 0, y: 0, size: to };
 }
 
 /// Returns the size after torchvision's `Resize`: one number is the short side, and the long side keeps the ratio,
@@ -218,7 +218,7 @@ pub(super) fn resize_to(size: Size, to: Option<ResizeTo>, long_max: Option<u32>)
 
 /// Returns the window of torchvision's `CenterCrop`: a smaller picture gets black borders, the odd pixel right and
 /// below.
-fn center(size: Size, to: Size) -> Window {
+fn center(size: Size, to: Size) -> PixelWindow {
     let corner = |have: u32, want: u32| {
         if want > have {
             -i64::from((want - have) / 2)
@@ -226,24 +226,24 @@ fn center(size: Size, to: Size) -> Window {
             (f64::from(have - want) / 2.0).round_ties_even() as i64
         }
     };
-    Window { x: corner(size.w, to.w), y: corner(size.h, to.h), size: to }
+    PixelWindow { x: corner(size.w, to.w), y: corner(size.h, to.h), size: to }
 }
 
 /// Crops of `FiveCrop`.
 const CROPS: u32 = 5;
 
 /// Returns the window of crop number `crop` of torchvision's `FiveCrop`.
-fn corner_or_center(size: Size, to: Size, crop: u32) -> Result<Window> {
+fn corner_or_center(size: Size, to: Size, crop: u32) -> Result<PixelWindow> {
     if size.w < to.w || size.h < to.h {
         let message = "the picture is smaller than the crops of FiveCrop or TenCrop: put a Resize before it";
         return Err(smaller_than_crop(message, size, to));
     }
     let (right, below) = (i64::from(size.w - to.w), i64::from(size.h - to.h));
     Ok(match crop {
-        0 => Window { x: 0, y: 0, size: to },
-        1 => Window { x: right, y: 0, size: to },
-        2 => Window { x: 0, y: below, size: to },
-        3 => Window { x: right, y: below, size: to },
+        0 => PixelWindow { x: 0, y: 0, size: to },
+        1 => PixelWindow { x: right, y: 0, size: to },
+        2 => PixelWindow { x: 0, y: below, size: to },
+        3 => PixelWindow { x: right, y: below, size: to },
         _ => center(size, to),
     })
 }
@@ -253,17 +253,17 @@ fn smaller_than_crop(message: &str, picture: Size, crop: Size) -> Error {
 }
 
 /// Returns the window that adds borders: left, top, right and bottom.
-pub(super) fn padded(size: Size, [left, top, right, bottom]: [u32; 4]) -> Window {
+pub(super) fn padded(size: Size, [left, top, right, bottom]: [u32; 4]) -> PixelWindow {
     let w = size.w.saturating_add(left).saturating_add(right);
     let h = size.h.saturating_add(top).saturating_add(bottom);
-    Window { x: -i64::from(left), y: -i64::from(top), size: Size { w, h } }
+    PixelWindow { x: -i64::from(left), y: -i64::from(top), size: Size { w, h } }
 }
 
 /// Returns the windows of torchvision's `RandomCrop` of a picture with borders, which is the window `padded`: the
 /// borders, and the crop in them. Every place is equally probable. A side that is too small gets more of both borders,
 /// as much as it lacks, if `pads`.
-fn random_window(padded: Window, to: Size, pads: bool, mut draws: Draws) -> Result<[Window; 2]> {
-    let Window { mut x, mut y, size: Size { mut w, mut h } } = padded;
+fn random_window(padded: PixelWindow, to: Size, pads: bool, mut draws: Draws) -> Result<[PixelWindow; 2]> {
+    let PixelWindow { mut x, mut y, size: Size { mut w, mut h } } = padded;
     if !pads && (w < to.w || h < to.h) {
         let message =
             "the picture is smaller than its random crop: set `pad_if_needed` of RandomCrop, or put a Resize before it";
@@ -278,8 +278,8 @@ fn random_window(padded: Window, to: Size, pads: bool, mut draws: Draws) -> Resu
     extend(&mut y, &mut h, to.h);
     let top = draws.below(h - to.h + 1);
     let left = draws.below(w - to.w + 1);
-    let crop = Window { x: i64::from(left), y: i64::from(top), size: to };
-    Ok([Window { x, y, size: Size { w, h } }, crop])
+    let crop = PixelWindow { x: i64::from(left), y: i64::from(top), size: to };
+    Ok([PixelWindow { x, y, size: Size { w, h } }, crop])
 }
 
 /// Returns the box of torchvision's `RandomResizedCrop`: an area uniform in `scale`, a ratio log-uniform in `ratio`,
@@ -393,9 +393,9 @@ mod tests {
         let size = Size { w: 10, h: 10 };
         let [stage] = stages(&[flip, pad.clone()], size, 0)[..] else { panic!() };
         // Of the mirrored picture the left border is the right one in its own coordinates.
-        assert_eq!((stage.window, stage.flip), (Window { x: -3, y: -2, size: Size { w: 14, h: 16 } }, true));
+        assert_eq!((stage.window, stage.flip), (PixelWindow { x: -3, y: -2, size: Size { w: 14, h: 16 } }, true));
         let [stage] = stages(&[pad.clone(), Op::CenterCrop { size: [4, 4] }], size, 0)[..] else { panic!() };
-        assert_eq!(stage.window, Window { x: 4, y: 4, size: Size { w: 4, h: 4 } });
+        assert_eq!(stage.window, PixelWindow { x: 4, y: 4, size: Size { w: 4, h: 4 } });
         assert_eq!(stages(&[Op::CenterCrop { size: [4, 4] }, pad], size, 0).len(), 2, "cut pixels do not come back");
     }
 
@@ -409,7 +409,7 @@ mod tests {
         assert_eq!(s.len(), 1);
         assert_eq!(s[0].resized, Size { w: 341, h: 256 });
         // (341 - 224) / 2 = 58.5 rounds to even.
-        assert_eq!(s[0].window, Window { x: 58, y: 16, size: Size { w: 224, h: 224 } });
+        assert_eq!(s[0].window, PixelWindow { x: 58, y: 16, size: Size { w: 224, h: 224 } });
     }
 
     #[test]
@@ -418,7 +418,7 @@ mod tests {
         assert_eq!(
             s,
             [Stage {
-                window: Window { x: -3, y: -2, size: Size { w: 11, h: 10 } },
+                window: PixelWindow { x: -3, y: -2, size: Size { w: 11, h: 10 } },
                 ..Stage::identity(Size { w: 4, h: 5 })
             }]
         );

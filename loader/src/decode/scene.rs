@@ -2,18 +2,18 @@
 //! the others are cut alike.
 
 use crate::error::{Error, Result};
-use forebay_picture::geometry::{Region, Size, Window};
+use forebay_picture::geometry::{PixelWindow, Region, Size};
 
 /// Sizes, boxes and windows of a picture that another picture of the scene needs. It keeps its memory.
 #[derive(Debug, Default)]
 pub struct Scene {
-    places: Vec<Place>,
-    kept: Vec<Kept>,
+    places: Vec<DrawnFrame>,
+    kept: Vec<KeptWindow>,
 }
 
 /// Picture before an operation that draws places of its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct DrawnFrame {
     size: Size,
     /// Box that `RandomResizedCrop` has drawn; `None` for other operations, whose numbers are pixels.
     crop: Option<Region>,
@@ -21,9 +21,9 @@ struct Place {
 
 /// Picture before an operation that keeps a window of it, in pixels that do not depend on draws.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct KeptWindow {
     size: Size,
-    window: Window,
+    window: PixelWindow,
 }
 
 impl Scene {
@@ -43,10 +43,10 @@ impl Scene {
     /// one.
     pub fn add_crop(&mut self, size: Size, first: Option<&Self>, draw: impl FnOnce() -> Region) -> Region {
         let crop = match self.same_place(first) {
-            Some(Place { size: other, crop: Some(crop) }) if *other != size => same_part(*crop, *other, size),
+            Some(DrawnFrame { size: other, crop: Some(crop) }) if *other != size => same_part(*crop, *other, size),
             _ => draw(),
         };
-        self.places.push(Place { size, crop: Some(crop) });
+        self.places.push(DrawnFrame { size, crop: Some(crop) });
         crop
     }
 
@@ -61,13 +61,13 @@ impl Scene {
                            them";
             return Err(Error::decode(message).with("sizes", format!("{other} and {size}")));
         }
-        self.places.push(Place { size, crop: None });
+        self.places.push(DrawnFrame { size, crop: None });
         Ok(())
     }
 
     /// Adds a window that is kept of a picture of `size`.
-    pub fn add_window(&mut self, size: Size, window: Window) {
-        self.kept.push(Kept { size, window });
+    pub fn add_window(&mut self, size: Size, window: PixelWindow) {
+        self.kept.push(KeptWindow { size, window });
     }
 
     /// Returns true if the draws of a picture are the same without `first`.
@@ -90,15 +90,15 @@ impl Scene {
     }
 
     /// Returns the place of `first` that the next one of this scene has to match.
-    fn same_place<'a>(&self, first: Option<&'a Self>) -> Option<&'a Place> {
+    fn same_place<'a>(&self, first: Option<&'a Self>) -> Option<&'a DrawnFrame> {
         first?.places.get(self.places.len())
     }
 }
 
 /// Returns true if the same number of pixels was cut off or added, or the same number kept, of pictures of different
 /// sizes.
-fn counts_alike(one: &Kept, other: &Kept) -> bool {
-    let border = |Kept { size, window }: &Kept| {
+fn counts_alike(one: &KeptWindow, other: &KeptWindow) -> bool {
+    let border = |KeptWindow { size, window }: &KeptWindow| {
         let [w, h] =
             [(window.size.w, size.w), (window.size.h, size.h)].map(|(to, from)| i64::from(to) - i64::from(from));
         (window.x, window.y, w, h)

@@ -138,7 +138,7 @@ struct SharedSource {
 
 /// Number of a shared part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part(usize);
+pub(super) struct SharedPart(usize);
 
 impl SharedSources {
     /// Forgets the decisions of the last sample.
@@ -147,13 +147,13 @@ impl SharedSources {
     }
 
     /// Returns the decision about `group` at `scale`, if there is one: the shared part, or none.
-    pub(super) fn decided(&self, group: usize, scale: Scale) -> Option<Option<Part>> {
+    pub(super) fn decided(&self, group: usize, scale: Scale) -> Option<Option<SharedPart>> {
         let place = self.sources[..self.used].iter().position(|s| s.group == group && s.scale == scale)?;
-        Some(self.sources[place].is_shared.then_some(Part(place)))
+        Some(self.sources[place].is_shared.then_some(SharedPart(place)))
     }
 
     /// Records the decision about `group` at `scale`. With `pixels` it shares them, and gives others in exchange.
-    pub(super) fn decide(&mut self, group: usize, scale: Scale, pixels: Option<&mut Pixels>) -> Option<Part> {
+    pub(super) fn decide(&mut self, group: usize, scale: Scale, pixels: Option<&mut Pixels>) -> Option<SharedPart> {
         if self.used == self.sources.len() {
             self.sources.push(SharedSource::default());
         }
@@ -163,11 +163,11 @@ impl SharedSources {
             std::mem::swap(&mut source.pixels, pixels);
         }
         self.used += 1;
-        source.is_shared.then_some(Part(self.used - 1))
+        source.is_shared.then_some(SharedPart(self.used - 1))
     }
 
     /// Returns the pixels of a shared part.
-    pub(super) fn pixels(&self, part: Part) -> &Pixels {
+    pub(super) fn pixels(&self, part: SharedPart) -> &Pixels {
         &self.sources[part.0].pixels
     }
 }

@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 /// `Stale` for a file that has changed; by the error number.
 pub(crate) fn compare(versions: &Versions, name: &str, file: impl AsFd) -> Result<()> {
     let stat = rustix::fs::fstat(file).map_err(|errno| Error::from_io(errno.into(), "a file cannot be read"))?;
-    let text = versions::of_file(stat.st_ino, stat.st_mtime as i64, stat.st_mtime_nsec as i64, length(&stat));
+    let text = versions::of_file(stat.st_ino, stat.st_mtime, stat.st_mtime_nsec as i64, length(&stat));
     let found = Found { text: &text, is_time: false, modified_s: None, answered_s: None, is_of_content: true };
     if versions.is_changed(name, found) { Err(versions::changed()) } else { Ok(()) }
 }
@@ -27,7 +27,7 @@ pub(super) struct Content {
 
 impl Content {
     pub(super) fn of(stat: &Stat) -> Self {
-        Self { bytes: length(stat), modified_s: stat.st_mtime as i64, modified_ns: stat.st_mtime_nsec as i64 }
+        Self { bytes: length(stat), modified_s: stat.st_mtime, modified_ns: stat.st_mtime_nsec as i64 }
     }
 }
 

@@ -14,7 +14,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::INDEX_BASENAME;
 use crate::format::writer::Sink;
-use crate::store::{Destination, Entry, UploadTicket};
+use crate::store::{Destination, ListedEntry, UploadTicket};
 use crate::sync::Mutex;
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -129,7 +129,7 @@ impl RemoteDir {
 }
 
 /// Removes the objects of a destination, its index first. Rejects keys that cannot be removed before the first removal.
-fn empty(destination: &Destination, entries: &[Entry]) -> Result<()> {
+fn empty(destination: &Destination, entries: &[ListedEntry]) -> Result<()> {
     for entry in entries {
         destination.check_key(&entry.key).map_err(|error| {
             error.with("hint", "nothing was removed: remove this object yourself, or name another folder")

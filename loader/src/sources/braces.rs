@@ -14,7 +14,7 @@ const LETTERS: &[u8; 52] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 /// Part of a pattern, with its backslashes. Every name has one text of each part, and those of the last part alternate
 /// fastest.
 #[derive(Debug)]
-enum Part {
+enum BracePart {
     Text(String),
     Numbers {
         series: Series,
@@ -23,7 +23,7 @@ enum Part {
     },
     /// Positions in [`LETTERS`].
     Letters(Series),
-    Choice(Vec<Vec<Part>>),
+    Choice(Vec<Vec<BracePart>>),
 }
 
 /// Numbers from `first` to at most `last`, in either direction.
@@ -107,7 +107,7 @@ fn active(text: &str) -> impl Iterator<Item = (usize, u8)> {
 }
 
 /// Parses a pattern whose braces are balanced.
-fn parse(pattern: &str) -> Result<Vec<Part>> {
+fn parse(pattern: &str) -> Result<Vec<BracePart>> {
     let mut parts = Vec::new();
     // A closing brace before its opening one makes it negative: such a pair is text.
     let (mut start, mut depth) = (0, 0_isize);
@@ -115,7 +115,7 @@ fn parse(pattern: &str) -> Result<Vec<Part>> {
         match byte {
             b'{' => {
                 if depth == 0 {
-                    parts.push(Part::Text(pattern[start..at].to_owned()));
+                    parts.push(BracePart::Text(pattern[start..at].to_owned()));
                     start = at;
                 }
                 depth += 1;
@@ -130,12 +130,12 @@ fn parse(pattern: &str) -> Result<Vec<Part>> {
             _ => {}
         }
     }
-    parts.push(Part::Text(pattern[start..].to_owned()));
+    parts.push(BracePart::Text(pattern[start..].to_owned()));
     Ok(parts)
 }
 
 /// Appends the meaning of `inside`, which is between braces.
-fn push_group(inside: &str, parts: &mut Vec<Part>) -> Result<()> {
+fn push_group(inside: &str, parts: &mut Vec<BracePart>) -> Result<()> {
     if let Some(range) = range(inside)? {
         parts.push(range);
         return Ok(());
@@ -155,18 +155,18 @@ fn push_group(inside: &str, parts: &mut Vec<Part>) -> Result<()> {
     }
     if choices.is_empty() {
         // Neither a range nor a list: the braces are text.
-        parts.push(Part::Text("{".to_owned()));
-        parts.push(Part::Choice(vec![parse(inside)?]));
-        parts.push(Part::Text("}".to_owned()));
+        parts.push(BracePart::Text("{".to_owned()));
+        parts.push(BracePart::Choice(vec![parse(inside)?]));
+        parts.push(BracePart::Text("}".to_owned()));
     } else {
         choices.push(parse(&inside[start..])?);
-        parts.push(Part::Choice(choices));
+        parts.push(BracePart::Choice(choices));
     }
     Ok(())
 }
 
 /// Parses `first..last` and `first..last..step`, of numbers or of letters. The sign of a step has no meaning.
-fn range(inside: &str) -> Result<Option<Part>> {
+fn range(inside: &str) -> Result<Option<BracePart>> {
     let mut ends = inside.split("..");
     let (Some(first), Some(last), step, None) = (ends.next(), ends.next(), ends.next(), ends.next()) else {
         return Ok(None);
@@ -183,14 +183,14 @@ fn range(inside: &str) -> Result<Option<Part>> {
         let is_padded = |text: &str| unsigned(text).starts_with('0') && unsigned(text).len() > 1;
         let width = if is_padded(first) || is_padded(last) { first.len().max(last.len()) } else { 0 };
         let series = Series { first: number(first)?, last: number(last)?, step };
-        return Ok(Some(Part::Numbers { series, width }));
+        return Ok(Some(BracePart::Numbers { series, width }));
     }
     let letter = |text: &str| match text.as_bytes() {
         [byte] => LETTERS.iter().position(|letter| letter == byte).map(|at| at as i64),
         _ => None,
     };
     let ends = letter(first).zip(letter(last));
-    Ok(ends.map(|(first, last)| Part::Letters(Series { first, last, step })))
+    Ok(ends.map(|(first, last)| BracePart::Letters(Series { first, last, step })))
 }
 
 fn unsigned(number: &str) -> &str {
@@ -213,29 +213,29 @@ fn unescape(text: &str) -> String {
     plain
 }
 
-fn count(parts: &[Part]) -> u64 {
-    let of_part = |part: &Part| match part {
-        Part::Text(_) => 1,
-        Part::Numbers { series, .. } | Part::Letters(series) => series.count(),
-        Part::Choice(choices) => choices.iter().fold(0, |sum: u64, parts| sum.saturating_add(count(parts))),
+fn count(parts: &[BracePart]) -> u64 {
+    let of_part = |part: &BracePart| match part {
+        BracePart::Text(_) => 1,
+        BracePart::Numbers { series, .. } | BracePart::Letters(series) => series.count(),
+        BracePart::Choice(choices) => choices.iter().fold(0, |sum: u64, parts| sum.saturating_add(count(parts))),
     };
     parts.iter().map(of_part).fold(1, u64::saturating_mul)
 }
 
-fn texts(parts: &[Part]) -> Vec<String> {
+fn texts(parts: &[BracePart]) -> Vec<String> {
     let mut names = vec![String::new()];
     for part in parts {
         let ends = match part {
-            Part::Text(text) => {
+            BracePart::Text(text) => {
                 names.iter_mut().for_each(|name| name.push_str(text));
                 continue;
             }
-            Part::Numbers { series, width } => series.values().map(|n| format!("{n:0width$}")).collect(),
-            Part::Letters(series) => {
+            BracePart::Numbers { series, width } => series.values().map(|n| format!("{n:0width$}")).collect(),
+            BracePart::Letters(series) => {
                 let letter = |at| usize::try_from(at).ok().and_then(|at: usize| LETTERS.get(at));
                 series.values().filter_map(letter).map(|b| char::from(*b).to_string()).collect()
             }
-            Part::Choice(choices) => choices.iter().flat_map(|parts| texts(parts)).collect::<Vec<_>>(),
+            BracePart::Choice(choices) => choices.iter().flat_map(|parts| texts(parts)).collect::<Vec<_>>(),
         };
         names = names.iter().flat_map(|name| ends.iter().map(move |end| format!("{name}{end}"))).collect();
     }

@@ -12,14 +12,14 @@ pub(super) fn is_pattern(name: &str) -> bool {
 /// Pattern of names.
 #[derive(Debug)]
 pub(super) struct Pattern {
-    parts: Vec<Part>,
+    parts: Vec<PatternPart>,
     /// A last part `**` may also be nothing.
     may_end_early: bool,
 }
 
 /// Part of a path.
 #[derive(Debug)]
-enum Part {
+enum PatternPart {
     /// `**`
     Folders,
     Name(Vec<Token>),
@@ -76,7 +76,7 @@ impl Pattern {
     }
 
     fn of_parts(pattern: &str, may_end_early: bool, tokens: impl Fn(&str) -> Vec<Token>) -> Self {
-        let part = |part| if part == "**" { Part::Folders } else { Part::Name(tokens(part)) };
+        let part = |part| if part == "**" { PatternPart::Folders } else { PatternPart::Name(tokens(part)) };
         Self { parts: pattern.split('/').map(part).collect(), may_end_early }
     }
 
@@ -89,15 +89,15 @@ impl Pattern {
             let before = parts.clone();
             match (self.parts.get(at), parts.next()) {
                 (None, None) => return true,
-                (Some(Part::Folders), part) if at + 1 == self.parts.len() => {
+                (Some(PatternPart::Folders), part) if at + 1 == self.parts.len() => {
                     return part.is_some() || self.may_end_early;
                 }
-                (Some(Part::Folders), _) => {
+                (Some(PatternPart::Folders), _) => {
                     parts = before;
                     at += 1;
                     folders = Some((at, parts.clone()));
                 }
-                (Some(Part::Name(tokens)), Some(part)) if fits_tokens(tokens, part) => at += 1,
+                (Some(PatternPart::Name(tokens)), Some(part)) if fits_tokens(tokens, part) => at += 1,
                 _ => {
                     let Some((after, tried)) = &mut folders else { return false };
                     if tried.next().is_none() {

@@ -48,7 +48,7 @@ const HEADS: usize = 256;
 pub(crate) struct PartPlace {
     /// `None` only while it is dropped.
     permit: Option<OwnedSemaphorePermit>,
-    state: Rc<RefCell<State>>,
+    state: Rc<RefCell<FlightState>>,
 }
 
 impl Drop for PartPlace {
@@ -83,10 +83,10 @@ pub(crate) struct FlightLimit {
     wanted: Notify,
     /// Notified when a part no longer waits for its head.
     head_arrived: Notify,
-    state: Rc<RefCell<State>>,
+    state: Rc<RefCell<FlightState>>,
 }
 
-struct State {
+struct FlightState {
     limit: usize,
     limit_min: usize,
     limit_max: usize,
@@ -149,7 +149,7 @@ impl FlightLimit {
     /// Starts with the smallest number of parts that `config` has.
     pub(crate) fn new(config: &StoreConfig) -> Self {
         let limit = config.parts_in_flight;
-        let state = State {
+        let state = FlightState {
             limit,
             limit_min: limit,
             limit_max: config.parts_in_flight_max.max(limit),
@@ -233,7 +233,7 @@ impl FlightLimit {
 
     /// Lowers the limit after a response of a server that has too many requests.
     pub(crate) fn throttle(&self) {
-        self.change(State::throttle);
+        self.change(FlightState::throttle);
     }
 
     /// True while the limit is lower than without throttling, and while requests from before the last throttling
@@ -244,7 +244,7 @@ impl FlightLimit {
     }
 
     /// Changes the limit with `change`, and the number of places with it.
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut FlightState)) {
         let mut state = self.state.borrow_mut();
         let before = state.limit;
         change(&mut state);
@@ -271,7 +271,7 @@ impl Drop for HeadPlace<'_> {
     }
 }
 
-impl State {
+impl FlightState {
     fn record(&mut self, end: &PartEnd) {
         self.outdated = self.outdated.saturating_sub(1);
         let sample = &mut self.sample;

@@ -36,13 +36,13 @@ const FETCHED_PER_HEDGED: u64 = 20;
 
 /// Times of recent parts of one fetch thread, and its budget of extra bytes.
 #[derive(Default)]
-pub(crate) struct Hedging(RefCell<State>);
+pub(crate) struct Hedging(RefCell<HedgeState>);
 
 /// Lengths and times of parts.
 type Peers = VecDeque<(usize, Duration)>;
 
 #[derive(Default)]
-struct State {
+struct HedgeState {
     /// Most recent parts of each server.
     peers: HashMap<Box<str>, Peers>,
     fetched_bytes: u64,

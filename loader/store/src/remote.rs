@@ -7,7 +7,7 @@ use super::queue::closed_error;
 use super::source::{Encoded, Source, Version};
 use super::threads::FetchThreads;
 use super::ticket::{FetchRequest, FetchTicket, Job};
-use super::transfer::{self, Part, Peek};
+use super::transfer::{self, ObjectPart, Peek};
 use crate::Result;
 use forebay_core::error::Context as _;
 use forebay_core::sync::Arc;
@@ -87,7 +87,7 @@ impl Remote {
         let job = Job::new(of, &request, (len as u64, lens.len()), empty);
         let FetchRequest { mut into, mut start, .. } = request;
         let parts = lens.into_iter().enumerate().map(|(index, bytes)| {
-            let part = Part::new(job.clone(), index, start, into.split_front(bytes));
+            let part = ObjectPart::new(job.clone(), index, start, into.split_front(bytes));
             start += bytes as u64;
             part
         });

@@ -101,10 +101,10 @@ impl Head {
         };
         let Times { modified_s, answered_s } = self.times;
         let is_of_content = source.has_tags_of_content();
-        match versions.is_changed(key, Found { text, is_time, modified_s, answered_s, is_of_content }) {
-            true => Err(versions::changed().with("now", version)),
-            false => Ok(()),
+        if versions.is_changed(key, Found { text, is_time, modified_s, answered_s, is_of_content }) {
+            return Err(versions::changed().with("now", version));
         }
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use super::address::redact;
 use super::azure::{AzureProtocol, AzureSettings, AzureTarget};
 use super::config::StoreConfig;
 use super::dbfs::{DbfsProtocol, DbfsSettings, DbfsTarget};
-use super::destination::{Destination, Entry, FileTarget, Target};
+use super::destination::{Destination, FileTarget, ListedEntry, Target};
 use super::file::FileSource;
 use super::gcs::{EmulatorTarget, GcsProtocol, GcsSettings};
 use super::hf::{HfProtocol, HfSettings, HfTarget};
@@ -16,7 +16,7 @@ use super::remote::Remote;
 use super::s3::{S3Protocol, S3Settings, S3Target};
 use super::source::Source;
 use super::threads::FetchThreads;
-use super::url::{OutsideRemote, Place, no_transport};
+use super::url::{OutsideRemote, RemotePlace, no_transport};
 use crate::{Error, ErrorKind, Result};
 use forebay_core::clock::Clock;
 use forebay_core::error::Context as _;
@@ -52,11 +52,11 @@ impl Stores {
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
     /// for names that cannot work.
     pub fn open(&self, remote: &str) -> Result<Remote> {
-        self.open_place(Place::parse(remote)?, remote, KeyForm::Path)
+        self.open_place(RemotePlace::parse(remote)?, remote, KeyForm::Path)
     }
 
     /// Opens `place`, which is called `name` in messages, for keys of a form.
-    pub(crate) fn open_place(&self, place: Place, name: &str, keys: KeyForm) -> Result<Remote> {
+    pub(crate) fn open_place(&self, place: RemotePlace, name: &str, keys: KeyForm) -> Result<Remote> {
         let source = self.source(place).context("remote", || redact(name))?;
         Ok(Remote::new(self.threads.clone(), source, name, keys))
     }
@@ -66,7 +66,7 @@ impl Stores {
     /// # Errors
     ///
     /// As [`open_destination`](Self::open_destination) and [`Destination::list_all`].
-    pub fn files_below(&self, remote: &str) -> Result<Vec<Entry>> {
+    pub fn files_below(&self, remote: &str) -> Result<Vec<ListedEntry>> {
         self.open_destination(remote)?.list_all("")
     }
 
@@ -77,35 +77,35 @@ impl Stores {
     ///
     /// As [`open`](Self::open).
     pub fn open_destination(&self, remote: &str) -> Result<Destination> {
-        self.open_place_to_write(Place::parse(remote)?, remote, KeyForm::Path)
+        self.open_place_to_write(RemotePlace::parse(remote)?, remote, KeyForm::Path)
     }
 
     /// Opens `place`, which is called `name` in messages, for keys of a form, like
     /// [`open_destination`](Self::open_destination).
-    pub(crate) fn open_place_to_write(&self, place: Place, name: &str, keys: KeyForm) -> Result<Destination> {
+    pub(crate) fn open_place_to_write(&self, place: RemotePlace, name: &str, keys: KeyForm) -> Result<Destination> {
         let is_root = place.is_root();
         let target = self.target(place).context("destination", || redact(name))?;
         Ok(Destination::new(self.threads.clone(), target, name, (keys, is_root)))
     }
 
-    fn target(&self, place: Place) -> Result<Arc<dyn Target>> {
+    fn target(&self, place: RemotePlace) -> Result<Arc<dyn Target>> {
         let queues = &self.threads.queues;
         let config = &queues.context.config;
         let agent = &*config.user_agent;
         Ok(match place {
-            Place::File(root) => Arc::new(FileTarget::new(root)),
-            Place::Http(_) => {
+            RemotePlace::File(root) => Arc::new(FileTarget::new(root)),
+            RemotePlace::Http(_) => {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
                     "web servers have no common way to write, list or remove files: use the store's own scheme, such \
                      as s3://, or a folder",
                 ));
             }
-            Place::S3(bucket) => {
+            RemotePlace::S3(bucket) => {
                 let settings = config.s3.clone().map_or_else(S3Settings::from_env, Ok)?;
                 Arc::new(S3Target::new(S3Protocol::new(queues, settings, bucket)?, agent)?)
             }
-            Place::Gcs(bucket) => {
+            RemotePlace::Gcs(bucket) => {
                 let settings = config.gcs.clone().map_or_else(GcsSettings::from_env, Ok)?;
                 let is_emulator = settings.is_emulator();
                 let protocol = GcsProtocol::new(settings, bucket)?.for_writing();
@@ -115,58 +115,58 @@ impl Stores {
                     Arc::new(S3Target::new(protocol, agent)?)
                 }
             }
-            Place::Azure(container) => {
+            RemotePlace::Azure(container) => {
                 let settings = config.azure.clone().map_or_else(AzureSettings::from_env, Ok)?;
                 let protocol = AzureProtocol::new(queues, settings, container.of_blobs())?;
                 Arc::new(AzureTarget::new(protocol, agent)?)
             }
-            Place::Hf(repository) => {
+            RemotePlace::Hf(repository) => {
                 let settings = config.hf.clone().map_or_else(HfSettings::from_env, Ok)?;
                 Arc::new(HfTarget::new(HfProtocol::new(settings, repository)?, agent)?)
             }
-            Place::Oci(bucket) => {
+            RemotePlace::Oci(bucket) => {
                 let settings = config.oci.clone().map_or_else(OciSettings::from_env, Ok)?;
                 Arc::new(OciTarget::new(OciProtocol::new(settings, bucket)?, agent)?)
             }
-            Place::Dbfs(path) => {
+            RemotePlace::Dbfs(path) => {
                 let settings = config.dbfs.clone().map_or_else(DbfsSettings::from_env, Ok)?;
                 Arc::new(DbfsTarget::new(DbfsProtocol::new(settings, &path)?, agent)?)
             }
-            Place::Outside(remote) => Arc::new(self.outside(remote)?),
+            RemotePlace::Outside(remote) => Arc::new(self.outside(remote)?),
         })
     }
 
-    fn source(&self, place: Place) -> Result<Arc<dyn Source>> {
+    fn source(&self, place: RemotePlace) -> Result<Arc<dyn Source>> {
         let queues = &self.threads.queues;
         let config = &queues.context.config;
         let protocol: Arc<dyn Protocol> = match place {
-            Place::File(root) => return Ok(Arc::new(FileSource::new(root))),
-            Place::Http(base) => Arc::new(PlainProtocol::new(&base)),
-            Place::S3(bucket) => {
+            RemotePlace::File(root) => return Ok(Arc::new(FileSource::new(root))),
+            RemotePlace::Http(base) => Arc::new(PlainProtocol::new(&base)),
+            RemotePlace::S3(bucket) => {
                 let settings = config.s3.clone().map_or_else(S3Settings::from_env, Ok)?;
                 Arc::new(S3Protocol::new(queues, settings, bucket)?)
             }
-            Place::Gcs(bucket) => {
+            RemotePlace::Gcs(bucket) => {
                 let settings = config.gcs.clone().map_or_else(GcsSettings::from_env, Ok)?;
                 Arc::new(GcsProtocol::new(settings, bucket)?)
             }
-            Place::Azure(container) => {
+            RemotePlace::Azure(container) => {
                 let settings = config.azure.clone().map_or_else(AzureSettings::from_env, Ok)?;
                 Arc::new(AzureProtocol::new(queues, settings, container)?)
             }
-            Place::Hf(repository) => {
+            RemotePlace::Hf(repository) => {
                 let settings = config.hf.clone().map_or_else(HfSettings::from_env, Ok)?;
                 Arc::new(HfProtocol::new(settings, repository)?)
             }
-            Place::Oci(bucket) => {
+            RemotePlace::Oci(bucket) => {
                 let settings = config.oci.clone().map_or_else(OciSettings::from_env, Ok)?;
                 Arc::new(OciProtocol::new(settings, bucket)?)
             }
-            Place::Dbfs(path) => {
+            RemotePlace::Dbfs(path) => {
                 let settings = config.dbfs.clone().map_or_else(DbfsSettings::from_env, Ok)?;
                 Arc::new(DbfsProtocol::new(settings, &path)?)
             }
-            Place::Outside(remote) => return Ok(Arc::new(self.outside(remote)?)),
+            RemotePlace::Outside(remote) => return Ok(Arc::new(self.outside(remote)?)),
         };
         Ok(Arc::new(HttpSource::new(protocol, &config.user_agent)?))
     }

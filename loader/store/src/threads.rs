@@ -8,7 +8,7 @@ use super::config::StoreConfig;
 use super::context::{StoreContext, ThreadContext};
 use super::flight::{PartEnd, PartPlace};
 use super::queue::Queue;
-use super::transfer::{self, Part};
+use super::transfer::{self, ObjectPart};
 use crate::{Error, Result};
 use crossbeam::channel::{Sender, unbounded};
 use forebay_core::clock::Clock;
@@ -30,7 +30,7 @@ const QUEUED_CALLS_MAX: usize = 1 << 12;
 /// Queues between callers and fetch threads.
 pub(crate) struct FetchQueues {
     pub(crate) context: Arc<StoreContext>,
-    pub(crate) parts: Queue<Part>,
+    pub(crate) parts: Queue<ObjectPart>,
     calls: Queue<Call>,
     is_stopped: watch::Sender<bool>,
 }
@@ -171,7 +171,7 @@ async fn work(queues: Arc<FetchQueues>, context: Rc<ThreadContext>) {
     }
 }
 
-async fn fetch(queues: Arc<FetchQueues>, context: Rc<ThreadContext>, part: Part, place: PartPlace) {
+async fn fetch(queues: Arc<FetchQueues>, context: Rc<ThreadContext>, part: ObjectPart, place: PartPlace) {
     let clock = &context.shared.clock;
     let begun = clock.now();
     let (place, filled) = transfer::run(&context, part, place).await;

@@ -30,7 +30,7 @@ use std::time::Duration;
 const HEAD_LATE: Duration = Duration::from_secs(1);
 
 /// Range of an object, with the memory for it.
-pub(crate) struct Part {
+pub(crate) struct ObjectPart {
     job: Arc<Job>,
     index: usize,
     /// Offset in the object of the first byte of `memory`.
@@ -44,7 +44,7 @@ pub(crate) struct Part {
     is_reported: bool,
 }
 
-impl Part {
+impl ObjectPart {
     pub(crate) fn new(job: Arc<Job>, index: usize, start: u64, mut memory: Box<dyn FetchMemory>) -> Self {
         let len = memory.bytes_mut().len();
         Self { job, index, start, done: 0, memory: Some(memory), len, is_reported: false }
@@ -68,7 +68,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for ObjectPart {
     fn drop(&mut self) {
         if !self.is_reported {
             self.job.fail(if std::thread::panicking() {
@@ -84,7 +84,7 @@ impl Drop for Part {
 /// one at the end, and the length of the part unless it failed.
 pub(crate) async fn run(
     context: &ThreadContext,
-    mut part: Part,
+    mut part: ObjectPart,
     place: PartPlace,
 ) -> (Option<PartPlace>, Option<usize>) {
     let (job, mut place) = (part.job.clone(), Some(place));
@@ -98,7 +98,7 @@ pub(crate) async fn run(
     (place, filled)
 }
 
-async fn fill(context: &ThreadContext, part: &mut Part, place: &mut Option<PartPlace>) -> Result<(), Error> {
+async fn fill(context: &ThreadContext, part: &mut ObjectPart, place: &mut Option<PartPlace>) -> Result<(), Error> {
     let job = part.job.clone();
     let once = async |attempt| {
         job.note_attempt(attempt);
@@ -125,7 +125,7 @@ struct Target<'a> {
 }
 
 /// Makes one attempt to fill the part: exchanges, and a second request for the missing bytes if the part is late.
-async fn attempt_once(context: &ThreadContext, part: &mut Part) -> Result<(), Failure> {
+async fn attempt_once(context: &ThreadContext, part: &mut ObjectPart) -> Result<(), Failure> {
     let done = Cell::new(part.done);
     let head = context.flight.head_place().await;
     let limit = attempt_limit(context.shared.config.download_timeout, part.len - part.done);
@@ -153,7 +153,7 @@ enum Winner {
 
 async fn race(
     context: &ThreadContext,
-    part: &mut Part,
+    part: &mut ObjectPart,
     done: &Cell<usize>,
     head: HeadPlace<'_>,
 ) -> Result<(), Failure> {

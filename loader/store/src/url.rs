@@ -10,7 +10,7 @@ use url::Url;
 
 /// Place of a remote.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
+pub(crate) enum RemotePlace {
     /// A folder of this machine or of a network file system.
     File(PathBuf),
     /// An HTTP server and a folder on it, without a slash at the end.
@@ -59,7 +59,7 @@ pub(crate) struct Container {
     pub(crate) is_lake: bool,
 }
 
-impl Place {
+impl RemotePlace {
     /// Returns true for a whole bucket, container or volume, rather than a folder in one.
     pub(crate) fn is_root(&self) -> bool {
         match self {
@@ -151,7 +151,7 @@ pub(crate) struct NamespacedBucket {
 /// Remotes that can be opened, for messages.
 const FORMS: &str = "s3://, gs://, azure://, azure-dl://, hf://, oci://, dbfs:/Volumes, http(s)://, file:// or a path";
 
-impl Place {
+impl RemotePlace {
     /// Parses `file:///path`, a plain path, `http(s)://host/path`, `s3://bucket/prefix` or any other scheme.
     pub(crate) fn parse(remote: &str) -> Result<Self> {
         let reject = |why: &str| Err(Error::config(why.to_owned()).with("remote", redact(remote)));
@@ -333,15 +333,15 @@ fn checked_prefix(path: &str) -> Result<String> {
 
 /// Returns the folder that `remote` names; `None` for servers and for names that cannot work.
 pub fn local_folder(remote: &str) -> Option<PathBuf> {
-    match Place::parse(remote) {
-        Ok(Place::File(folder)) => Some(folder),
+    match RemotePlace::parse(remote) {
+        Ok(RemotePlace::File(folder)) => Some(folder),
         _ => None,
     }
 }
 
 /// Returns true for a remote of a scheme that the engine has no transport for.
 pub fn is_outside(remote: &str) -> bool {
-    matches!(Place::parse(remote), Ok(Place::Outside(_)))
+    matches!(RemotePlace::parse(remote), Ok(RemotePlace::Outside(_)))
 }
 
 /// Splits the address of a file outside of the engine into that of its server, with a slash at the end, and its path.
@@ -392,18 +392,18 @@ fn split_bucket(url: &str) -> Option<(&str, &str)> {
 
 /// Splits the address of an object into its root and its key, and returns the part of the address that names the root.
 /// The key of a root is empty, and that of a folder has the slash of its address.
-pub(crate) fn split_object(url: &str) -> Result<(Place, String, String)> {
+pub(crate) fn split_object(url: &str) -> Result<(RemotePlace, String, String)> {
     if let Some((name, key)) = split_bucket(url) {
-        let root = Place::parse(name)?;
+        let root = RemotePlace::parse(name)?;
         root.key_form().check_prefix(key).map_err(|error| error.with("url", redact(url)))?;
         return Ok((root, format!("{}/", name.trim_end_matches('/')), key.to_owned()));
     }
-    let (root, mut key) = Place::parse(url)?.split_root().map_err(|error| error.with("url", redact(url)))?;
+    let (root, mut key) = RemotePlace::parse(url)?.split_root().map_err(|error| error.with("url", redact(url)))?;
     let bare = url.trim_end_matches('/');
     let name = match &root {
-        Place::File(_) => "/".to_owned(),
-        Place::Http(server) => server.to_string(),
-        Place::Outside(OutsideRemote(server)) => server.clone(),
+        RemotePlace::File(_) => "/".to_owned(),
+        RemotePlace::Http(server) => server.to_string(),
+        RemotePlace::Outside(OutsideRemote(server)) => server.clone(),
         _ => bare.strip_suffix(key.as_str()).unwrap_or(bare).trim_end_matches('/').to_owned() + "/",
     };
     if url.ends_with('/') && !key.is_empty() {
@@ -412,7 +412,7 @@ pub(crate) fn split_object(url: &str) -> Result<(Place, String, String)> {
     Ok((root, name, key))
 }
 
-fn unsupported(scheme: &str, remote: &str) -> Result<Place> {
+fn unsupported(scheme: &str, remote: &str) -> Result<RemotePlace> {
     let message = format!("{scheme}:// remotes are not supported: {}", instead_of(scheme).unwrap_or(FORMS));
     Err(Error::new(crate::ErrorKind::Unsupported, message).with("remote", redact(remote)))
 }
@@ -483,27 +483,29 @@ mod tests {
     #[test]
     fn every_form_of_a_remote_is_parsed() {
         let bucket = |name: &str, prefix: &str| Bucket { name: name.into(), prefix: prefix.into() };
-        assert_eq!(Place::parse("s3://b/a/c/").expect("s3"), Place::S3(bucket("b", "a/c")));
-        assert_eq!(Place::parse("s3://b").expect("s3"), Place::S3(bucket("b", "")));
-        assert_eq!(Place::parse("gs://b.c_d/a/").expect("gs"), Place::Gcs(bucket("b.c_d", "a")));
+        assert_eq!(RemotePlace::parse("s3://b/a/c/").expect("s3"), RemotePlace::S3(bucket("b", "a/c")));
+        assert_eq!(RemotePlace::parse("s3://b").expect("s3"), RemotePlace::S3(bucket("b", "")));
+        assert_eq!(RemotePlace::parse("gs://b.c_d/a/").expect("gs"), RemotePlace::Gcs(bucket("b.c_d", "a")));
         for remote in ["dbfs:/Volumes/c/s/v/x", "dbfs:///Volumes/c/s/v/x/"] {
-            assert_eq!(Place::parse(remote).expect("dbfs"), Place::Dbfs("/Volumes/c/s/v/x".into()));
+            assert_eq!(RemotePlace::parse(remote).expect("dbfs"), RemotePlace::Dbfs("/Volumes/c/s/v/x".into()));
         }
         let place = NamespacedBucket { name: "b".into(), namespace: "n".into(), prefix: "a/c".into() };
-        assert_eq!(Place::parse("oci://b@n/a/c").expect("oci"), Place::Oci(place));
-        assert_eq!(Place::parse("/data/x").expect("path"), Place::File("/data/x".into()));
-        assert_eq!(Place::parse("data/x").expect("path"), Place::File("data/x".into()));
-        assert_eq!(Place::parse("./s3:/b").expect("path"), Place::File("./s3:/b".into()));
-        assert_eq!(Place::parse("a:b/x").expect("path"), Place::File("a:b/x".into()));
-        assert_eq!(Place::parse("file:///data/x").expect("file"), Place::File("/data/x".into()));
-        let Place::Http(url) = Place::parse("https://h:81/a b/").expect("https") else { panic!("not http") };
+        assert_eq!(RemotePlace::parse("oci://b@n/a/c").expect("oci"), RemotePlace::Oci(place));
+        assert_eq!(RemotePlace::parse("/data/x").expect("path"), RemotePlace::File("/data/x".into()));
+        assert_eq!(RemotePlace::parse("data/x").expect("path"), RemotePlace::File("data/x".into()));
+        assert_eq!(RemotePlace::parse("./s3:/b").expect("path"), RemotePlace::File("./s3:/b".into()));
+        assert_eq!(RemotePlace::parse("a:b/x").expect("path"), RemotePlace::File("a:b/x".into()));
+        assert_eq!(RemotePlace::parse("file:///data/x").expect("file"), RemotePlace::File("/data/x".into()));
+        let RemotePlace::Http(url) = RemotePlace::parse("https://h:81/a b/").expect("https") else {
+            panic!("not http")
+        };
         assert_eq!(url.as_str(), "https://h:81/a%20b");
     }
 
     #[test]
     fn a_container_of_azure_has_the_forms_of_the_reference_and_one_with_both_names() {
-        let parse = |remote: &str| match Place::parse(remote).expect(remote) {
-            Place::Azure(container) => container,
+        let parse = |remote: &str| match RemotePlace::parse(remote).expect(remote) {
+            RemotePlace::Azure(container) => container,
             other => panic!("{other:?}"),
         };
         let container = |host: Option<&str>, name: &str, prefix: &str, is_lake| Container {
@@ -525,8 +527,8 @@ mod tests {
 
     #[test]
     fn a_data_set_of_the_hub_has_a_revision() {
-        let parse = |remote: &str| match Place::parse(remote).expect(remote) {
-            Place::Hf(Repository { name, revision, prefix }) => [name, revision, prefix],
+        let parse = |remote: &str| match RemotePlace::parse(remote).expect(remote) {
+            RemotePlace::Hf(Repository { name, revision, prefix }) => [name, revision, prefix],
             other => panic!("{other:?}"),
         };
         assert_eq!(parse("hf://datasets/me/set"), ["me/set", "main", ""]);
@@ -575,7 +577,7 @@ mod tests {
             ("dbfs:/Volumes", "the form is dbfs:/Volumes/CATALOG"),
             ("dbfs:/Volumes/../x", "relative path"),
         ] {
-            let error = Place::parse(remote).expect_err(remote).to_string();
+            let error = RemotePlace::parse(remote).expect_err(remote).to_string();
             assert!(error.contains(hint), "{remote}: {error}");
         }
     }
@@ -583,11 +585,11 @@ mod tests {
     #[test]
     fn a_password_in_an_address_is_rejected_without_being_shown() {
         for remote in ["http://me:secret@h/x", "https:/me:secret@h", "sftp:/me:secret@h/a", "http://me:secret@h:x/"] {
-            let error = Place::parse(remote).expect_err("password").to_string();
+            let error = RemotePlace::parse(remote).expect_err("password").to_string();
             assert!(!error.contains("secret") && error.contains("...@h"), "{error}");
         }
         for remote in ["HTTP://me:secret@h/x", "ftp://me:secret@h/x", "git+ssh://me:secret@h/x", "x://me:secret@h/x"] {
-            let place = Place::parse(remote).expect("another scheme");
+            let place = RemotePlace::parse(remote).expect("another scheme");
             assert_eq!(format!("{place:?}"), format!("Outside({})", remote.replace("me:secret", "...")));
         }
         for name in [

@@ -1,14 +1,14 @@
 //! Making of answers.
 
 use super::body::ObjectBody;
-use super::state::State;
+use super::state::ServerState;
 use forebay_loader::sync::Arc;
 use http::header;
 use http::{Response, StatusCode};
 
 pub(super) type Answer = Response<ObjectBody>;
 
-pub(super) fn problem(state: &Arc<State>, status: StatusCode, code: &str, why: &str) -> Answer {
+pub(super) fn problem(state: &Arc<ServerState>, status: StatusCode, code: &str, why: &str) -> Answer {
     let xml = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{}</Code><Message>{}</Message></Error>",
         escape(code),
@@ -18,11 +18,11 @@ pub(super) fn problem(state: &Arc<State>, status: StatusCode, code: &str, why: &
     build(state, builder, ObjectBody::text(state, xml))
 }
 
-pub(super) fn empty(state: &Arc<State>, status: StatusCode) -> Answer {
+pub(super) fn empty(state: &Arc<ServerState>, status: StatusCode) -> Answer {
     build(state, Response::builder().status(status), ObjectBody::text(state, ""))
 }
 
-pub(super) fn build(state: &Arc<State>, builder: http::response::Builder, body: ObjectBody) -> Answer {
+pub(super) fn build(state: &Arc<ServerState>, builder: http::response::Builder, body: ObjectBody) -> Answer {
     builder.body(body).unwrap_or_else(|e| {
         log::error!("an answer cannot be built: {e}");
         Response::new(ObjectBody::text(state, ""))

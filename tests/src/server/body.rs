@@ -1,7 +1,7 @@
 //! Bodies: pieces of a file or of memory, as fast as the client reads them or as the script allows.
 
 use super::objects::Content;
-use super::state::State;
+use super::state::ServerState;
 use bytes::{Bytes, BytesMut};
 use forebay_loader::sync::{Arc, Ordering};
 use hyper::body::{Frame, SizeHint};
@@ -31,7 +31,7 @@ pub(super) struct Twist {
 
 /// Range of an object, or a short text, that is being sent.
 pub(super) struct ObjectBody {
-    state: Arc<State>,
+    state: Arc<ServerState>,
     content: Content,
     at: u64,
     end: u64,
@@ -46,7 +46,7 @@ pub(super) struct ObjectBody {
 }
 
 impl ObjectBody {
-    pub(super) fn range(state: &Arc<State>, content: Content, range: std::ops::Range<u64>, twist: Twist) -> Self {
+    pub(super) fn range(state: &Arc<ServerState>, content: Content, range: std::ops::Range<u64>, twist: Twist) -> Self {
         Self {
             state: state.clone(),
             content,
@@ -61,7 +61,7 @@ impl ObjectBody {
         }
     }
 
-    pub(super) fn text(state: &Arc<State>, text: impl Into<Bytes>) -> Self {
+    pub(super) fn text(state: &Arc<ServerState>, text: impl Into<Bytes>) -> Self {
         let text = text.into();
         let len = text.len() as u64;
         Self::range(state, Content::Memory(text), 0..len, Twist::default())
@@ -141,7 +141,7 @@ impl hyper::body::Body for ObjectBody {
 }
 
 /// Waits until the test releases the stalled bodies.
-fn stall(state: Arc<State>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+fn stall(state: Arc<ServerState>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(async move {
         let released = state.release.notified();
         tokio::pin!(released);

@@ -48,7 +48,7 @@ pub use unfinished::Interface;
 
 use forebay_loader::sync::{Arc, AtomicU64, Ordering};
 use hyper_util::rt::TokioIo;
-use state::State;
+use state::ServerState;
 use std::collections::BTreeMap;
 use std::io;
 use std::io::Write as _;
@@ -71,7 +71,7 @@ pub const TEST_KEYS: (&str, &str) = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRf
 /// Running server; dropping it stops it.
 #[derive(Debug)]
 pub struct ObjectServer {
-    state: Arc<State>,
+    state: Arc<ServerState>,
     address: SocketAddr,
     threads: Vec<JoinHandle<()>>,
 }
@@ -88,7 +88,7 @@ impl ObjectServer {
         let address = listener.local_addr()?;
         let tls = options.tls.then(acceptor).transpose()?;
         let threads = options.threads.max(1);
-        let state = Arc::new(State::new(root, options));
+        let state = Arc::new(ServerState::new(root, options));
         let mut server = Self { state, address, threads: Vec::new() };
         for index in 0..threads {
             let (listener, state, tls) = (listener.try_clone()?, server.state.clone(), tls.clone());
@@ -258,7 +258,7 @@ pub(crate) fn acceptor() -> io::Result<tokio_rustls::TlsAcceptor> {
 }
 
 /// Body of a server thread.
-fn run(listener: TcpListener, state: &Arc<State>, tls: Option<tokio_rustls::TlsAcceptor>) {
+fn run(listener: TcpListener, state: &Arc<ServerState>, tls: Option<tokio_rustls::TlsAcceptor>) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => return log::error!("the object server has no runtime: {e}"),
@@ -290,7 +290,7 @@ fn run(listener: TcpListener, state: &Arc<State>, tls: Option<tokio_rustls::TlsA
     });
 }
 
-async fn connection(stream: tokio::net::TcpStream, state: Arc<State>, tls: Option<tokio_rustls::TlsAcceptor>) {
+async fn connection(stream: tokio::net::TcpStream, state: Arc<ServerState>, tls: Option<tokio_rustls::TlsAcceptor>) {
     let service = hyper::service::service_fn(move |request| {
         let state = state.clone();
         async move { serve::answer(&state, request).await }

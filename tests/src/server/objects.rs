@@ -11,10 +11,10 @@ use std::time::SystemTime;
 
 /// Root of the served objects: a folder, or a map in memory.
 #[derive(Debug)]
-pub struct Root(Kind);
+pub struct Root(RootKind);
 
 #[derive(Debug)]
-enum Kind {
+enum RootKind {
     Folder(PathBuf),
     Memory(Mutex<BTreeMap<String, Stored>>),
 }
@@ -50,7 +50,7 @@ pub(super) enum Content {
 
 /// Entry of a listing.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct ListedObject {
     pub(super) key: String,
     pub(super) len: u64,
     pub(super) etag: String,
@@ -73,12 +73,12 @@ impl Object {
 impl Root {
     /// Returns a root in a folder.
     pub fn folder(path: impl Into<PathBuf>) -> Self {
-        Self(Kind::Folder(path.into()))
+        Self(RootKind::Folder(path.into()))
     }
 
     /// Returns an empty root in memory.
     pub fn memory() -> Self {
-        Self(Kind::Memory(Mutex::default()))
+        Self(RootKind::Memory(Mutex::default()))
     }
 
     /// Adds or replaces an object.
@@ -92,7 +92,7 @@ impl Root {
     pub(super) fn put_joined(&self, key: &str, bytes: Bytes, etag: String, digest: Option<Digest>) -> io::Result<()> {
         let key = checked(key).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         match &self.0 {
-            Kind::Folder(root) => {
+            RootKind::Folder(root) => {
                 let path = root.join(key);
                 std::fs::create_dir_all(path.parent().unwrap_or(root))?;
                 // Renamed into place, so that a request in flight continues with the old file.
@@ -100,7 +100,7 @@ impl Root {
                 std::fs::write(&unfinished, &bytes)?;
                 std::fs::rename(unfinished, path)
             }
-            Kind::Memory(map) => {
+            RootKind::Memory(map) => {
                 map.lock().insert(key.to_owned(), Stored { bytes, etag, modified: SystemTime::now(), digest });
                 Ok(())
             }
@@ -110,8 +110,8 @@ impl Root {
     /// Removes an object; false if it does not exist.
     pub(super) fn delete(&self, key: &str) -> bool {
         match &self.0 {
-            Kind::Folder(root) => checked(key).is_some_and(|key| std::fs::remove_file(root.join(key)).is_ok()),
-            Kind::Memory(map) => map.lock().remove(key).is_some(),
+            RootKind::Folder(root) => checked(key).is_some_and(|key| std::fs::remove_file(root.join(key)).is_ok()),
+            RootKind::Memory(map) => map.lock().remove(key).is_some(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Root {
     pub(super) fn get(&self, key: &str) -> Option<Object> {
         let key = checked(key)?;
         match &self.0 {
-            Kind::Folder(root) => {
+            RootKind::Folder(root) => {
                 let file = File::open(root.join(key)).ok()?;
                 let meta = file.metadata().ok().filter(Metadata::is_file)?;
                 Some(Object {
@@ -130,7 +130,7 @@ impl Root {
                     digest: None,
                 })
             }
-            Kind::Memory(map) => {
+            RootKind::Memory(map) => {
                 let Stored { bytes, etag, modified, digest } = map.lock().get(key)?.clone();
                 Some(Object { len: bytes.len() as u64, content: Content::Memory(bytes), etag, modified, digest })
             }
@@ -138,18 +138,18 @@ impl Root {
     }
 
     /// Returns all objects whose key starts with `prefix`, sorted.
-    pub(super) fn list(&self, prefix: &str) -> io::Result<Vec<Entry>> {
+    pub(super) fn list(&self, prefix: &str) -> io::Result<Vec<ListedObject>> {
         match &self.0 {
-            Kind::Folder(root) => {
+            RootKind::Folder(root) => {
                 let mut found = Vec::new();
                 walk(root, String::new(), prefix, &mut found)?;
                 found.sort_by(|a, b| a.key.cmp(&b.key));
                 Ok(found)
             }
-            Kind::Memory(map) => {
+            RootKind::Memory(map) => {
                 let map = map.lock();
                 let entries = map.range(prefix.to_owned()..).take_while(|(key, _)| key.starts_with(prefix));
-                let entry = |(key, stored): (&String, &Stored)| Entry {
+                let entry = |(key, stored): (&String, &Stored)| ListedObject {
                     key: key.clone(),
                     len: stored.bytes.len() as u64,
                     etag: stored.etag.clone(),
@@ -171,7 +171,7 @@ fn etag(meta: &Metadata) -> String {
     format!("\"{:x}-{:x}-{:x}{:08x}\"", meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
 }
 
-fn walk(root: &Path, folder: String, prefix: &str, found: &mut Vec<Entry>) -> io::Result<()> {
+fn walk(root: &Path, folder: String, prefix: &str, found: &mut Vec<ListedObject>) -> io::Result<()> {
     for entry in std::fs::read_dir(root.join(&folder))? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else { continue };
@@ -183,7 +183,7 @@ fn walk(root: &Path, folder: String, prefix: &str, found: &mut Vec<Entry>) -> io
             }
         } else if key.starts_with(prefix) {
             let modified = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            found.push(Entry { key, len: meta.len(), etag: etag(&meta), modified });
+            found.push(ListedObject { key, len: meta.len(), etag: etag(&meta), modified });
         }
     }
     Ok(())

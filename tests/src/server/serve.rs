@@ -6,7 +6,7 @@ use super::hub::Found;
 use super::objects::{Content, Object};
 use super::script::{self, Fault};
 use super::sigv4::decode;
-use super::state::{SEEN_MAX, Seen, State};
+use super::state::{SEEN_MAX, Seen, ServerState};
 use super::{azure, date, issuer, oci, sigv4, writes};
 use bytes::Bytes;
 use forebay_loader::sync::{Arc, Ordering};
@@ -33,7 +33,7 @@ const CLOSED: StatusCode = StatusCode::IM_A_TEAPOT;
 /// # Errors
 ///
 /// A fault that closes the connection.
-pub(super) async fn answer(state: &Arc<State>, request: Request<Incoming>) -> io::Result<Answer> {
+pub(super) async fn answer(state: &Arc<ServerState>, request: Request<Incoming>) -> io::Result<Answer> {
     let (head, body) = request.into_parts();
     state.requests.fetch_add(1, Ordering::Relaxed);
     if !state.options.latency.is_zero() {
@@ -84,7 +84,7 @@ fn flipped(body: &Bytes, at: usize) -> Bytes {
     bytes.into()
 }
 
-fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
+fn route(state: &Arc<ServerState>, head: &Parts, body: Bytes) -> Answer {
     if let Some(answer) = rejection(state, head, &body) {
         return answer;
     }
@@ -161,7 +161,7 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
 }
 
 /// Returns the answer to a request that is not signed, or has no valid token, where the server asks for one.
-fn rejection(state: &Arc<State>, head: &Parts, body: &Bytes) -> Option<Answer> {
+fn rejection(state: &Arc<ServerState>, head: &Parts, body: &Bytes) -> Option<Answer> {
     if let Some(keys) = &state.options.keys
         && let Err((code, why)) = sigv4::check(keys, head, body)
     {
@@ -192,7 +192,7 @@ fn rejection(state: &Arc<State>, head: &Parts, body: &Bytes) -> Option<Answer> {
 }
 
 /// Returns the answer that replaces the object's, if the fault has one.
-fn scripted(state: &Arc<State>, fault: &Fault) -> Option<Answer> {
+fn scripted(state: &Arc<ServerState>, fault: &Fault) -> Option<Answer> {
     match fault {
         Fault::Reset => Some(empty(state, CLOSED)),
         Fault::Status(status, after) => {
@@ -234,7 +234,7 @@ fn scripted(state: &Arc<State>, fault: &Fault) -> Option<Answer> {
 }
 
 /// Returns the key in a path below the bucket, `None` for the bucket itself.
-fn key_of<'a>(state: &State, path: &'a str) -> Option<&'a str> {
+fn key_of<'a>(state: &ServerState, path: &'a str) -> Option<&'a str> {
     let in_bucket = state.options.bucket.as_deref().and_then(|bucket| path.strip_prefix(bucket));
     match in_bucket {
         Some("" | "/") => None,
@@ -243,7 +243,7 @@ fn key_of<'a>(state: &State, path: &'a str) -> Option<&'a str> {
     }
 }
 
-fn get(state: &Arc<State>, head: &Parts, key: &str, fault: Option<Fault>) -> Answer {
+fn get(state: &Arc<ServerState>, head: &Parts, key: &str, fault: Option<Fault>) -> Answer {
     state.gets.fetch_add(1, Ordering::Relaxed);
     let Some(object) = state.root.get(key) else {
         return problem(state, StatusCode::NOT_FOUND, "NoSuchKey", "the specified key does not exist");

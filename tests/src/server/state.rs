@@ -118,7 +118,7 @@ pub struct Seen {
 
 /// State shared by the threads of one server.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct ServerState {
     pub(super) root: Root,
     pub(super) options: Options,
     pub(super) tokens: Tokens,
@@ -140,7 +140,7 @@ pub(super) struct State {
     pub(super) stop: Notify,
 }
 
-impl State {
+impl ServerState {
     pub(super) fn new(root: Root, options: Options) -> Self {
         Self {
             root,

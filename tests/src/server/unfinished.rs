@@ -25,11 +25,11 @@ pub(super) struct Upload {
     pub(super) key: String,
     /// Each part has a checksum, which the end of the upload repeats.
     pub(super) has_checksums: bool,
-    parts: BTreeMap<u32, Part>,
+    parts: BTreeMap<u32, UploadedPart>,
 }
 
 #[derive(Clone, Debug)]
-struct Part {
+struct UploadedPart {
     bytes: Bytes,
     tag: String,
 }
@@ -77,7 +77,7 @@ impl Unfinished {
         let mut uploads = self.uploads.lock();
         let upload = uploads.get_mut(id).filter(|upload| upload.key == key)?;
         let tag = format!("\"{digest}\"");
-        upload.parts.insert(number, Part { bytes, tag: tag.clone() });
+        upload.parts.insert(number, UploadedPart { bytes, tag: tag.clone() });
         Some(tag)
     }
 
@@ -100,7 +100,7 @@ impl Unfinished {
         let (mut whole, mut md5, mut sha256) = (Vec::with_capacity(len), Md5::new(), Vec::new());
         for (number, tag) in named {
             // Clients may leave the quotation marks out, as that of s3torchconnector does.
-            let is_named = |part: &&Part| part.tag.trim_matches('"') == tag.trim_matches('"');
+            let is_named = |part: &&UploadedPart| part.tag.trim_matches('"') == tag.trim_matches('"');
             let part = upload.parts.get(number).filter(is_named).ok_or("InvalidPart")?;
             whole.extend_from_slice(&part.bytes);
             md5.update(hex::decode(tag.trim_matches('"')).unwrap_or_default());

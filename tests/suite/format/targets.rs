@@ -13,7 +13,7 @@ use forebay_loader::format::parquet::{Footer, Group};
 use forebay_loader::format::recipe::{BatchFile, Recipe, RecordChunks, RowBatches, RowFile, RowGroups, TableRows};
 use forebay_loader::format::tar::{count_fields, first_fields, front_fields};
 use forebay_loader::format::tfrecord::{self, FeatureCounts, compression_of, count_features, front_features};
-use forebay_loader::format::tokens::{Header, Samples, TokenPart, Window};
+use forebay_loader::format::tokens::{Header, Samples, TokenPart, TokenWindow};
 use forebay_loader::format::{
     ColumnUse, Compression, Digests, Encoding, FileInfo, Index, Layout, OffsetTable, SampleFormat, Scratch, Shard,
     Trailer, XsvKind, json,
@@ -158,7 +158,7 @@ pub(crate) fn tokens(bytes: &[u8]) {
     };
     if let Ok(tokens) = header.tokens(bytes, BIN_BYTES) {
         assert!(tokens * header.token_bytes() <= BIN_BYTES);
-        check(&part(0, tokens, Samples::Windows(Window { tokens: 3, stride: 2 })));
+        check(&part(0, tokens, Samples::Windows(TokenWindow { tokens: 3, stride: 2 })));
     }
     if let Ok(cuts) = header.cuts(bytes, BIN_BYTES, 16) {
         header.check_cuts(&cuts, BIN_BYTES).expect("cuts that were just made");
@@ -197,7 +197,7 @@ pub(crate) fn litdata(bytes: &[u8]) {
     let Ok(index) = set.index(&Files(chunk)) else { return };
     // As it is kept.
     let Ok(index) = Index::parse(index.to_json().as_bytes(), "index.json") else { return };
-    for index in [index.windows(Window { tokens: 3, stride: 2 }).ok(), Some(index)].into_iter().flatten() {
+    for index in [index.windows(TokenWindow { tokens: 3, stride: 2 }).ok(), Some(index)].into_iter().flatten() {
         for shard in &index.shards {
             let mut raw = chunk.to_vec();
             if let Some(compression) = shard.compression

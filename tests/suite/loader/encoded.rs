@@ -43,13 +43,13 @@ enum Does {
 
 /// Host delivery with a picture decoder.
 #[derive(Debug)]
-struct DecodingDelivery(Arc<Inner>);
+struct DecodingDelivery(Arc<DecoderParts>);
 
 #[derive(Debug)]
-struct TestDecoder(Arc<Inner>);
+struct TestDecoder(Arc<DecoderParts>);
 
 #[derive(Debug)]
-struct Inner {
+struct DecoderParts {
     does: Does,
     batches: AtomicU64,
     /// Batches at their first attempt.
@@ -71,7 +71,7 @@ struct Late(Arc<AtomicU64>, Result<BatchOnDevice>);
 /// Decoded pictures of a batch.
 #[derive(Debug)]
 struct Pixels {
-    decoder: Arc<Inner>,
+    decoder: Arc<DecoderParts>,
     bytes: usize,
     pictures: Vec<(RowPicture, Vec<u8>)>,
 }
@@ -90,7 +90,16 @@ impl DecodingDelivery {
             BatchPool::new(&BatchPoolConfig { bytes: 16 << 20, ..BatchPoolConfig::default() }, None).expect("a pool");
         let [batches, firsts, files, in_flight, chunks] = [0; 5].map(AtomicU64::new);
         let ended = Arc::default();
-        Arc::new(Self(Arc::new(Inner { does, batches, firsts, files, ended, in_flight, chunks, pool: Pool(pool) })))
+        Arc::new(Self(Arc::new(DecoderParts {
+            does,
+            batches,
+            firsts,
+            files,
+            ended,
+            in_flight,
+            chunks,
+            pool: Pool(pool),
+        })))
     }
 }
 
@@ -112,7 +121,7 @@ impl Delivery for DecodingDelivery {
     }
 }
 
-impl Inner {
+impl DecoderParts {
     fn rejects(&self) -> bool {
         matches!(self.does, Does::RejectSome | Does::RejectLate { .. })
     }
@@ -193,7 +202,7 @@ impl InFlightBatch for Late {
     }
 }
 
-impl Inner {
+impl DecoderParts {
     fn decode_now(self: &Arc<Self>, batch: EncodedBatch<'_>) -> Result<BatchOnDevice> {
         let EncodedBatch { mut slot, bytes, outputs, rows, pictures, on_device } = batch;
         assert!(on_device.is_none());
@@ -254,7 +263,7 @@ impl DeviceRows for Pixels {
 
 /// Kind of a sample's file.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum FileKind {
     Ordinary,
     Progressive,
     /// Longer than its row.
@@ -265,17 +274,17 @@ enum Kind {
     LongAndBroken,
 }
 
-fn data(directory: &Path, samples: u64, kind: impl Fn(u64) -> Kind) {
+fn data(directory: &Path, samples: u64, kind: impl Fn(u64) -> FileKind) {
     let item = |number: u64| -> Result<(Vec<u8>, i64)> {
         let pixels = forebay_tests::data::picture(SIZE, number);
-        let mut file = encode(&pixels, SIZE, 90, Subsampling::S420, kind(number) == Kind::Progressive)?;
-        if matches!(kind(number), Kind::Broken | Kind::LongAndBroken) {
+        let mut file = encode(&pixels, SIZE, 90, Subsampling::S420, kind(number) == FileKind::Progressive)?;
+        if matches!(kind(number), FileKind::Broken | FileKind::LongAndBroken) {
             let (start, end) = (file.len() * 2 / 3, file.len() - 2);
             file.drain(start..end);
             // Nothing that looks like a marker.
             file[start - 1] &= 0x7f;
         }
-        if matches!(kind(number), Kind::Long | Kind::LongAndBroken) {
+        if matches!(kind(number), FileKind::Long | FileKind::LongAndBroken) {
             // A comment in front.
             let comment = [&[0xff, 0xfe, 0xff, 0xff][..], &[0; 0xfffd]].concat();
             file.splice(2..2, comment);
@@ -335,12 +344,12 @@ fn same_with(config: LoaderConfig, target: Arc<DecodingDelivery>) -> Loader {
 fn batches_equal_the_host_s_whichever_pictures_the_decoder_accepts() {
     let dir = tempfile::tempdir().expect("a folder");
     let kind = |number| match number % 10 {
-        3 => Kind::Progressive,
-        6 => Kind::Long,
-        _ => Kind::Ordinary,
+        3 => FileKind::Progressive,
+        6 => FileKind::Long,
+        _ => FileKind::Ordinary,
     };
     data(dir.path(), SAMPLES, kind);
-    let ordinary = (0..SAMPLES).filter(|number| kind(*number) == Kind::Ordinary).count() as u64;
+    let ordinary = (0..SAMPLES).filter(|number| kind(*number) == FileKind::Ordinary).count() as u64;
     // Five slots, with three quarters of the memory, have no space after their rows.
     let tight = LoaderConfig { memory: Some(3 << 20), ..crops(dir.path()) };
     let loader = same_as_on_the_host(tight, Does::Decode);
@@ -371,7 +380,7 @@ fn pictures_rejected_at_the_end_of_a_batch_are_decoded_on_the_host_while_another
         assert!(rejected > SAMPLES, "{rejected}");
         assert_eq!(rejected + on_device, 2 * 2 * SAMPLES);
         let count = |of: &AtomicU64| of.load(Ordering::SeqCst);
-        let Inner { files, batches, ended, in_flight, .. } = &*target.0;
+        let DecoderParts { files, batches, ended, in_flight, .. } = &*target.0;
         assert_eq!(count(files), on_device, "pictures were decoded twice");
         assert_eq!(count(batches), count(ended), "every batch was waited for");
         assert!(count(in_flight) == 2 || was_read_from_disk(&loader));
@@ -401,7 +410,7 @@ fn a_device_failure_while_a_batch_is_in_flight_is_the_error_of_that_batch() {
 #[test]
 fn files_longer_than_their_rows_are_stored_after_the_rows_and_decoded_from_there() {
     let dir = tempfile::tempdir().expect("a folder");
-    data(dir.path(), SAMPLES, |_| Kind::Long);
+    data(dir.path(), SAMPLES, |_| FileKind::Long);
     let loader = same_as_on_the_host(crops(dir.path()), Does::Decode);
     let on_device = counter(&loader, "pictures_on_device");
     // The space suffices for files of average size: the last file of a batch may not fit.
@@ -413,7 +422,7 @@ fn files_longer_than_their_rows_are_stored_after_the_rows_and_decoded_from_there
 #[test]
 fn batches_that_lose_all_their_long_files_have_space_for_another() {
     let dir = tempfile::tempdir().expect("a folder");
-    data(dir.path(), 12, |number| if [3, 7].contains(&number) { Kind::LongAndBroken } else { Kind::Long });
+    data(dir.path(), 12, |number| if [3, 7].contains(&number) { FileKind::LongAndBroken } else { FileKind::Long });
     let config = LoaderConfig {
         batch_size: 1,
         shuffle: false,
@@ -428,7 +437,7 @@ fn batches_that_lose_all_their_long_files_have_space_for_another() {
 
 fn data_of_ordinary_files(samples: u64, body: impl FnOnce(&Path)) {
     let dir = tempfile::tempdir().expect("a folder");
-    data(dir.path(), samples, |_| Kind::Ordinary);
+    data(dir.path(), samples, |_| FileKind::Ordinary);
     body(dir.path());
 }
 
@@ -494,7 +503,7 @@ fn a_delivery_without_a_decoder_is_noted_and_counted_once() {
 #[test]
 fn a_bad_picture_is_its_sample_s_error_and_skipped_within_the_budget() {
     let dir = tempfile::tempdir().expect("a folder");
-    data(dir.path(), SAMPLES, |number| if number % 8 == 5 { Kind::Broken } else { Kind::Ordinary });
+    data(dir.path(), SAMPLES, |number| if number % 8 == 5 { FileKind::Broken } else { FileKind::Ordinary });
     let bad = (0..SAMPLES).filter(|number| number % 8 == 5).count() as u64;
     let skipping = |max_errors| LoaderConfig { on_error: OnError::Skip, max_errors, ..crops(dir.path()) };
     // A picture is bad for both outputs, and counts once.
@@ -516,7 +525,7 @@ fn a_bad_picture_is_its_sample_s_error_and_skipped_within_the_budget() {
 #[test]
 fn batches_whose_samples_the_decoder_all_rejects_are_omitted_or_repeat_a_sample() {
     let dir = tempfile::tempdir().expect("a folder");
-    data(dir.path(), 12, |number| if [3, 7].contains(&number) { Kind::Broken } else { Kind::Ordinary });
+    data(dir.path(), 12, |number| if [3, 7].contains(&number) { FileKind::Broken } else { FileKind::Ordinary });
     for ranks in [1, 2] {
         let config = LoaderConfig {
             batch_size: 1,

@@ -13,7 +13,7 @@ use crate::folder::make_whole;
 use crate::machine::{busy_seconds, cpus_allowed};
 use crate::python::Scripts;
 use crate::report::{Better, Column, Report, Row, Skipped, median};
-use crate::synth::{DataSet, Kind, read_through};
+use crate::synth::{DataSet, SampleKind, read_through};
 use clap::Args;
 use entrants::{ENTRANTS, Entrant, Work};
 use forebay_loader::{Error, ErrorKind, Result};
@@ -98,9 +98,9 @@ struct Outcome {
 impl PeersArgs {
     fn work(&self, data: &DataSet) -> Work {
         match data.kind {
-            Kind::Images if self.undecoded => Work::Bytes,
-            Kind::Images => Work::Images,
-            Kind::Tokens => Work::Tokens,
+            SampleKind::Images if self.undecoded => Work::Bytes,
+            SampleKind::Images => Work::Images,
+            SampleKind::Tokens => Work::Tokens,
         }
     }
 }

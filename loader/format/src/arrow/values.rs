@@ -23,7 +23,7 @@ pub struct Values {
     nullable: Vec<ArrayRef>,
     /// Dictionary of the values of `kind`, which may be much smaller than the rows.
     dictionary: Option<Dictionary>,
-    kind: Kind,
+    kind: ArrowKind,
 }
 
 struct Dictionary {
@@ -33,7 +33,7 @@ struct Dictionary {
     nullable: Option<ArrayRef>,
 }
 
-enum Kind {
+enum ArrowKind {
     Bytes(Bytes),
     /// Little-endian numbers.
     Numbers {
@@ -78,7 +78,7 @@ impl Values {
             Some(found) => (found.values().clone(), Some(Dictionary::of(found))),
             None => (array.clone(), None),
         };
-        let kind = Kind::of(&array, &column.encoding).ok_or_else(other)?;
+        let kind = ArrowKind::of(&array, &column.encoding).ok_or_else(other)?;
         nullable.retain(|array| array.null_count() > 0 || *array.data_type() == DataType::Null);
         Ok(Self { nullable, dictionary, kind })
     }
@@ -100,12 +100,12 @@ impl Values {
         }
         let row = self.dictionary.as_ref().map_or(row, |dictionary| dictionary.keys[row]);
         match &self.kind {
-            Kind::Bytes(bytes) => out.extend_from_slice(bytes.value(row)),
-            Kind::Numbers { bytes, width } => out.extend_from_slice(&bytes[row * width..][..*width]),
-            Kind::Truths(truths) => out.push(truths.value(row).into()),
-            Kind::Lists(lists) => lists.append(row, out)?,
-            Kind::Decimals(array) => out.extend_from_slice(decimal(array, row).unwrap_or_default().as_bytes()),
-            Kind::Documents(array) => write_json(array, row, out)?,
+            ArrowKind::Bytes(bytes) => out.extend_from_slice(bytes.value(row)),
+            ArrowKind::Numbers { bytes, width } => out.extend_from_slice(&bytes[row * width..][..*width]),
+            ArrowKind::Truths(truths) => out.push(truths.value(row).into()),
+            ArrowKind::Lists(lists) => lists.append(row, out)?,
+            ArrowKind::Decimals(array) => out.extend_from_slice(decimal(array, row).unwrap_or_default().as_bytes()),
+            ArrowKind::Documents(array) => write_json(array, row, out)?,
         }
         Ok(())
     }
@@ -125,7 +125,7 @@ impl Dictionary {
     }
 }
 
-impl Kind {
+impl ArrowKind {
     /// Returns the values of `array` for `encoding`; `None` if the column was of another type.
     fn of(array: &ArrayRef, encoding: &Encoding) -> Option<Self> {
         let kind = array.data_type();

@@ -12,7 +12,7 @@ use std::ops::Range;
 const PER_SHARD: [&[u8]; 5] = [b"\"raw_data\"", b"\"zip_data\"", b"\"raw_meta\"", b"\"zip_meta\"", b"\"samples\""];
 
 /// Places of a key, with its quotes, and of its value.
-type Place = (Range<usize>, Range<usize>);
+type EntrySpan = (Range<usize>, Range<usize>);
 
 /// Entries of an index.
 #[derive(Default)]
@@ -23,9 +23,9 @@ pub(super) struct Entries<'a> {
     failed: Option<Error>,
     /// Text of the last entry, and the places of its keys and values.
     last: &'a [u8],
-    places: Vec<Place>,
+    places: Vec<EntrySpan>,
     /// Those of the entry that is added.
-    found: Vec<Place>,
+    found: Vec<EntrySpan>,
 }
 
 impl<'a> Entries<'a> {
@@ -74,7 +74,7 @@ impl<'a> Entries<'a> {
             self.found.push((key, value));
             Ok(())
         });
-        let is_equal = |((key, value), (last_key, last)): (&Place, &Place)| {
+        let is_equal = |((key, value), (last_key, last)): (&EntrySpan, &EntrySpan)| {
             text[key.clone()] == self.last[last_key.clone()]
                 && (PER_SHARD.contains(&&text[key.clone()]) || text[value.clone()] == self.last[last.clone()])
         };
@@ -84,7 +84,7 @@ impl<'a> Entries<'a> {
 
 /// Returns the shard of the entry `text`, which has the format, columns and settings of `last`. `None` if it is not
 /// in the usual form, or has a mistake.
-fn like(last: &Shard, text: &[u8], places: &[Place]) -> Option<Shard> {
+fn like(last: &Shard, text: &[u8], places: &[EntrySpan]) -> Option<Shard> {
     let (mut samples, mut files) = (None, [const { None }; 4]);
     for (key, value) in places {
         let Some(place) = PER_SHARD.iter().position(|name| *name == &text[key.clone()]) else { continue };

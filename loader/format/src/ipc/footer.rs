@@ -27,13 +27,13 @@ pub(super) fn batches<R: ReadAt + ?Sized>(file: &R) -> Result<Option<Batches>> {
     }
     let mut dictionaries = Vec::with_capacity(blocks.dictionaries.len());
     for block in &blocks.dictionaries {
-        let Place { start, bytes, message } = place(file, block, MessageHeader::DictionaryBatch)?;
+        let BlockPlace { start, bytes, message } = place(file, block, MessageHeader::DictionaryBatch)?;
         let (id, is_delta) = message.dictionary.ok_or_else(damaged)?;
         dictionaries.push(Dictionary { id, start, bytes, before: 0, is_delta });
     }
     let mut batches = Vec::with_capacity(blocks.batches.len());
     for block in &blocks.batches {
-        let Place { start, bytes, message } = place(file, block, MessageHeader::RecordBatch)?;
+        let BlockPlace { start, bytes, message } = place(file, block, MessageHeader::RecordBatch)?;
         message.check_rows(schema.fields()).map_err(|e| e.with("byte", start))?;
         batches.push(Batch { start, bytes, rows: message.rows });
     }
@@ -61,14 +61,14 @@ fn footer<R: ReadAt + ?Sized>(file: &R) -> Result<Option<Vec<u8>>> {
 }
 
 /// Place of a message.
-struct Place {
+struct BlockPlace {
     start: u64,
     bytes: u64,
     message: Message,
 }
 
 /// Reads the description of the message in `block`, which is of this `kind`.
-fn place<R: ReadAt + ?Sized>(file: &R, block: &Block, kind: MessageHeader) -> Result<Place> {
+fn place<R: ReadAt + ?Sized>(file: &R, block: &Block, kind: MessageHeader) -> Result<BlockPlace> {
     let start = u64::try_from(block.offset()).map_err(|_| damaged())?;
     let damaged = || damaged().with("byte", start);
     let head = u64::try_from(block.metaDataLength()).map_err(|_| damaged())?;
@@ -87,5 +87,5 @@ fn place<R: ReadAt + ?Sized>(file: &R, block: &Block, kind: MessageHeader) -> Re
     if message.kind != kind || prefix + len + message.body > bytes {
         return Err(damaged());
     }
-    Ok(Place { start, bytes, message })
+    Ok(BlockPlace { start, bytes, message })
 }

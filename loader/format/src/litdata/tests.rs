@@ -6,7 +6,7 @@ use super::{DataSet, Fronts};
 use crate::columns::Scratch;
 use crate::encoding::Value;
 use crate::index::{Index, Shard};
-use crate::tokens::Window;
+use crate::tokens::TokenWindow;
 use forebay_core::error::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 
@@ -185,7 +185,7 @@ fn tokens_are_read_by_item_or_by_window() {
         (12, 1, &[0]),
         (13, 1, &[]),
     ] {
-        let windows = items.windows(Window { tokens, stride }).unwrap();
+        let windows = items.windows(TokenWindow { tokens, stride }).unwrap();
         let shard = &windows.shards[0];
         assert_eq!(shard.samples as usize, starts.len());
         for (number, start) in starts.iter().enumerate() {
@@ -193,13 +193,13 @@ fn tokens_are_read_by_item_or_by_window() {
         }
         // The identity of the data set depends on its windows.
         assert_ne!(windows.to_json(), items.to_json());
-        assert_ne!(windows.to_json(), items.windows(Window { tokens, stride: stride + 1 }).unwrap().to_json());
+        assert_ne!(windows.to_json(), items.windows(TokenWindow { tokens, stride: stride + 1 }).unwrap().to_json());
     }
     for (tokens, stride) in [(0, 1), (1, 0), (u32::MAX, 1)] {
-        assert_eq!(items.windows(Window { tokens, stride }).unwrap_err().kind(), ErrorKind::Config);
+        assert_eq!(items.windows(TokenWindow { tokens, stride }).unwrap_err().kind(), ErrorKind::Config);
     }
     let (document, files) = two_columns();
-    let e = index(&document, &files).unwrap().windows(Window { tokens: 2, stride: 2 }).unwrap_err();
+    let e = index(&document, &files).unwrap().windows(TokenWindow { tokens: 2, stride: 2 }).unwrap_err();
     assert!(e.to_string().contains("windows are cut from tokens"), "{e}");
 }
 
@@ -247,7 +247,7 @@ fn a_chunk_that_is_damaged_anywhere_is_an_error_or_has_other_values() {
     for (document, files) in [two_columns(), tokens()] {
         let items = index(&document, &files).unwrap();
         let mut indexes = vec![items.clone()];
-        indexes.extend(items.windows(Window { tokens: 5, stride: 3 }));
+        indexes.extend(items.windows(TokenWindow { tokens: 5, stride: 3 }));
         for index in indexes {
             let (shard, good) = (&index.shards[0], &files.0["a.bin"]);
             let read = |bytes: &[u8]| -> Result<()> {

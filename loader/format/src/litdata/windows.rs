@@ -9,7 +9,7 @@ use crate::columns::Column;
 use crate::encoding::{ArrayType, Encoding};
 use crate::index::{Index, Shard};
 use crate::layout::Layout;
-use crate::tokens::Window;
+use crate::tokens::TokenWindow;
 use forebay_core::error::{Error, Result};
 
 impl Index {
@@ -24,7 +24,7 @@ impl Index {
     /// # Errors
     ///
     /// [`crate::ErrorKind::Config`] for other shards, and for a window without tokens or of more than 4 GiB.
-    pub fn windows(&self, window: Window) -> Result<Self> {
+    pub fn windows(&self, window: TokenWindow) -> Result<Self> {
         let mut shards: Vec<Shard> = Vec::with_capacity(self.shards.len());
         for shard in &self.shards {
             let layout = Arc::new(window_layout(&shard.layout, window)?);
@@ -45,8 +45,8 @@ fn tokens_of(layout: &Layout) -> Option<&Items> {
     layout.format_as().filter(|items: &&Items| items.form == ItemForm::Tokens)
 }
 
-fn window_layout(layout: &Layout, window: Window) -> Result<Layout> {
-    let Window { tokens, stride } = window;
+fn window_layout(layout: &Layout, window: TokenWindow) -> Result<Layout> {
+    let TokenWindow { tokens, stride } = window;
     let (Some(items), [column]) = (tokens_of(layout), &*layout.columns) else {
         return Err(Error::config("windows are cut from tokens, as in LitData's TokensLoader; here are other samples"));
     };

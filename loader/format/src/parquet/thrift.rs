@@ -20,7 +20,7 @@ pub(super) fn check_schema(footer: &[u8]) -> Result<()> {
     let mut document = Document { rest: footer };
     let mut id = 0;
     while let Some(kind) = document.field(&mut id)? {
-        if id == SCHEMA && kind == Kind::List {
+        if id == SCHEMA && kind == ThriftKind::List {
             return check_tree(&mut document);
         }
         document.skip(kind, STRUCTS_MAX)?;
@@ -30,7 +30,7 @@ pub(super) fn check_schema(footer: &[u8]) -> Result<()> {
 
 fn check_tree(document: &mut Document<'_>) -> Result<()> {
     let (kind, len) = document.list()?;
-    if kind != Kind::Struct {
+    if kind != ThriftKind::Struct {
         return Err(damaged());
     }
     // Children that each open group still has.
@@ -62,7 +62,7 @@ fn check_tree(document: &mut Document<'_>) -> Result<()> {
 fn children(document: &mut Document<'_>) -> Result<u64> {
     let (mut id, mut children) = (0, 0);
     while let Some(kind) = document.field(&mut id)? {
-        if id == CHILDREN && kind == Kind::Int {
+        if id == CHILDREN && kind == ThriftKind::Int {
             children = u64::try_from(document.signed()?).map_err(|_| damaged())?;
         } else {
             document.skip(kind, STRUCTS_MAX)?;
@@ -73,7 +73,7 @@ fn children(document: &mut Document<'_>) -> Result<u64> {
 
 /// Kind of a value in the compact protocol, as far as its length needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ThriftKind {
     Truth,
     Byte,
     Int,
@@ -85,7 +85,7 @@ enum Kind {
     Uuid,
 }
 
-impl Kind {
+impl ThriftKind {
     fn of(code: u8) -> Result<Self> {
         Ok(match code {
             1 | 2 => Self::Truth,
@@ -132,7 +132,7 @@ impl Document<'_> {
     }
 
     /// Returns the kind of the next field of a struct and sets `id` to its number; `None` at the end.
-    fn field(&mut self, id: &mut i64) -> Result<Option<Kind>> {
+    fn field(&mut self, id: &mut i64) -> Result<Option<ThriftKind>> {
         let head = self.byte()?;
         if head == 0 {
             return Ok(None);
@@ -141,11 +141,11 @@ impl Document<'_> {
             0 => self.signed()?,
             delta => id.saturating_add(delta.into()),
         };
-        Kind::of(head & 0x0f).map(Some)
+        ThriftKind::of(head & 0x0f).map(Some)
     }
 
     /// Reads the start of a list: the kind of its elements, and their number.
-    fn list(&mut self) -> Result<(Kind, u64)> {
+    fn list(&mut self) -> Result<(ThriftKind, u64)> {
         let head = self.byte()?;
         let len = match head >> 4 {
             15 => self.unsigned()?,
@@ -155,7 +155,7 @@ impl Document<'_> {
         if len > self.rest.len() as u64 {
             return Err(damaged());
         }
-        Ok((Kind::of(head & 0x0f)?, len))
+        Ok((ThriftKind::of(head & 0x0f)?, len))
     }
 
     fn skip_bytes(&mut self, len: u64) -> Result<()> {
@@ -164,30 +164,30 @@ impl Document<'_> {
         Ok(())
     }
 
-    fn skip(&mut self, kind: Kind, depth: usize) -> Result<()> {
+    fn skip(&mut self, kind: ThriftKind, depth: usize) -> Result<()> {
         let depth = depth.checked_sub(1).ok_or_else(damaged)?;
         match kind {
             // The value is in the field's head.
-            Kind::Truth => Ok(()),
-            Kind::Byte => self.skip_bytes(1),
-            Kind::Int => self.unsigned().map(drop),
-            Kind::Double => self.skip_bytes(8),
-            Kind::Uuid => self.skip_bytes(16),
-            Kind::Bytes => {
+            ThriftKind::Truth => Ok(()),
+            ThriftKind::Byte => self.skip_bytes(1),
+            ThriftKind::Int => self.unsigned().map(drop),
+            ThriftKind::Double => self.skip_bytes(8),
+            ThriftKind::Uuid => self.skip_bytes(16),
+            ThriftKind::Bytes => {
                 let len = self.unsigned()?;
                 self.skip_bytes(len)
             }
-            Kind::List => {
+            ThriftKind::List => {
                 let (kind, len) = self.list()?;
                 (0..len).try_for_each(|_| self.skip_element(kind, depth))
             }
-            Kind::Map => {
+            ThriftKind::Map => {
                 let len = self.unsigned()?;
                 if len == 0 {
                     return Ok(());
                 }
                 let kinds = self.byte()?;
-                let (key, value) = (Kind::of(kinds >> 4)?, Kind::of(kinds & 0x0f)?);
+                let (key, value) = (ThriftKind::of(kinds >> 4)?, ThriftKind::of(kinds & 0x0f)?);
                 if len > self.rest.len() as u64 {
                     return Err(damaged());
                 }
@@ -196,7 +196,7 @@ impl Document<'_> {
                     self.skip_element(value, depth)
                 })
             }
-            Kind::Struct => {
+            ThriftKind::Struct => {
                 let mut id = 0;
                 while let Some(kind) = self.field(&mut id)? {
                     self.skip(kind, depth)?;
@@ -207,8 +207,8 @@ impl Document<'_> {
     }
 
     /// Skips an element of a list or map, where a truth value has a byte.
-    fn skip_element(&mut self, kind: Kind, depth: usize) -> Result<()> {
-        if kind == Kind::Truth { self.skip_bytes(1) } else { self.skip(kind, depth) }
+    fn skip_element(&mut self, kind: ThriftKind, depth: usize) -> Result<()> {
+        if kind == ThriftKind::Truth { self.skip_bytes(1) } else { self.skip(kind, depth) }
     }
 }
 

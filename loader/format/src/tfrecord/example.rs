@@ -11,13 +11,13 @@ pub(super) fn damaged() -> Error {
 
 /// Type of a feature's values, by the number of its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FeatureKind {
     Bytes,
     Float,
     Int64,
 }
 
-impl Kind {
+impl FeatureKind {
     fn of_list(number: u64) -> Option<Self> {
         match number {
             1 => Some(Self::Bytes),
@@ -42,7 +42,7 @@ pub(super) struct Feature<'a> {
     /// Bytes of the name.
     pub(super) name: &'a [u8],
     /// Type of the values; `None` without any.
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<FeatureKind>,
     /// The message with the list.
     pub(super) list: Range<usize>,
 }
@@ -85,7 +85,7 @@ fn feature(bytes: &[u8], entry: Range<usize>) -> Result<Feature<'_>> {
             (2, Content::Bytes(value)) => {
                 let mut value = Fields::new(bytes, value);
                 while let Some(Field { number, content }) = value.next()? {
-                    if let (Some(found), Content::Bytes(place)) = (Kind::of_list(number), content) {
+                    if let (Some(found), Content::Bytes(place)) = (FeatureKind::of_list(number), content) {
                         (kind, list) = (Some(found), place);
                     }
                 }

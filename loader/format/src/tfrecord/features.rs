@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::example::{Kind, Numbers, damaged, features, numbers, texts};
+use super::example::{FeatureKind, Numbers, damaged, features, numbers, texts};
 use super::parts::RecordPart;
 use crate::columns::{Column, FIELDS};
 use crate::encoding::{ArrayType, DType, Encoding};
@@ -26,7 +26,7 @@ pub struct FeatureCounts {
 /// Values of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counts {
-    kind: Kind,
+    kind: FeatureKind,
     /// Records that have a value.
     pub(super) samples: u64,
     /// Fewest and most values of a record that has a list, which may be empty.
@@ -162,8 +162,8 @@ fn merge(known: &mut BTreeMap<String, Counts>, name: &str, counts: Counts) -> Re
 }
 
 /// Returns the number of values of a list, and true if all are UTF-8.
-pub(super) fn count_values(data: &[u8], kind: Kind, list: std::ops::Range<usize>) -> Result<(u64, bool)> {
-    if kind == Kind::Bytes {
+pub(super) fn count_values(data: &[u8], kind: FeatureKind, list: std::ops::Range<usize>) -> Result<(u64, bool)> {
+    if kind == FeatureKind::Bytes {
         let (mut values, mut is_text) = (0, true);
         for text in texts(data, list) {
             let text = text?;
@@ -175,8 +175,8 @@ pub(super) fn count_values(data: &[u8], kind: Kind, list: std::ops::Range<usize>
     let mut values = 0;
     for part in numbers(data, list) {
         values += match (kind, part?) {
-            (Kind::Float, Numbers::Packed(place)) if place.len() % 4 == 0 => place.len() as u64 / 4,
-            (Kind::Int64, Numbers::Packed(place)) => {
+            (FeatureKind::Float, Numbers::Packed(place)) if place.len() % 4 == 0 => place.len() as u64 / 4,
+            (FeatureKind::Int64, Numbers::Packed(place)) => {
                 let (mut ints, mut values) = (Fields::new(data, place), 0);
                 while !ints.is_at_end() {
                     ints.varint()?;
@@ -184,7 +184,7 @@ pub(super) fn count_values(data: &[u8], kind: Kind, list: std::ops::Range<usize>
                 }
                 values
             }
-            (Kind::Float, Numbers::Word(_)) | (Kind::Int64, Numbers::Int(_)) => 1,
+            (FeatureKind::Float, Numbers::Word(_)) | (FeatureKind::Int64, Numbers::Int(_)) => 1,
             _ => return Err(damaged()),
         };
     }
@@ -205,12 +205,12 @@ impl Counts {
             None => (0, u64::MAX),
         };
         let (kind, values) = match encoding {
-            _ if part == RecordPart::BytesList => (Kind::Bytes, (0, u64::MAX)),
-            Encoding::Int => (Kind::Int64, (1, 1)),
-            Encoding::Scalar(_) => (Kind::Float, (1, 1)),
-            Encoding::Array(of) if of.dtype() == Some(DType::Int64) => (Kind::Int64, array(of)),
-            Encoding::Array(of) => (Kind::Float, array(of)),
-            _ => (Kind::Bytes, (1, 1)),
+            _ if part == RecordPart::BytesList => (FeatureKind::Bytes, (0, u64::MAX)),
+            Encoding::Int => (FeatureKind::Int64, (1, 1)),
+            Encoding::Scalar(_) => (FeatureKind::Float, (1, 1)),
+            Encoding::Array(of) if of.dtype() == Some(DType::Int64) => (FeatureKind::Int64, array(of)),
+            Encoding::Array(of) => (FeatureKind::Float, array(of)),
+            _ => (FeatureKind::Bytes, (1, 1)),
         };
         Self { kind, samples, values, is_text: *encoding == Encoding::Str }
     }
@@ -225,25 +225,25 @@ impl Counts {
             _ => Encoding::Array(ArrayType::flat(dtype)),
         };
         match (self.kind, self.values) {
-            (Kind::Bytes, (_, 1)) => {
+            (FeatureKind::Bytes, (_, 1)) => {
                 if self.is_text {
                     Encoding::Str
                 } else {
                     Encoding::Bytes
                 }
             }
-            (Kind::Bytes, _) => Encoding::Bytes,
-            (Kind::Int64, (_, 1)) => Encoding::Int,
-            (Kind::Float, (_, 1)) => Encoding::Scalar(DType::Float32),
-            (Kind::Int64, _) => array(DType::Int64),
-            (Kind::Float, _) => array(DType::Float32),
+            (FeatureKind::Bytes, _) => Encoding::Bytes,
+            (FeatureKind::Int64, (_, 1)) => Encoding::Int,
+            (FeatureKind::Float, (_, 1)) => Encoding::Scalar(DType::Float32),
+            (FeatureKind::Int64, _) => array(DType::Int64),
+            (FeatureKind::Float, _) => array(DType::Float32),
         }
     }
 }
 
 impl Counts {
     pub(super) fn column(&self, name: &str) -> (Column, RecordPart) {
-        let is_list = self.kind == Kind::Bytes && self.values.1 > 1;
+        let is_list = self.kind == FeatureKind::Bytes && self.values.1 > 1;
         (Column::new(name, self.encoding()), if is_list { RecordPart::BytesList } else { RecordPart::Values })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::example::{Feature, Kind, Numbers, damaged, features, numbers, texts};
+use super::example::{Feature, FeatureKind, Numbers, damaged, features, numbers, texts};
 use super::features::count_values;
 use super::parts::{RecordPart, Values, values_of};
 use super::record::data;
@@ -62,9 +62,9 @@ fn value(
     let Some(kind) = feature.kind else { return Ok(None) };
     let values = values_of(&column.encoding, part);
     let expected = match values {
-        Values::Text | Values::Texts => Kind::Bytes,
-        Values::Int | Values::Ints => Kind::Int64,
-        Values::Float | Values::Floats => Kind::Float,
+        Values::Text | Values::Texts => FeatureKind::Bytes,
+        Values::Int | Values::Ints => FeatureKind::Int64,
+        Values::Float | Values::Floats => FeatureKind::Float,
     };
     let start = side.len();
     if kind != expected {

@@ -23,4 +23,4 @@ mod window;
 pub use header::Header;
 pub use part::{Samples, TokenPart};
 pub use survey::Cut;
-pub use window::Window;
+pub use window::TokenWindow;

@@ -2,7 +2,7 @@
 
 use super::header::Header;
 use super::survey::Cut;
-use super::window::Window;
+use super::window::TokenWindow;
 use crate::encoding::{ArrayType, DType, Encoding};
 use crate::layout::Layout;
 use crate::read_at::ReadAt;
@@ -29,7 +29,7 @@ pub struct TokenPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Samples {
     /// Windows, the first of them at the start of the range.
-    Windows(Window),
+    Windows(TokenWindow),
     /// Documents of Megatron's file with this header, from the first cut to the second.
     Documents {
         /// Of the `.idx` file.
@@ -47,7 +47,7 @@ impl TokenPart {
     /// # Errors
     ///
     /// [`crate::ErrorKind::Config`] for a window of 4 GiB.
-    pub fn layout(dtype: DType, window: Option<Window>) -> Result<Layout> {
+    pub fn layout(dtype: DType, window: Option<TokenWindow>) -> Result<Layout> {
         let encoding = match window {
             Some(window) => Encoding::parse(&format!("ndarray:{dtype}:{}", window.tokens))?,
             None => Encoding::Array(ArrayType::flat(dtype)),
@@ -110,7 +110,7 @@ impl TokenPart {
         }
     }
 
-    fn windows(&self, window: Window) -> Result<OffsetTable> {
+    fn windows(&self, window: TokenWindow) -> Result<OffsetTable> {
         let bytes = u64::from(window.tokens) * self.token_bytes();
         let stride = u64::from(window.stride) * self.token_bytes();
         OffsetTable::of_windows(self.len(), bytes, stride, self.bytes)

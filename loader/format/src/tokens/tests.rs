@@ -119,7 +119,7 @@ fn windows_are_over_all_documents_and_the_last_tokens_are_left_out() {
     let tokens = Header::read(&*idx).unwrap().tokens(&*idx, files.bin().len() as u64).unwrap();
     assert_eq!(tokens, 12);
     let windows = |tokens, stride, count| {
-        let window = Window { tokens, stride };
+        let window = TokenWindow { tokens, stride };
         let part = TokenPart { dtype: DType::UInt16, start: 2, bytes: 22, samples: Samples::Windows(window) };
         assert_eq!((window.count(11), part.len()), (count, count));
         samples(&files, &part)
@@ -134,7 +134,7 @@ fn windows_are_over_all_documents_and_the_last_tokens_are_left_out() {
 #[test]
 fn spans_and_counts_of_windows_agree() {
     for (tokens, stride) in [(5, 4), (5, 5), (5, 9), (1, 1)] {
-        let window = Window { tokens, stride };
+        let window = TokenWindow { tokens, stride };
         for count in 0..20 {
             assert_eq!(window.count(window.span(count)), count);
             assert!(count == 0 || window.count(window.span(count) - 1) == count - 1);
@@ -233,7 +233,7 @@ fn a_sample_is_the_bytes_of_its_column() {
     let ids = [1_u16, 2, 3].map(u16::to_le_bytes).concat();
     let mut scratch = Scratch::default();
     for (window, fits) in [(None, true), (Some(3), true), (Some(4), false)] {
-        let window = window.map(|tokens| Window { tokens, stride: 1 });
+        let window = window.map(|tokens| TokenWindow { tokens, stride: 1 });
         let layout = TokenPart::layout(DType::UInt16, window).unwrap();
         assert_eq!(layout.around(0), Some((0, 0)));
         assert_eq!(layout.sample_bytes(), window.map(|window| 2 * window.tokens as usize));

@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 /// Windows over consecutive tokens. The tokens after the last whole window are in no sample.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Window {
+pub struct TokenWindow {
     /// Tokens of a window, at least 1.
     pub tokens: u32,
     /// Tokens from the start of a window to the start of the next one, at least 1. Fewer than `tokens`: they overlap.
     pub stride: u32,
 }
 
-impl Window {
+impl TokenWindow {
     /// Number of windows over `tokens` tokens.
     pub fn count(self, tokens: u64) -> u64 {
         let rest = tokens.checked_sub(u64::from(self.tokens));

@@ -26,7 +26,7 @@ pub(super) struct BitPlace {
 }
 
 /// Part of a scan's data.
-pub(super) struct Part {
+pub(super) struct ScanPart {
     /// Start in the file.
     pub start: usize,
     /// Restart markers before it.
@@ -43,7 +43,7 @@ impl Segments {
         headers: &mut Headers<'_>,
         scan: &Scan,
     ) -> Result<bool, Fallback> {
-        let whole = Part { start: scan.data, restarts: 0, end: None };
+        let whole = ScanPart { start: scan.data, restarts: 0, end: None };
         headers.at = self.read(kernels, headers.bytes, &whole, headers.restart_interval > 0)?;
         Ok(headers.is_at_end())
     }
@@ -55,7 +55,7 @@ impl Segments {
         &mut self,
         kernels: Kernels,
         file: &[u8],
-        part: &Part,
+        part: &ScanPart,
         has_restarts: bool,
     ) -> Result<usize, Fallback> {
         let start = part.start;

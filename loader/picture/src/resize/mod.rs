@@ -18,7 +18,7 @@ mod weights;
 
 use super::aligned::AlignedVec;
 use super::border::PaddingMode;
-use super::geometry::{Grid, Region, Stage, Window};
+use super::geometry::{Grid, PixelWindow, Region, Stage};
 use super::pixels::{Content, Pixels, RowKernels};
 use blended::BlendedRows;
 use kernel::{Columns, Kernels};
@@ -74,7 +74,7 @@ struct Inside {
 impl Inside {
     /// `shown` are the columns that are computed, mirrored as the stage is.
     fn new(stage: &Stage, shown: (u32, u32)) -> Self {
-        let &Stage { window: Window { x, size, .. }, resized, flip, .. } = stage;
+        let &Stage { window: PixelWindow { x, size, .. }, resized, flip, .. } = stage;
         let (end, side) = (x + i64::from(size.w), i64::from(resized.w));
         let (from, to) =
             if flip { (i64::from(shown.1) - end.min(side), end - side) } else { (x.max(0) - i64::from(shown.0), -x) };
@@ -87,7 +87,7 @@ impl Inside {
 /// Returns each column of the window that shows a pixel in another place of the picture, and the computed column that
 /// has it.
 fn outside(stage: &Stage, shown: (u32, u32)) -> impl Iterator<Item = [usize; 2]> {
-    let Stage { window: Window { x, size, .. }, resized, border, flip, .. } = *stage;
+    let Stage { window: PixelWindow { x, size, .. }, resized, border, flip, .. } = *stage;
     let columns = if border.mode == PaddingMode::Constant { 0 } else { size.w };
     (0..columns).filter_map(move |column| {
         let place = x + i64::from(if flip { size.w - 1 - column } else { column });
@@ -285,7 +285,7 @@ mod tests {
     }
 
     fn resize(size: Size, to: Size) -> Stage {
-        Stage { resized: to, window: Window { x: 0, y: 0, size: to }, ..Stage::identity(size) }
+        Stage { resized: to, window: PixelWindow { x: 0, y: 0, size: to }, ..Stage::identity(size) }
     }
 
     fn bicubic(size: Size, to: Size) -> Stage {
@@ -470,7 +470,7 @@ mod tests {
             for (x, y, w, h) in windows.into_iter().chain(beside) {
                 let modes = [PaddingMode::Constant, PaddingMode::Edge, PaddingMode::Reflect, PaddingMode::Symmetric];
                 for (mode, flip) in modes.into_iter().flat_map(|mode| [(mode, false), (mode, true)]) {
-                    let window = Window { x, y, size: Size { w, h } };
+                    let window = PixelWindow { x, y, size: Size { w, h } };
                     let border = Border { mode, fill: [9, 8, 7] };
                     let got = run(&Stage { window, border, flip, ..plain }, &source);
                     for (j, row) in got.iter().enumerate() {
@@ -497,7 +497,7 @@ mod tests {
                 crop: Region { x: 7, y: 5, w: 60, h: 50 },
                 resized: Size { w: 24, h: 20 },
                 interpolation,
-                window: Window { x: 5, y: 6, size: Size { w: 9, h: 8 } },
+                window: PixelWindow { x: 5, y: 6, size: Size { w: 9, h: 8 } },
                 border: Border::BLACK,
                 flip: true,
             };

@@ -34,7 +34,7 @@ pub(super) struct Walked {
 /// errors of the file system.
 pub(super) fn walk(root: &Path, versions: Option<&Versions>, progress: &(dyn Fn() + Sync)) -> Result<Walked> {
     let mut state =
-        Mutex::new(State { waiting: vec![String::new()], active: 0, walked: Walked::default(), error: None });
+        Mutex::new(WalkState { waiting: vec![String::new()], active: 0, walked: Walked::default(), error: None });
     let changed = Condvar::new();
     let work = || {
         let mut state_now = state.lock();
@@ -66,7 +66,7 @@ pub(super) fn walk(root: &Path, versions: Option<&Versions>, progress: &(dyn Fn(
     };
     let ended = in_threads(THREADS, work).into_iter().collect::<std::thread::Result<Vec<()>>>();
     ended.map_err(|_| Error::internal("the listing of a folder panicked"))?;
-    let State { walked, error, .. } = state.get_mut();
+    let WalkState { walked, error, .. } = state.get_mut();
     match error.take() {
         Some(error) => Err(error),
         None => {
@@ -108,7 +108,7 @@ pub(in crate::catalog) fn first_names(root: &Path, count: usize) -> Result<Vec<S
     Ok(names)
 }
 
-struct State {
+struct WalkState {
     /// Paths of folders with a slash at the end, but for the first.
     waiting: Vec<String>,
     /// Folders that threads read.

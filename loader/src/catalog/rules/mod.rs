@@ -15,7 +15,7 @@ use crate::sources::tars::TAR;
 use crate::sources::tars::counts::FILE_BYTES_MAX;
 use crate::sources::tars::energon::{PREPARED, SPLIT_FILES, tars_of};
 use crate::sources::{FileKind, KINDS, Names, kind_of_folder, sample_names, shard_names};
-use crate::store::{Entry, local_folder};
+use crate::store::{ListedEntry, local_folder};
 use std::path::Path;
 
 /// Way to open a stream.
@@ -51,7 +51,7 @@ pub(super) trait Facts {
     fn first_names(&self, folder: &str) -> Result<Option<Vec<String>>>;
 
     /// Lists all files of a folder.
-    fn all(&self, folder: &str) -> Result<Vec<Entry>>;
+    fn all(&self, folder: &str) -> Result<Vec<ListedEntry>>;
 
     /// Reads a small file of a folder.
     fn file(&self, folder: &str, name: &str, bytes_max: usize) -> Result<Vec<u8>>;

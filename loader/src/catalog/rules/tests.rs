@@ -68,7 +68,7 @@ impl Facts for Store {
         Ok((folder != self.unlisted && !names.is_empty()).then_some(names))
     }
 
-    fn all(&self, folder: &str) -> Result<Vec<Entry>> {
+    fn all(&self, folder: &str) -> Result<Vec<ListedEntry>> {
         self.requested("all", folder);
         Ok(entries(&self.below(folder)))
     }
@@ -80,8 +80,8 @@ impl Facts for Store {
     }
 }
 
-fn entries(names: &[impl AsRef<str>]) -> Vec<Entry> {
-    let entry = |name: &str| Entry { key: name.to_owned(), size: 1, etag: None, modified: None };
+fn entries(names: &[impl AsRef<str>]) -> Vec<ListedEntry> {
+    let entry = |name: &str| ListedEntry { key: name.to_owned(), size: 1, etag: None, modified: None };
     names.iter().map(|name| entry(name.as_ref())).collect()
 }
 

@@ -124,14 +124,14 @@ impl Opened {
 
 /// Groups of a shard by their numbers, and its rows counted from the first of them.
 #[derive(Debug, PartialEq)]
-struct Part {
+struct GroupRange {
     groups: Range<usize>,
     rows: Range<u64>,
 }
 
 /// Returns the shards of the groups of a file.
-fn parts(groups: &[Group]) -> Result<Vec<Part>> {
-    let mut parts: Vec<Part> = Vec::new();
+fn parts(groups: &[Group]) -> Result<Vec<GroupRange>> {
+    let mut parts: Vec<GroupRange> = Vec::new();
     // Bytes of the last part, if it can have more groups.
     let mut open: Option<u64> = None;
     for (number, group) in groups.iter().enumerate() {
@@ -155,14 +155,14 @@ fn parts(groups: &[Group]) -> Result<Vec<Part>> {
         }
         // As equal as possible.
         let at = |part: u64| (u128::from(group.rows) * u128::from(part) / u128::from(count)) as u64;
-        parts.extend((0..count).map(|part| Part { groups: number..number + 1, rows: at(part)..at(part + 1) }));
+        parts.extend((0..count).map(|part| GroupRange { groups: number..number + 1, rows: at(part)..at(part + 1) }));
         open = (count == 1).then_some(group.bytes);
     }
     Ok(parts)
 }
 
-fn shard(file: &TableFile, opened: &Opened, reader: &Reader<'_>, part: Part, number: usize) -> Result<Shard> {
-    let (Part { groups, rows }, layout) = (part, &reader.layout);
+fn shard(file: &TableFile, opened: &Opened, reader: &Reader<'_>, part: GroupRange, number: usize) -> Result<Shard> {
+    let (GroupRange { groups, rows }, layout) = (part, &reader.layout);
     let samples = rows.end - rows.start;
     // Names of other rows differ: a shard of a file that was replaced is never taken for one of the new file.
     let described = format!("{} {} {groups:?} {rows:?}{}", file.name, file.bytes, reader.documents);

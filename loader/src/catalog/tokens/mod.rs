@@ -18,7 +18,7 @@ use super::stream::IndexedStream;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::{Slice, SlicePart};
 use crate::format::recipe::TokenRange;
-use crate::format::tokens::{Cut, Header, Samples, TokenPart, Window};
+use crate::format::tokens::{Cut, Header, Samples, TokenPart, TokenWindow};
 use crate::format::{Digests, FileInfo, Index, Layout, Shard};
 use crate::sources::Names;
 use crate::sources::tokens::idx_of;
@@ -58,7 +58,7 @@ impl OpenFiles for Opener {
 struct TokenFiles {
     /// Each `.bin` file, and after it its `.idx` file.
     files: Vec<FoundFile>,
-    window: Option<Window>,
+    window: Option<TokenWindow>,
     /// Shards are ranges of the files themselves.
     is_in_place: bool,
 }
@@ -67,7 +67,7 @@ struct TokenFiles {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TokenIndex {
-    window: Option<Window>,
+    window: Option<TokenWindow>,
     files: Vec<TokenFile>,
 }
 
@@ -191,7 +191,7 @@ impl TokenFiles {
 }
 
 /// Number of windows of a shard: at least as many as make the overlap of two shards small.
-fn windows_of_shard(window: Window, token_bytes: u64) -> u64 {
+fn windows_of_shard(window: TokenWindow, token_bytes: u64) -> u64 {
     let bytes = SHARD_BYTES.max(4 * u64::from(window.tokens) * token_bytes);
     (bytes / (u64::from(window.stride) * token_bytes)).max(1)
 }

@@ -7,7 +7,7 @@ use crate::decode::draw::{DrawKey, FieldDraws};
 use crate::decode::fields::{CheckedOps, FieldSpec, ScenePart, check_labels, crops, grey_last, of_crop, of_labels};
 use crate::decode::steps::{Steps, erasures, resolve};
 use crate::error::{Error, Result};
-use forebay_picture::geometry::{Region, Size, Stage, Window};
+use forebay_picture::geometry::{PixelWindow, Region, Size, Stage};
 
 /// Returns the steps of the field `spec` for a picture of `size`, with the numbers that are drawn for `key`: an object
 /// for each crop with its resize, for each action (of a Mask: that moves pixels) and for each erased box. `size` is
@@ -65,7 +65,7 @@ pub fn drawn(
 /// Boxes are top, left, height and width; sizes are height and width.
 fn describe(stage: &Stage) -> Value {
     let Stage { crop: Region { x, y, w, h }, resized, interpolation, window, border, flip } = *stage;
-    let Window { x: left, y: top, size } = window;
+    let PixelWindow { x: left, y: top, size } = window;
     json!({
         "crop": [y, x, h, w],
         "resized": [resized.h, resized.w],

@@ -3,7 +3,7 @@
 use super::file::File;
 use super::{ImageDecoder, ImageField, Target, scale};
 use crate::decode::draw::DrawKey;
-use crate::decode::shared_source::{Part, Union, bound, contains};
+use crate::decode::shared_source::{SharedPart, Union, bound, contains};
 use crate::decode::steps::resolve_like;
 use forebay_picture::geometry::{Region, Scale, Stage};
 
@@ -18,7 +18,7 @@ impl ImageDecoder {
         scale: Scale,
         later: impl Iterator<Item = Target<'f>>,
         key: DrawKey,
-    ) -> Option<Part> {
+    ) -> Option<SharedPart> {
         let part = match self.shared.decided(group, scale) {
             Some(decided) => {
                 self.counts.shared += u64::from(decided.is_some());

@@ -36,13 +36,13 @@ enum Form {
 pub struct ValueColumn {
     /// Name.
     pub name: String,
-    values: Kept,
+    values: ManifestValues,
 }
 
 /// Values, one for each sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kept {
+enum ManifestValues {
     Integers(Vec<i64>),
     /// Integers of which some are above the largest [`i64`], and none is negative.
     Naturals(Vec<u64>),
@@ -55,30 +55,30 @@ impl ValueColumn {
     /// Encoding of the values.
     pub(super) fn encoding(&self) -> Encoding {
         match self.values {
-            Kept::Integers(_) => Encoding::Int,
-            Kept::Naturals(_) => Encoding::Scalar(DType::UInt64),
-            Kept::Floats(_) => Encoding::Scalar(DType::Float64),
-            Kept::Texts(_) => Encoding::Str,
+            ManifestValues::Integers(_) => Encoding::Int,
+            ManifestValues::Naturals(_) => Encoding::Scalar(DType::UInt64),
+            ManifestValues::Floats(_) => Encoding::Scalar(DType::Float64),
+            ManifestValues::Texts(_) => Encoding::Str,
         }
     }
 
     /// Number of values.
     pub(super) fn len(&self) -> usize {
         match &self.values {
-            Kept::Integers(all) => all.len(),
-            Kept::Naturals(all) | Kept::Floats(all) => all.len(),
-            Kept::Texts(all) => all.len(),
+            ManifestValues::Integers(all) => all.len(),
+            ManifestValues::Naturals(all) | ManifestValues::Floats(all) => all.len(),
+            ManifestValues::Texts(all) => all.len(),
         }
     }
 
     /// Returns the values of `samples`, which exist.
     pub(super) fn select(&self, samples: &[usize]) -> Values {
         match &self.values {
-            Kept::Integers(all) => Values::Numbers(samples.iter().map(|i| all[*i].to_le_bytes()).collect()),
-            Kept::Naturals(all) | Kept::Floats(all) => {
+            ManifestValues::Integers(all) => Values::Numbers(samples.iter().map(|i| all[*i].to_le_bytes()).collect()),
+            ManifestValues::Naturals(all) | ManifestValues::Floats(all) => {
                 Values::Numbers(samples.iter().map(|i| all[*i].to_le_bytes()).collect())
             }
-            Kept::Texts(all) => Values::Texts(samples.iter().map(|i| all.get(*i)).collect()),
+            ManifestValues::Texts(all) => Values::Texts(samples.iter().map(|i| all.get(*i)).collect()),
         }
     }
 
@@ -87,15 +87,15 @@ impl ValueColumn {
         let naturals = || cells.texts.iter().map(natural).collect::<Option<_>>();
         let floats = || cells.texts.iter().map(float).collect::<Option<Vec<_>>>();
         let values = if cells.is_text {
-            Kept::Texts(cells.texts)
+            ManifestValues::Texts(cells.texts)
         } else if let Some(integers) = integers() {
-            Kept::Integers(integers)
+            ManifestValues::Integers(integers)
         } else if let Some(naturals) = naturals() {
-            Kept::Naturals(naturals)
+            ManifestValues::Naturals(naturals)
         } else if let Some(floats) = floats() {
-            Kept::Floats(floats.into_iter().map(f64::to_bits).collect())
+            ManifestValues::Floats(floats.into_iter().map(f64::to_bits).collect())
         } else {
-            Kept::Texts(cells.texts)
+            ManifestValues::Texts(cells.texts)
         };
         Self { name, values }
     }

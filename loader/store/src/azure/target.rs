@@ -4,7 +4,7 @@ use super::protocol::AzureProtocol;
 use crate::Error;
 use crate::context::ThreadContext;
 use crate::destination::{
-    Conditional, Entry, Expected, ListRequest, ObjectTag, Page, PartAt, Payload, StoredPart, Target, check_md5,
+    Conditional, Expected, ListRequest, ListedEntry, ObjectTag, Page, PartAt, Payload, StoredPart, Target, check_md5,
     condition, conditional, described, incomplete, object_tag, read_xml, unless_missing, unquoted,
 };
 use crate::failure::Failure;
@@ -202,7 +202,7 @@ impl Target for AzureTarget {
         let listed: Listed = read_xml(body, "EnumerationResults", "the listing")?;
         let blobs = listed.blobs.blob.into_iter();
         let blobs = blobs.filter(|blob| blob.properties.resource.as_deref() != Some("directory"));
-        let blobs = blobs.map(|blob| Entry {
+        let blobs = blobs.map(|blob| ListedEntry {
             key: blob.name,
             size: blob.properties.length,
             etag: blob.properties.etag.as_deref().map(unquoted),
@@ -213,7 +213,7 @@ impl Target for AzureTarget {
         Ok(Page::below(own, blobs, folders, Some(next)))
     }
 
-    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
+    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<ListedEntry>, Failure> {
         described(key, self.call(context, (Method::HEAD, Some(key), "", LIST), &Payload::default(), &[]).await)
     }
 

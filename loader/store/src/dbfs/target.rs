@@ -2,7 +2,9 @@
 
 use super::protocol::DbfsProtocol;
 use crate::context::ThreadContext;
-use crate::destination::{Entry, ListRequest, ObjectTag, Page, Payload, Target, described, read_json, unless_missing};
+use crate::destination::{
+    ListRequest, ListedEntry, ObjectTag, Page, Payload, Target, described, read_json, unless_missing,
+};
 use crate::failure::Failure;
 use crate::http::{Answer, Outgoing, Protocol as _, Refusal, Signer};
 use crate::key::{encode_component, encode_path};
@@ -43,7 +45,7 @@ struct Child {
 
 /// Place in a recursive listing: folders that remain, relative to the destination, and the page of the last one.
 #[derive(Default, Deserialize, Serialize)]
-struct Place {
+struct ListingPlace {
     folders: Vec<String>,
     page: Option<String>,
 }
@@ -117,7 +119,7 @@ impl Target for DbfsTarget {
     async fn list(&self, context: &ThreadContext, request: &ListRequest) -> Result<Page, Failure> {
         let first = || {
             let folder = request.prefix.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
-            Ok(Place { folders: vec![folder], page: None })
+            Ok(ListingPlace { folders: vec![folder], page: None })
         };
         let place = request.next.as_deref().map_or_else(first, |next| read_json(next.as_bytes(), "the place"));
         let mut place = place?;
@@ -149,11 +151,11 @@ impl Target for DbfsTarget {
             }
             if !child.is_directory {
                 let modified = child.last_modified.map(|time| UNIX_EPOCH + Duration::from_millis(time));
-                entries.push(Entry { key, size: child.file_size, etag: None, modified });
+                entries.push(ListedEntry { key, size: child.file_size, etag: None, modified });
             } else if request.is_recursive {
                 inner.push(format!("{key}/"));
             } else {
-                entries.push(Entry::folder(format!("{key}/")));
+                entries.push(ListedEntry::folder(format!("{key}/")));
             }
         }
         // Below the folder whose next page is due.
@@ -164,7 +166,7 @@ impl Target for DbfsTarget {
         Ok(Page { entries, markers: Vec::new(), next, has_moved })
     }
 
-    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
+    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<ListedEntry>, Failure> {
         let address = self.signer.protocol.address(key);
         described(key, self.call(context, (Method::HEAD, &address, READ), &Payload::default()).await)
     }

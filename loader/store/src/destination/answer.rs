@@ -1,7 +1,7 @@
 //! Reading of responses that several stores have in common.
 
 use super::payload::Payload;
-use super::target::{Conditional, Entry, Expected, ObjectTag};
+use super::target::{Conditional, Expected, ListedEntry, ObjectTag};
 use crate::failure::Failure;
 use crate::http::{Answer, Refusal};
 use crate::{Error, ErrorKind};
@@ -116,7 +116,7 @@ pub(crate) fn condition(expected: &Expected) -> (&'static str, String) {
 }
 
 /// Returns the object `key` that the response to a HEAD request describes.
-pub(crate) fn described(key: &str, answer: Result<Answer, Refusal>) -> Result<Option<Entry>, Failure> {
+pub(crate) fn described(key: &str, answer: Result<Answer, Refusal>) -> Result<Option<ListedEntry>, Failure> {
     let answer = match answer {
         Ok(answer) => answer,
         Err(refusal) if refusal.is_missing() => return Ok(None),
@@ -125,5 +125,5 @@ pub(crate) fn described(key: &str, answer: Result<Answer, Refusal>) -> Result<Op
     let size = answer.header("content-length").and_then(|size| size.parse().ok());
     let size = size.ok_or_else(|| Failure::network("the response has no size"))?;
     let modified = answer.header("last-modified").and_then(|time| httpdate::parse_http_date(time).ok());
-    Ok(Some(Entry { key: key.to_owned(), size, etag: object_tag(&answer), modified }))
+    Ok(Some(ListedEntry { key: key.to_owned(), size, etag: object_tag(&answer), modified }))
 }

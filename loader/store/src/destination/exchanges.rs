@@ -11,19 +11,19 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
 /// Part that the caller passes to the fetch thread.
-pub(super) struct Part {
+pub(super) struct UploadPart {
     pub(super) payload: Payload,
     pub(super) is_last: bool,
 }
 
 /// Parts from the caller. They end early when the caller gives up, or cancels the destination's uploads.
 struct Parts {
-    receiver: UnboundedReceiver<Part>,
+    receiver: UnboundedReceiver<UploadPart>,
     job: Arc<Job>,
 }
 
 impl Parts {
-    async fn next(&mut self) -> Option<Part> {
+    async fn next(&mut self) -> Option<UploadPart> {
         tokio::select! {
             biased;
             () = self.job.cancel.wait() => None,
@@ -40,7 +40,7 @@ pub(super) fn abandoned(job: &Job) -> Error {
 pub(super) async fn run(
     context: Rc<ThreadContext>,
     job: Arc<Job>,
-    receiver: UnboundedReceiver<Part>,
+    receiver: UnboundedReceiver<UploadPart>,
 ) -> Result<ObjectTag> {
     let mut parts = Parts { receiver, job: job.clone() };
     let Some(first) = parts.next().await else { return Err(abandoned(&job)) };
@@ -59,7 +59,12 @@ pub(super) async fn run(
     }
 }
 
-async fn in_parts(context: &Rc<ThreadContext>, job: &Arc<Job>, first: Part, parts: &mut Parts) -> Result<ObjectTag> {
+async fn in_parts(
+    context: &Rc<ThreadContext>,
+    job: &Arc<Job>,
+    first: UploadPart,
+    parts: &mut Parts,
+) -> Result<ObjectTag> {
     let mut begun = 0;
     let begin = async |attempt| {
         begun = attempt;
@@ -111,7 +116,7 @@ async fn send_parts(
     context: &Rc<ThreadContext>,
     job: &Arc<Job>,
     upload: &str,
-    first: Part,
+    first: UploadPart,
     parts: &mut Parts,
 ) -> Result<Vec<StoredPart>> {
     let upload: Rc<str> = upload.into();

@@ -1,7 +1,7 @@
 //! Folders as destinations.
 
 use super::payload::Payload;
-use super::target::{Conditional, Entry, Expected, ListRequest, ObjectTag, Page, PartAt, StoredPart, Target};
+use super::target::{Conditional, Expected, ListRequest, ListedEntry, ObjectTag, Page, PartAt, StoredPart, Target};
 use crate::Error;
 use crate::context::ThreadContext;
 use crate::failure::Failure;
@@ -182,7 +182,7 @@ struct Walk<'a> {
     /// Start of the names in that folder.
     names: &'a [u8],
     is_recursive: bool,
-    found: Vec<Entry>,
+    found: Vec<ListedEntry>,
     /// Identities of the folder that is read, and of those above it up to the start.
     above: Vec<(u64, u64)>,
 }
@@ -194,7 +194,7 @@ impl<'a> Walk<'a> {
         Self { root, start, names: names.as_bytes(), is_recursive: request.is_recursive, found, above }
     }
 
-    fn run(mut self) -> Result<Vec<Entry>, Failure> {
+    fn run(mut self) -> Result<Vec<ListedEntry>, Failure> {
         self.folder(self.start)?;
         self.found.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(self.found)
@@ -227,9 +227,9 @@ impl<'a> Walk<'a> {
             let Some(meta) = unless_absent(meta).map_err(failed)? else { continue };
             let key = format!("{folder}{name}");
             if !meta.is_dir() {
-                self.found.push(Entry { key, size: meta.len(), etag: None, modified: meta.modified().ok() });
+                self.found.push(ListedEntry { key, size: meta.len(), etag: None, modified: meta.modified().ok() });
             } else if !self.is_recursive {
-                self.found.push(Entry::folder(format!("{key}/")));
+                self.found.push(ListedEntry::folder(format!("{key}/")));
             } else if self.is_above(&meta, is_link) {
                 let why = "links of folders form a loop: remove the link";
                 return Err(Failure::permanent(Error::config(why).with("path", entry.path().display())));
@@ -378,11 +378,12 @@ impl Target for FileTarget {
         Ok(Page { entries: Walk::new(&self.root, request).run()?, markers: Vec::new(), next: None, has_moved: true })
     }
 
-    async fn find(&self, _: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
+    async fn find(&self, _: &ThreadContext, key: &str) -> Result<Option<ListedEntry>, Failure> {
         let path = self.root.join(key);
         match fs::metadata(&path) {
             Ok(meta) => {
-                let entry = Entry { key: key.to_owned(), size: meta.len(), etag: None, modified: meta.modified().ok() };
+                let entry =
+                    ListedEntry { key: key.to_owned(), size: meta.len(), etag: None, modified: meta.modified().ok() };
                 Ok(meta.is_file().then_some(entry))
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),

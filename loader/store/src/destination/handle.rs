@@ -5,7 +5,7 @@ use super::calls::Calls;
 use super::job::retried;
 use super::listing::Listing;
 use super::payload::Payload;
-use super::target::{Conditional, Entry, Expected, ListRequest, Target};
+use super::target::{Conditional, Expected, ListRequest, ListedEntry, Target};
 use super::upload::{Division, Upload, UploadTicket};
 use crate::Result;
 use crate::key::KeyForm;
@@ -149,7 +149,7 @@ impl Destination {
     /// # Errors
     ///
     /// Those of the store.
-    pub fn find(&self, key: &str) -> Result<Option<Entry>> {
+    pub fn find(&self, key: &str) -> Result<Option<ListedEntry>> {
         let job = self.calls.job(key)?;
         let found = self.calls.queues().call(async move |context| {
             retried(&context, &job, "find", async |_| job.target.find(&context, &job.key).await).await
@@ -199,7 +199,7 @@ impl Destination {
     /// # Errors
     ///
     /// As [`list`](Self::list).
-    pub fn list_all(&self, prefix: &str) -> Result<Vec<Entry>> {
+    pub fn list_all(&self, prefix: &str) -> Result<Vec<ListedEntry>> {
         self.list(prefix, true)?.collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::calls::Calls;
 use super::marks::PageMarks;
-use super::target::{Entry, ListRequest, Page};
+use super::target::{ListRequest, ListedEntry, Page};
 use crate::Result;
 use crate::failure::Failure;
 use forebay_core::error::Context as _;
@@ -14,7 +14,7 @@ pub struct Listing {
     calls: Calls,
     /// Request for the page that is in flight.
     request: ListRequest,
-    page: std::vec::IntoIter<Entry>,
+    page: std::vec::IntoIter<ListedEntry>,
     next: Option<oneshot::Receiver<Result<Page>>>,
     /// Number of the page that is in flight, from 1.
     number: u64,
@@ -68,7 +68,7 @@ impl Listing {
     /// # Errors
     ///
     /// The failure of the store; the listing ends with it.
-    pub fn next_page(&mut self) -> Result<Option<Vec<Entry>>> {
+    pub fn next_page(&mut self) -> Result<Option<Vec<ListedEntry>>> {
         while self.page.len() == 0 {
             let Some(page) = self.next.take() else { return Ok(None) };
             self.turn(page)?;
@@ -78,9 +78,9 @@ impl Listing {
 }
 
 impl Iterator for Listing {
-    type Item = Result<Entry>;
+    type Item = Result<ListedEntry>;
 
-    fn next(&mut self) -> Option<Result<Entry>> {
+    fn next(&mut self) -> Option<Result<ListedEntry>> {
         loop {
             if let Some(entry) = self.page.next() {
                 return Some(Ok(entry));

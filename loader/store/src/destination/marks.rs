@@ -1,6 +1,6 @@
 //! Detection of listings without an end.
 
-use super::target::{Entry, Page};
+use super::target::{ListedEntry, Page};
 use crate::failure::Failure;
 use crate::{Error, ErrorKind};
 use std::collections::HashSet;
@@ -43,7 +43,9 @@ impl PageMarks {
             self.check(next)?;
         }
         let objects = || page.entries.iter().filter(|entry| !entry.is_folder());
-        if objects().next().is_some() && !self.is_new(objects().map(|Entry { key, size, .. }| (key, size)).collect()) {
+        if objects().next().is_some()
+            && !self.is_new(objects().map(|ListedEntry { key, size, .. }| (key, size)).collect())
+        {
             return Err(without_end(ErrorKind::Format, "the store repeats a page of a listing"));
         }
         let Some(next) = &page.next else { return Ok(None) };
@@ -118,7 +120,7 @@ mod tests {
 
     /// Returns a page of these keys, which names `next` as the next one.
     fn page(keys: &[&str], next: u64) -> Page {
-        let entry = |key: &&str| Entry { key: (*key).to_owned(), size: 7, etag: None, modified: None };
+        let entry = |key: &&str| ListedEntry { key: (*key).to_owned(), size: 7, etag: None, modified: None };
         let entries = keys.iter().map(entry).collect();
         Page { entries, markers: Vec::new(), next: Some(next.to_string()), has_moved: !keys.is_empty() }
     }

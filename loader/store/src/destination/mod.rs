@@ -54,5 +54,5 @@ pub use listing::Listing;
 pub(crate) use marks::PageMarks;
 pub(crate) use payload::Payload;
 pub(crate) use target::{Conditional, ListRequest, ObjectTag, Page, PartAt, StoredPart, Target};
-pub use target::{Entry, Expected};
+pub use target::{Expected, ListedEntry};
 pub use upload::{Upload, UploadTicket};

@@ -12,10 +12,10 @@ use std::fmt;
 
 /// Bytes of one request, in pieces of the caller's memory. Cheap to clone: retries send the same memory again.
 #[derive(Clone, Default)]
-pub(crate) struct Payload(Arc<Inner>);
+pub(crate) struct Payload(Arc<PayloadBytes>);
 
 #[derive(Default)]
-struct Inner {
+struct PayloadBytes {
     pieces: Vec<Bytes>,
     len: u64,
     sha256: OnceLock<[u8; SHA256_OUTPUT_LEN]>,
@@ -31,7 +31,7 @@ impl Payload {
 
     pub(super) fn reserved(pieces: Vec<Bytes>, reservation: Option<Reservation>) -> Self {
         let len = pieces.iter().map(|piece| piece.len() as u64).sum();
-        Self(Arc::new(Inner { pieces, len, reservation, ..Inner::default() }))
+        Self(Arc::new(PayloadBytes { pieces, len, reservation, ..PayloadBytes::default() }))
     }
 
     pub(crate) fn pieces(&self) -> &[Bytes] {

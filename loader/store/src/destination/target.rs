@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 /// Object or folder of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ListedEntry {
     /// Key relative to the destination. That of a folder ends with a slash.
     pub key: String,
     /// Bytes of the object; 0 for a folder.
@@ -20,7 +20,7 @@ pub struct Entry {
     pub modified: Option<SystemTime>,
 }
 
-impl Entry {
+impl ListedEntry {
     pub(crate) fn folder(key: String) -> Self {
         Self { key, size: 0, etag: None, modified: None }
     }
@@ -34,9 +34,9 @@ impl Entry {
 /// Page of a listing, and the place of the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<ListedEntry>,
     /// Empty objects by which some tools mark a folder: their keys end with a slash.
-    pub(crate) markers: Vec<Entry>,
+    pub(crate) markers: Vec<ListedEntry>,
     pub(crate) next: Option<String>,
     /// The store has sent an entry, also one that is left out here, or ends one of several folders.
     pub(crate) has_moved: bool,
@@ -47,20 +47,20 @@ impl Page {
     /// folder. It is sorted, and does not have that folder itself.
     pub(crate) fn below(
         root: &str,
-        objects: impl Iterator<Item = Entry>,
+        objects: impl Iterator<Item = ListedEntry>,
         folders: impl Iterator<Item = String>,
         next: Option<String>,
     ) -> Self {
         let (mut objects, mut folders) = (objects.peekable(), folders.peekable());
         let has_moved = objects.peek().is_some() || folders.peek().is_some();
-        let relative = |entry: Entry| {
+        let relative = |entry: ListedEntry| {
             let key = entry.key.strip_prefix(root).filter(|key| !key.is_empty())?.to_owned();
-            Some(Entry { key, ..entry })
+            Some(ListedEntry { key, ..entry })
         };
         let (markers, objects): (Vec<_>, Vec<_>) =
             objects.filter_map(relative).partition(|object| object.is_folder() && object.size == 0);
         let mut entries = objects;
-        entries.extend(folders.map(Entry::folder).filter_map(relative));
+        entries.extend(folders.map(ListedEntry::folder).filter_map(relative));
         entries.sort_by(|a, b| a.key.cmp(&b.key));
         Self { entries, markers, next: next.filter(|next| !next.is_empty()), has_moved }
     }
@@ -199,7 +199,7 @@ pub(crate) trait Target: Send + Sync {
         _context: &ThreadContext,
         _key: &str,
         _parts: &[StoredPart],
-    ) -> Result<Option<Entry>, Failure> {
+    ) -> Result<Option<ListedEntry>, Failure> {
         Ok(None)
     }
 
@@ -216,7 +216,7 @@ pub(crate) trait Target: Send + Sync {
     async fn list(&self, context: &ThreadContext, request: &ListRequest) -> Result<Page, Failure>;
 
     /// Returns the description of an object; `None` if it does not exist.
-    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure>;
+    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<ListedEntry>, Failure>;
 
     /// Removes an object. One that does not exist is no error.
     async fn delete(&self, context: &ThreadContext, key: &str) -> Result<(), Failure>;

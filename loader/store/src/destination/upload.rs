@@ -1,7 +1,7 @@
 //! Uploads, on the caller's thread: division into parts.
 
 use super::budget::Budget;
-use super::exchanges::{Part, abandoned, run};
+use super::exchanges::{UploadPart, abandoned, run};
 use super::job::Job;
 use super::payload::{Payload, Rest};
 use super::target::ObjectTag;
@@ -104,7 +104,7 @@ impl Upload {
         let pieces = if is_only { self.rest.take_all() } else { self.rest.take(bytes) };
         let payload = Payload::reserved(pieces, Some(reservation));
         let sender = self.ticket.parts.as_ref();
-        let is_sent = sender.is_some_and(|sender| sender.send(Part { payload, is_last }).is_ok());
+        let is_sent = sender.is_some_and(|sender| sender.send(UploadPart { payload, is_last }).is_ok());
         if is_sent { Ok(()) } else { Err(self.ticket.failure()) }
     }
 
@@ -132,7 +132,7 @@ impl Upload {
 pub struct UploadTicket {
     job: Arc<Job>,
     /// Closed when the caller gives up.
-    parts: Option<UnboundedSender<Part>>,
+    parts: Option<UnboundedSender<UploadPart>>,
     outcome: Option<oneshot::Receiver<Result<ObjectTag>>>,
 }
 

@@ -4,7 +4,7 @@
 
 use super::protocol::GcsProtocol;
 use crate::context::ThreadContext;
-use crate::destination::{Entry, ListRequest, ObjectTag, Page, Payload, Target, read_json, unless_missing};
+use crate::destination::{ListRequest, ListedEntry, ObjectTag, Page, Payload, Target, read_json, unless_missing};
 use crate::failure::Failure;
 use crate::http::{Answer, Outgoing, Refusal, Signer};
 use crate::key::encode_component;
@@ -49,10 +49,10 @@ impl Object {
         size.ok_or_else(|| Failure::network("the response has no size"))
     }
 
-    fn entry(self) -> Result<Entry, Failure> {
+    fn entry(self) -> Result<ListedEntry, Failure> {
         let (size, modified) = (self.size()?, self.updated.as_deref());
         let modified = modified.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
-        Ok(Entry { key: self.name, size, etag: self.etag, modified })
+        Ok(ListedEntry { key: self.name, size, etag: self.etag, modified })
     }
 }
 
@@ -121,11 +121,11 @@ impl Target for EmulatorTarget {
         Ok(Page::below(own, objects, listed.prefixes.into_iter(), listed.next_page_token))
     }
 
-    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
+    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<ListedEntry>, Failure> {
         match self.call(context, Method::GET, &self.object(key), &Payload::default()).await {
             Ok(answer) => read_json::<Object>(&answer.body, "the description of the object")?.entry().map(|entry| {
                 // Relative to the destination.
-                Some(Entry { key: key.to_owned(), ..entry })
+                Some(ListedEntry { key: key.to_owned(), ..entry })
             }),
             Err(refusal) if refusal.is_missing() => Ok(None),
             Err(refusal) => Err(refusal.failure),

@@ -3,7 +3,7 @@
 use super::link::next_page;
 use super::protocol::HfProtocol;
 use crate::context::ThreadContext;
-use crate::destination::{Entry, ListRequest, ObjectTag, Page, PageMarks, Payload, Target, read_json};
+use crate::destination::{ListRequest, ListedEntry, ObjectTag, Page, PageMarks, Payload, Target, read_json};
 use crate::failure::Failure;
 use crate::http::{Outgoing, Signer};
 use crate::key::encode_path;
@@ -77,17 +77,17 @@ impl Target for HfTarget {
             let key = key.to_owned();
             match &*item.r#type {
                 "directory" if request.is_recursive => {}
-                "directory" => entries.push(Entry::folder(format!("{key}/"))),
+                "directory" => entries.push(ListedEntry::folder(format!("{key}/"))),
                 _ => {
                     let size = item.size.ok_or_else(|| Failure::network("the listing has a file without its size"))?;
-                    entries.push(Entry { key, size, etag: item.oid, modified: None });
+                    entries.push(ListedEntry { key, size, etag: item.oid, modified: None });
                 }
             }
         }
         Ok(Page { entries, markers: Vec::new(), next, has_moved })
     }
 
-    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
+    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<ListedEntry>, Failure> {
         let mut request = ListRequest { prefix: key.to_owned(), is_recursive: false, next: None };
         let (mut marks, shared) = (PageMarks::default(), &context.shared);
         loop {

@@ -12,7 +12,7 @@ const KEYS_MAX: usize = 1024;
 pub(crate) type Target = (Uri, Option<Version>);
 
 /// Place of one object. Locked while it is requested, so that the other parts of the object wait for it.
-pub(crate) type Place = Arc<tokio::sync::Mutex<Option<Target>>>;
+pub(crate) type RedirectTarget = Arc<tokio::sync::Mutex<Option<Target>>>;
 
 /// Places by key; the oldest are forgotten.
 #[derive(Default)]
@@ -20,14 +20,14 @@ pub(crate) struct Redirects(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    places: HashMap<String, Place>,
+    places: HashMap<String, RedirectTarget>,
     /// Keys of `places`, oldest first.
     order: VecDeque<String>,
 }
 
 impl Redirects {
     /// Returns the place of `key`, which is empty if it is not known.
-    pub(super) fn place(&self, key: &str) -> Place {
+    pub(super) fn place(&self, key: &str) -> RedirectTarget {
         let mut known = self.0.lock();
         if let Some(place) = known.places.get(key) {
             return place.clone();

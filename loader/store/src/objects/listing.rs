@@ -1,7 +1,7 @@
 //! Listings with URLs.
 
-use crate::{Entry, Listing};
 use crate::{Error, Result};
+use crate::{ListedEntry, Listing};
 use forebay_core::sync::Arc;
 use std::time::SystemTime;
 
@@ -47,8 +47,8 @@ impl ObjectListing {
     }
 }
 
-fn located(root: &str, entry: Entry) -> ObjectEntry {
-    let Entry { key, size, etag, modified } = entry;
+fn located(root: &str, entry: ListedEntry) -> ObjectEntry {
+    let ListedEntry { key, size, etag, modified } = entry;
     ObjectEntry { url: format!("{root}{key}"), size, etag, modified }
 }
 

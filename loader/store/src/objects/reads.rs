@@ -48,10 +48,10 @@ struct Slot<M> {
     url: String,
     /// Bytes that count against the limit.
     bytes: u64,
-    state: State<M>,
+    state: ReadState<M>,
 }
 
-enum State<M> {
+enum ReadState<M> {
     /// The first bytes are requested.
     Peeking(Arc<Mutex<Option<Result<Peek>>>>),
     /// Its length is found, and there is no room for it yet.
@@ -138,7 +138,7 @@ impl<M: FetchMemory> Reads<M> {
         let number = self.next_number;
         self.next_number += 1;
         let state = match len {
-            Some(len) if self.is_too_large(len) => State::Done(Ok(None), None),
+            Some(len) if self.is_too_large(len) => ReadState::Done(Ok(None), None),
             Some(len) => self.start_fetch(url, len, listed_tag),
             None => self.start_peek(url),
         };
@@ -146,7 +146,7 @@ impl<M: FetchMemory> Reads<M> {
         self.slots.push_back(Slot { number, url: url.to_owned(), bytes, state });
     }
 
-    fn start_peek(&self, url: &str) -> State<M> {
+    fn start_peek(&self, url: &str) -> ReadState<M> {
         let outcome = Arc::new(Mutex::new(None));
         let (to, signal) = (outcome.clone(), self.signal.clone());
         let started = self.objects.peek(url, PEEK_BYTES, move |peek| {
@@ -154,12 +154,12 @@ impl<M: FetchMemory> Reads<M> {
             signal.raise();
         });
         match started {
-            Ok(()) => State::Peeking(outcome),
-            Err(error) => State::Done(Err(error), None),
+            Ok(()) => ReadState::Peeking(outcome),
+            Err(error) => ReadState::Done(Err(error), None),
         }
     }
 
-    fn start_fetch(&self, url: &str, len: u64, listed_tag: Option<String>) -> State<M> {
+    fn start_fetch(&self, url: &str, len: u64, listed_tag: Option<String>) -> ReadState<M> {
         let memory = self.memory(len);
         let ticket = memory.and_then(|memory| {
             let signal = self.signal.clone();
@@ -168,7 +168,7 @@ impl<M: FetchMemory> Reads<M> {
             request.ended = Some(Arc::new(move || signal.raise()));
             self.objects.fetch(url, request)
         });
-        ticket.map_or_else(|error| State::Done(Err(error), None), State::Fetching)
+        ticket.map_or_else(|error| ReadState::Done(Err(error), None), ReadState::Fetching)
     }
 
     fn memory(&self, len: u64) -> Result<M> {
@@ -179,19 +179,19 @@ impl<M: FetchMemory> Reads<M> {
     /// Continues objects whose first bytes have arrived.
     fn advance(&mut self) {
         for at in 0..self.slots.len() {
-            let State::Peeking(outcome) = &self.slots[at].state else { continue };
+            let ReadState::Peeking(outcome) = &self.slots[at].state else { continue };
             let Some(peek) = outcome.lock().take() else { continue };
             let (bytes, state) = match peek {
-                Err(error) => (0, State::Done(Err(error), None)),
-                Ok(peek) if self.is_too_large(peek.len) => (0, State::Done(Ok(None), peek.version)),
+                Err(error) => (0, ReadState::Done(Err(error), None)),
+                Ok(peek) if self.is_too_large(peek.len) => (0, ReadState::Done(Ok(None), peek.version)),
                 Ok(peek) if peek.front.len() as u64 == peek.len => {
                     let memory = self.memory(peek.len).map(|mut memory| {
                         memory.bytes_mut().copy_from_slice(&peek.front);
                         memory
                     });
-                    (peek.len, State::Done(memory.map(Some), peek.version))
+                    (peek.len, ReadState::Done(memory.map(Some), peek.version))
                 }
-                Ok(peek) => (peek.len, State::Waiting),
+                Ok(peek) => (peek.len, ReadState::Waiting),
             };
             (self.slots[at].bytes, self.slots[at].state) = (bytes, state);
         }
@@ -201,7 +201,7 @@ impl<M: FetchMemory> Reads<M> {
     /// Starts to fetch objects whose lengths were found after their requests: the first object in any case, the others
     /// as far as the limit has room for them.
     fn start_waiting(&mut self) {
-        let is_waiting = |slot: &Slot<M>| matches!(slot.state, State::Waiting);
+        let is_waiting = |slot: &Slot<M>| matches!(slot.state, ReadState::Waiting);
         let mut held: u64 = self.slots.iter().filter(|slot| !is_waiting(slot)).map(|slot| slot.bytes).sum();
         for at in 0..self.slots.len() {
             let slot = &self.slots[at];
@@ -222,19 +222,19 @@ impl<M: FetchMemory> Reads<M> {
             self.advance();
             let among = if any { self.slots.len() } else { self.slots.len().min(1) };
             let is_ready = |slot: &Slot<M>| match &slot.state {
-                State::Peeking(_) | State::Waiting => false,
-                State::Fetching(ticket) => ticket.is_done(),
-                State::Done(..) => true,
+                ReadState::Peeking(_) | ReadState::Waiting => false,
+                ReadState::Fetching(ticket) => ticket.is_done(),
+                ReadState::Done(..) => true,
             };
             if let Some(at) = self.slots.iter().take(among).position(is_ready) {
                 let slot = self.slots.remove(at)?;
                 let (bytes, version) = match slot.state {
-                    State::Fetching(ticket) => {
+                    ReadState::Fetching(ticket) => {
                         let version = ticket.version();
                         (ticket.wait().map(Some), version)
                     }
-                    State::Done(bytes, version) => (bytes, version),
-                    State::Peeking(_) | State::Waiting => {
+                    ReadState::Done(bytes, version) => (bytes, version),
+                    ReadState::Peeking(_) | ReadState::Waiting => {
                         (Err(Error::internal("an object without its bytes is ready")), None)
                     }
                 };

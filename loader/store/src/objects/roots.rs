@@ -2,8 +2,8 @@
 
 use super::listing::ObjectListing;
 use crate::{
-    Destination, Encoded, Expected, FetchMemory, FetchRequest, FetchTicket, KeyForm, Peek, Place, Remote, StoreConfig,
-    Stores, Upload, Version, redact, split_object,
+    Destination, Encoded, Expected, FetchMemory, FetchRequest, FetchTicket, KeyForm, Peek, Remote, RemotePlace,
+    StoreConfig, Stores, Upload, Version, redact, split_object,
 };
 use bytes::{Bytes, BytesMut};
 use forebay_core::clock::Clock;
@@ -20,8 +20,8 @@ const ROOTS_MAX: usize = 1024;
 /// Objects of all stores, over one set of fetch threads. Roots stay open, with their credentials and connections.
 pub struct Objects {
     stores: Stores,
-    remotes: Mutex<HashMap<Place, Remote>>,
-    destinations: Mutex<HashMap<Place, Destination>>,
+    remotes: Mutex<HashMap<RemotePlace, Remote>>,
+    destinations: Mutex<HashMap<RemotePlace, Destination>>,
 }
 
 /// Object at its root.
@@ -50,7 +50,7 @@ impl Objects {
         })
     }
 
-    fn destination(&self, place: Place, name: &str) -> Result<Destination> {
+    fn destination(&self, place: RemotePlace, name: &str) -> Result<Destination> {
         opened(&self.destinations, place, |place, keys| self.stores.open_place_to_write(place, name, keys))
     }
 
@@ -202,9 +202,9 @@ pub fn is_root(url: &str) -> Result<bool> {
 
 /// Returns the root at `place`, which `open` opens the first time.
 fn opened<T: Clone>(
-    roots: &Mutex<HashMap<Place, T>>,
-    place: Place,
-    open: impl FnOnce(Place, KeyForm) -> Result<T>,
+    roots: &Mutex<HashMap<RemotePlace, T>>,
+    place: RemotePlace,
+    open: impl FnOnce(RemotePlace, KeyForm) -> Result<T>,
 ) -> Result<T> {
     let mut roots = roots.lock();
     if let Some(root) = roots.get(&place) {

@@ -4,7 +4,7 @@ use super::protocol::OciProtocol;
 use crate::Error;
 use crate::context::ThreadContext;
 use crate::destination::{
-    Conditional, Entry, Expected, ListRequest, ObjectTag, Page, PageMarks, PartAt, Payload, StoredPart, Target,
+    Conditional, Expected, ListRequest, ListedEntry, ObjectTag, Page, PageMarks, PartAt, Payload, StoredPart, Target,
     check_md5, condition, conditional, described, object_tag, part_tag, read_json, unless_missing, unquoted,
 };
 use crate::failure::Failure;
@@ -122,7 +122,7 @@ impl OciTarget {
     }
 }
 
-fn has_size_of(object: &Entry, parts: &[StoredPart]) -> bool {
+fn has_size_of(object: &ListedEntry, parts: &[StoredPart]) -> bool {
     object.size == parts.iter().map(|part| part.len).sum::<u64>()
 }
 
@@ -193,7 +193,12 @@ impl Target for OciTarget {
         Ok(object_tag(&answer))
     }
 
-    async fn joined(&self, context: &ThreadContext, key: &str, parts: &[StoredPart]) -> Result<Option<Entry>, Failure> {
+    async fn joined(
+        &self,
+        context: &ThreadContext,
+        key: &str,
+        parts: &[StoredPart],
+    ) -> Result<Option<ListedEntry>, Failure> {
         let answer = match self.head(context, key).await {
             Err(refusal) if refusal.is_missing() => return Ok(None),
             answer => answer?,
@@ -242,7 +247,7 @@ impl Target for OciTarget {
         let answer = self.call(context, (Method::GET, &path, LIST), &Payload::default()).await?;
         let listed: Listed = read_json(&answer.body, "the listing")?;
         let objects = listed.objects.into_iter().map(|object| {
-            Ok(Entry {
+            Ok(ListedEntry {
                 key: object.name,
                 size: object.size.ok_or_else(|| Failure::network("the listing has an object without its size"))?,
                 etag: object.etag.as_deref().map(unquoted),
@@ -253,7 +258,7 @@ impl Target for OciTarget {
         Ok(Page::below(own, objects, listed.prefixes.into_iter(), listed.next_start_with))
     }
 
-    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
+    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<ListedEntry>, Failure> {
         described(key, self.head(context, key).await)
     }
 

@@ -3,7 +3,7 @@
 use super::queue::{Awaited, Outside};
 use super::request::{Operation, Reply};
 use crate::context::ThreadContext;
-use crate::destination::{Entry, ListRequest, ObjectTag, Page, Payload, Target};
+use crate::destination::{ListRequest, ListedEntry, ObjectTag, Page, Payload, Target};
 use crate::failure::Failure;
 use crate::queue::closed_error;
 use crate::source::{Body, GetRequest, GetResponse, Head, Source, Times, Version};
@@ -73,8 +73,8 @@ impl Answer {
     }
 }
 
-fn entry(key: String, size: u64) -> Entry {
-    Entry { key, size, etag: None, modified: None }
+fn entry(key: String, size: u64) -> ListedEntry {
+    ListedEntry { key, size, etag: None, modified: None }
 }
 
 fn out_of_turn(reply: &Reply) -> Failure {
@@ -155,7 +155,7 @@ impl Target for OutsideFolder {
                 return Err(Failure::permanent(Error::config(why)));
             }
         }
-        entries.retain(|entry: &Entry| entry.key.starts_with(&request.prefix));
+        entries.retain(|entry: &ListedEntry| entry.key.starts_with(&request.prefix));
         let mut folders = BTreeSet::new();
         if !request.is_recursive {
             entries.retain(|entry| match entry.key[request.prefix.len()..].find('/') {
@@ -169,7 +169,7 @@ impl Target for OutsideFolder {
         Ok(Page::below("", entries.into_iter(), folders.into_iter(), None))
     }
 
-    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
+    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<ListedEntry>, Failure> {
         let mut answer = self.ask(context, key, Operation::Size).await?;
         match answer.next(context).await? {
             Reply::Head { bytes, .. } => Ok(Some(entry(key.to_owned(), bytes))),

@@ -13,12 +13,12 @@ pub(super) const RUNNING_MAX: usize = 32;
 
 #[derive(Default)]
 pub(super) struct Shared {
-    state: Mutex<State>,
+    state: Mutex<SharedState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct SharedState {
     /// At most as many as are awaited, and those that were abandoned since the last one was added.
     queued: VecDeque<Request>,
     running: usize,

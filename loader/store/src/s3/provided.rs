@@ -19,10 +19,10 @@ const PAUSE: Duration = Duration::from_secs(60);
 pub(super) struct Provided {
     source: CredentialSource,
     /// Locked while credentials are fetched, so that other requests wait for them.
-    kept: tokio::sync::Mutex<Option<Kept>>,
+    kept: tokio::sync::Mutex<Option<KeptKeys>>,
 }
 
-struct Kept {
+struct KeptKeys {
     credential: Arc<AwsCredential>,
     end: Option<SystemTime>,
     /// Time to renew them.
@@ -57,7 +57,8 @@ impl Provided {
             Ok(fetched) => {
                 let left = fetched.end.map(|end| end.duration_since(now).unwrap_or_default());
                 let renewal = left.map(|left| now + (left - RENEWAL.min(left / 2)));
-                let new = Kept { credential: fetched.credential, end: fetched.end, renewal, fetched: Instant::now() };
+                let new =
+                    KeptKeys { credential: fetched.credential, end: fetched.end, renewal, fetched: Instant::now() };
                 Ok(kept.insert(new).credential.clone())
             }
             Err(failure) => match &*kept {

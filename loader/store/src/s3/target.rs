@@ -3,7 +3,7 @@
 use super::protocol::S3Protocol;
 use crate::context::ThreadContext;
 use crate::destination::{
-    Conditional, Entry, Expected, ListRequest, ObjectTag, Page, PageMarks, PartAt, Payload, StoredPart, Target,
+    Conditional, Expected, ListRequest, ListedEntry, ObjectTag, Page, PageMarks, PartAt, Payload, StoredPart, Target,
     check_md5, condition, conditional, described, incomplete, object_tag, part_tag, read_xml, unless_missing, unquoted,
 };
 use crate::failure::Failure;
@@ -483,7 +483,12 @@ impl<P: BucketProtocol> Target for S3Target<P> {
         Ok(joined.ok().and_then(|joined| joined.etag).as_deref().map(unquoted))
     }
 
-    async fn joined(&self, context: &ThreadContext, key: &str, parts: &[StoredPart]) -> Result<Option<Entry>, Failure> {
+    async fn joined(
+        &self,
+        context: &ThreadContext,
+        key: &str,
+        parts: &[StoredPart],
+    ) -> Result<Option<ListedEntry>, Failure> {
         // The checksum of an object is sent on demand, and with keys of KMS the right to decrypt is needed for it.
         let mode = [("x-amz-checksum-mode", "ENABLED")];
         let headers = if self.protocol().sends_checksum() { &mode[..] } else { &[] };
@@ -544,7 +549,7 @@ impl<P: BucketProtocol> Target for S3Target<P> {
         let answer = self.call(context, (Method::GET, None, &query, Right::List), &Payload::default()).await?;
         let listed: Listed = read_xml(&answer.body, "ListBucketResult", "the listing")?;
         listed.check()?;
-        let objects = listed.contents.into_iter().map(|object| Entry {
+        let objects = listed.contents.into_iter().map(|object| ListedEntry {
             key: object.key,
             size: object.size,
             etag: object.etag.as_deref().map(unquoted),
@@ -554,7 +559,7 @@ impl<P: BucketProtocol> Target for S3Target<P> {
         Ok(Page::below(own, objects, folders, listed.next_continuation_token))
     }
 
-    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
+    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<ListedEntry>, Failure> {
         let exchange = (Method::HEAD, Some(key), "", Right::List);
         described(key, self.call(context, exchange, &Payload::default()).await)
     }

@@ -3,14 +3,14 @@
 use super::common::{Item, elements, nothing, page, parameters, store, xml};
 use crate::server::answer::{Answer, escape, problem};
 use crate::server::date;
-use crate::server::state::State;
+use crate::server::state::ServerState;
 use bytes::Bytes;
 use forebay_loader::sync::{Arc, Ordering};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use std::fmt::Write as _;
 
-pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
+pub(super) fn answer(state: &Arc<ServerState>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
     let query = parameters(head);
     let text = |name: &str| query.get(name).map(String::as_str).unwrap_or_default();
     Some(match (&head.method, key, text("comp")) {

@@ -1,7 +1,7 @@
 //! Checksums of S3: SHA-256 of objects and parts.
 
 use crate::server::answer::{Answer, problem};
-use crate::server::state::State;
+use crate::server::state::ServerState;
 use crate::server::unfinished::Whole;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
@@ -23,7 +23,7 @@ pub(super) fn is_announced(head: &Parts) -> bool {
 }
 
 /// Checks the checksum of an object, or of a part of `upload`.
-pub(super) fn check(state: &Arc<State>, head: &Parts, upload: Option<&str>, body: &Bytes) -> Option<Answer> {
+pub(super) fn check(state: &Arc<ServerState>, head: &Parts, upload: Option<&str>, body: &Bytes) -> Option<Answer> {
     let sent = head.headers.get(NAME).and_then(|value| value.to_str().ok());
     let rejected = |code, why| Some(problem(state, StatusCode::BAD_REQUEST, code, why));
     let is_needed = match upload {

@@ -2,9 +2,9 @@
 
 use crate::server::answer::{Answer, build, problem};
 use crate::server::body::ObjectBody;
-use crate::server::objects::Entry;
+use crate::server::objects::ListedObject;
 use crate::server::sigv4::decode;
-use crate::server::state::State;
+use crate::server::state::ServerState;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// Object or folder of a listing.
 pub(super) enum Item {
-    Object(Entry),
+    Object(ListedObject),
     Folder(String),
 }
 
@@ -32,7 +32,7 @@ impl Item {
 
 /// Returns the items from `start` on (inclusive), and the start of the next page.
 pub(super) fn page(
-    state: &State,
+    state: &ServerState,
     prefix: &str,
     is_recursive: bool,
     start: &str,
@@ -60,25 +60,25 @@ pub(super) fn parameters(head: &Parts) -> BTreeMap<String, String> {
     pairs.map(|(name, value)| (decoded(name), decoded(value))).collect()
 }
 
-pub(super) fn document(state: &Arc<State>, status: u16, kind: &str, text: String) -> Answer {
+pub(super) fn document(state: &Arc<ServerState>, status: u16, kind: &str, text: String) -> Answer {
     build(state, Response::builder().status(status).header("content-type", kind), ObjectBody::text(state, text))
 }
 
-pub(super) fn json(state: &Arc<State>, status: u16, value: &serde_json::Value) -> Answer {
+pub(super) fn json(state: &Arc<ServerState>, status: u16, value: &serde_json::Value) -> Answer {
     document(state, status, "application/json", value.to_string())
 }
 
-pub(super) fn xml(state: &Arc<State>, text: String) -> Answer {
+pub(super) fn xml(state: &Arc<ServerState>, text: String) -> Answer {
     document(state, 200, "application/xml", format!("<?xml version=\"1.0\" encoding=\"utf-8\"?>{text}"))
 }
 
-pub(super) fn nothing(state: &Arc<State>, status: u16, headers: &[(&str, &str)]) -> Answer {
+pub(super) fn nothing(state: &Arc<ServerState>, status: u16, headers: &[(&str, &str)]) -> Answer {
     let builder = headers.iter().fold(Response::builder().status(status), |b, (name, value)| b.header(*name, *value));
     build(state, builder, ObjectBody::text(state, ""))
 }
 
 /// Stores an object, and answers with its entity tag.
-pub(super) fn store(state: &Arc<State>, key: &str, bytes: Bytes, status: u16) -> Answer {
+pub(super) fn store(state: &Arc<ServerState>, key: &str, bytes: Bytes, status: u16) -> Answer {
     let md5 = BASE64_STANDARD.encode(Md5::digest(&bytes));
     match state.root.put(key, bytes) {
         Ok(()) => {

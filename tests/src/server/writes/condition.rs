@@ -3,7 +3,7 @@
 use super::common::json;
 use crate::server::answer::{Answer, problem};
 use crate::server::objects::Object;
-use crate::server::state::State;
+use crate::server::state::ServerState;
 use crate::server::unfinished::Interface;
 use forebay_loader::sync::Arc;
 use http::request::Parts;
@@ -20,7 +20,7 @@ pub(in crate::server) fn generation(object: &Object) -> u128 {
 }
 
 /// Returns the rejection of a write whose condition is not met.
-pub(super) fn problem_of(state: &Arc<State>, head: &Parts, key: Option<&str>) -> Option<Answer> {
+pub(super) fn problem_of(state: &Arc<ServerState>, head: &Parts, key: Option<&str>) -> Option<Answer> {
     let key = key.filter(|_| head.method == Method::PUT)?;
     let sent = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
     let found = state.root.get(key);

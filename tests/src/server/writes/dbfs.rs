@@ -3,7 +3,7 @@
 use super::common::{Item, json, nothing, page, parameters};
 use crate::server::answer::Answer;
 use crate::server::sigv4::decode;
-use crate::server::state::State;
+use crate::server::state::ServerState;
 use bytes::Bytes;
 use forebay_loader::sync::{Arc, Ordering};
 use http::Method;
@@ -11,7 +11,7 @@ use http::request::Parts;
 use serde_json::json;
 use std::time::UNIX_EPOCH;
 
-pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
+pub(super) fn answer(state: &Arc<ServerState>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
     let missing = || json(state, 404, &json!({"error_code": "NOT_FOUND", "message": "no such folder"}));
     let bucket = state.options.bucket.as_deref().unwrap_or_default();
     let folders = format!("/{}", bucket.replacen("/files/", "/directories/", 1));

@@ -4,13 +4,13 @@ use super::common::{Item, json, page, parameters};
 use crate::server::answer::Answer;
 use crate::server::hub::Hub;
 use crate::server::sigv4::decode;
-use crate::server::state::State;
+use crate::server::state::ServerState;
 use forebay_loader::sync::{Arc, Ordering};
 use http::request::Parts;
 use serde_json::json;
 
 /// Answers a request for the tree of the data set; `None` for another request.
-pub(in crate::server) fn tree(state: &Arc<State>, hub: &Hub, head: &Parts) -> Option<Answer> {
+pub(in crate::server) fn tree(state: &Arc<ServerState>, hub: &Hub, head: &Parts) -> Option<Answer> {
     let start = format!("/api/datasets/{}/tree/{}/", hub.repository, hub.revision);
     let folder = decode(head.uri.path().strip_prefix(&*start)?)?;
     state.lists.fetch_add(1, Ordering::Relaxed);

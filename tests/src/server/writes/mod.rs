@@ -14,7 +14,7 @@ mod oci;
 mod s3;
 
 use super::answer::{Answer, problem};
-use super::state::State;
+use super::state::ServerState;
 use super::unfinished::Interface;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -28,7 +28,7 @@ pub(super) use condition::{GENERATION, generation};
 pub(super) use hub::tree;
 
 /// Answers a request that writes or lists, of the interface that the server has; `None` for another request.
-pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
+pub(super) fn answer(state: &Arc<ServerState>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
     if let Some(problem) = digest_problem(state, head, body) {
         return Some(problem);
     }
@@ -45,7 +45,7 @@ pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: 
 
 /// Compares a body with its `Content-MD5`, and requires one where neither a signature covers the body nor the interface
 /// lacks digests.
-fn digest_problem(state: &Arc<State>, head: &Parts, body: &Bytes) -> Option<Answer> {
+fn digest_problem(state: &Arc<ServerState>, head: &Parts, body: &Bytes) -> Option<Answer> {
     let sent = head.headers.get("content-md5").and_then(|value| value.to_str().ok());
     match sent {
         Some(sent) if sent != BASE64_STANDARD.encode(Md5::digest(body)) => {

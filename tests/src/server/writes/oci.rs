@@ -4,7 +4,7 @@ use super::common::{Item, json, nothing, page, parameters, store};
 use crate::server::answer::Answer;
 use crate::server::date;
 use crate::server::sigv4::decode;
-use crate::server::state::State;
+use crate::server::state::ServerState;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use http::Method;
 use http::request::Parts;
 use serde_json::{Value, json};
 
-pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
+pub(super) fn answer(state: &Arc<ServerState>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
     let bucket = state.options.bucket.as_deref().unwrap_or_default();
     let uploads = format!("/{}", bucket.strip_suffix("/o").map_or(String::new(), |bucket| format!("{bucket}/u")));
     match head.uri.path().strip_prefix(&*uploads) {
@@ -22,12 +22,12 @@ pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: 
     }
 }
 
-fn problem(state: &Arc<State>, status: u16, code: &str) -> Answer {
+fn problem(state: &Arc<ServerState>, status: u16, code: &str) -> Answer {
     json(state, status, &json!({"code": code, "message": "no such object or part"}))
 }
 
 /// Answers a request for the uploads that are not complete.
-fn answer_upload(state: &Arc<State>, head: &Parts, key: &str, body: &Bytes) -> Option<Answer> {
+fn answer_upload(state: &Arc<ServerState>, head: &Parts, key: &str, body: &Bytes) -> Option<Answer> {
     let query = parameters(head);
     let text = |name: &str| query.get(name).map(String::as_str).unwrap_or_default();
     let problem = |status, code: &str| problem(state, status, code);
@@ -83,7 +83,7 @@ fn answer_upload(state: &Arc<State>, head: &Parts, key: &str, body: &Bytes) -> O
 }
 
 /// Answers a request for an object, or for the list of all.
-fn answer_object(state: &Arc<State>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
+fn answer_object(state: &Arc<ServerState>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
     let query = parameters(head);
     let text = |name: &str| query.get(name).map(String::as_str).unwrap_or_default();
     let problem = |status, code: &str| problem(state, status, code);

@@ -4,14 +4,14 @@ use super::checksum;
 use super::common::{Item, elements, nothing, page, parameters, store, xml};
 use crate::server::answer::{Answer, escape, problem};
 use crate::server::date;
-use crate::server::state::State;
+use crate::server::state::ServerState;
 use bytes::Bytes;
 use forebay_loader::sync::{Arc, Ordering};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use std::fmt::Write as _;
 
-pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
+pub(super) fn answer(state: &Arc<ServerState>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
     let query = parameters(head);
     let upload = query.get("uploadId").map(String::as_str);
     if head.method == Method::PUT
@@ -92,7 +92,7 @@ pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: 
     })
 }
 
-fn list(state: &Arc<State>, query: &std::collections::BTreeMap<String, String>) -> Answer {
+fn list(state: &Arc<ServerState>, query: &std::collections::BTreeMap<String, String>) -> Answer {
     state.lists.fetch_add(1, Ordering::Relaxed);
     let text = |name: &str| query.get(name).map(String::as_str).unwrap_or_default();
     let prefix = text("prefix");
@@ -132,7 +132,7 @@ fn list(state: &Arc<State>, query: &std::collections::BTreeMap<String, String>) 
 
 /// Lists the parts of an upload; `None` if there is none of this object.
 fn list_parts(
-    state: &Arc<State>,
+    state: &Arc<ServerState>,
     key: &str,
     upload: &str,
     query: &std::collections::BTreeMap<String, String>,

@@ -5,7 +5,7 @@ use super::super::kernel::Kernels;
 use super::super::mcu::Mcus;
 use super::super::mcu_blocks::{Extent, McuBlocks};
 use super::super::row_index::{RowIndexReader, RowStart};
-use super::super::unstuff::{Part, Segments};
+use super::super::unstuff::{ScanPart, Segments};
 
 /// Source of the MCUs that a region needs, row by row.
 pub(super) enum RowSource<'a> {
@@ -108,7 +108,7 @@ impl<'a> IndexedRows<'a> {
             self.start = self.index.skip(1)?;
             end = Some(self.start.place);
         }
-        let part = Part { start: start.place.byte, restarts, end };
+        let part = ScanPart { start: start.place.byte, restarts, end };
         self.segments.read(self.kernels, self.file, &part, self.interval > 0)?;
         Ok(start)
     }

@@ -6,7 +6,7 @@ use forebay_picture::geometry::Size;
 
 /// Operation of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PolicyOp {
     Identity,
     ShearX,
     ShearY,
@@ -42,25 +42,25 @@ enum Strengths {
 
 /// Operation with its strengths.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    kind: Kind,
+pub(super) struct PolicyEntry {
+    kind: PolicyOp,
     strengths: Strengths,
 }
 
-const fn entry_of(kind: Kind, strengths: Strengths) -> Entry {
-    Entry { kind, strengths }
+const fn entry_of(kind: PolicyOp, strengths: Strengths) -> PolicyEntry {
+    PolicyEntry { kind, strengths }
 }
 
 /// Returns the entry of an operation. Every operation of AutoAugment's tables is in its space.
-pub(super) fn entry(space: &'static [Entry], kind: Kind) -> &'static Entry {
+pub(super) fn entry(space: &'static [PolicyEntry], kind: PolicyOp) -> &'static PolicyEntry {
     space.iter().find(|entry| entry.kind == kind).unwrap_or(&space[0])
 }
 
-use Kind::*;
+use PolicyOp::*;
 use Strengths::{Bits, Falling, OfHeight, OfWidth, Signed};
 
 /// TrivialAugment's wide space.
-pub(super) const TRIVIAL_WIDE: [Entry; 14] = [
+pub(super) const TRIVIAL_WIDE: [PolicyEntry; 14] = [
     entry_of(Identity, Strengths::None),
     entry_of(ShearX, Signed(0.99)),
     entry_of(ShearY, Signed(0.99)),
@@ -78,7 +78,7 @@ pub(super) const TRIVIAL_WIDE: [Entry; 14] = [
 ];
 
 /// RandAugment's space.
-pub(super) const RAND: [Entry; 14] = [
+pub(super) const RAND: [PolicyEntry; 14] = [
     entry_of(Identity, Strengths::None),
     entry_of(ShearX, Signed(0.3)),
     entry_of(ShearY, Signed(0.3)),
@@ -96,7 +96,7 @@ pub(super) const RAND: [Entry; 14] = [
 ];
 
 /// AutoAugment's space: RandAugment's, and `Invert`.
-pub(super) const AUTO: [Entry; 15] = {
+pub(super) const AUTO: [PolicyEntry; 15] = {
     let mut all = [entry_of(Invert, Strengths::None); 15];
     let mut i = 0;
     while i < RAND.len() {
@@ -107,7 +107,7 @@ pub(super) const AUTO: [Entry; 15] = {
 };
 
 /// AugMix's space. The first nine are those without changes of colours' strength.
-pub(super) const MIX: [Entry; 13] = [
+pub(super) const MIX: [PolicyEntry; 13] = [
     entry_of(ShearX, Signed(0.3)),
     entry_of(ShearY, Signed(0.3)),
     entry_of(TranslateX, OfWidth(1.0 / 3.0)),
@@ -123,7 +123,7 @@ pub(super) const MIX: [Entry; 13] = [
     entry_of(Sharpness, Signed(0.9)),
 ];
 
-impl Entry {
+impl PolicyEntry {
     /// Adds the operation with strength number `bin` of `bins`.
     pub(super) fn push(&self, bin: u32, bins: u32, is_negative: bool, sampling: Sampling, script: &mut Script) {
         let magnitude = self.strengths.at(bin, bins, is_negative, script.size);

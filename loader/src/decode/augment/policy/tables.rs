@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::space::Kind::{self, *};
+use super::space::PolicyOp::{self, *};
 
 /// Learned policies of AutoAugment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub enum Policy {
 }
 
 /// Two operations that are applied one after the other, each with its probability.
-type Pair = [(Kind, f64, u32); 2];
+type Pair = [(PolicyOp, f64, u32); 2];
 
 /// Returns the pairs of a policy.
 pub(super) fn pairs(policy: Policy) -> &'static [Pair; 25] {

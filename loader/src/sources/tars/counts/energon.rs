@@ -1,27 +1,27 @@
 //! Files of Megatron Energon: `.nv-meta/.info.json`, its older form `.info.yaml`, and an index next to each tar.
 
-use super::known::{Entry, TarFacts, object, samples};
+use super::known::{KnownTar, TarFacts, object, samples};
 use crate::error::{Context, Error, Result};
 use crate::sources::yaml::{Value, parse};
 use serde_json::Value as Json;
 
 /// Parses `.info.json`: paths of tars below the folder of the data set.
-pub(super) fn parse_json(bytes: &[u8]) -> Result<Vec<Entry>> {
+pub(super) fn parse_json(bytes: &[u8]) -> Result<Vec<KnownTar>> {
     let info = object(bytes)?;
     let counts = info.get("shard_counts").and_then(Json::as_object);
     let counts = counts.ok_or_else(|| Error::format("an object is expected").with("field", "shard_counts"))?;
-    counts.iter().map(|(path, count)| Ok(Entry::new(path, samples(count).context("tar", || path)?))).collect()
+    counts.iter().map(|(path, count)| Ok(KnownTar::new(path, samples(count).context("tar", || path)?))).collect()
 }
 
 /// Parses `.info.yaml`, which older versions write.
-pub(super) fn parse_yaml(bytes: &[u8]) -> Result<Vec<Entry>> {
+pub(super) fn parse_yaml(bytes: &[u8]) -> Result<Vec<KnownTar>> {
     let text = std::str::from_utf8(bytes).map_err(|e| Error::format("not a text in UTF-8").caused_by(e))?;
     let info = parse(text)?;
     let counts = info.get("shard_counts").and_then(Value::entries);
     let counts = counts.ok_or_else(|| Error::format("a map is expected").with("field", "shard_counts"))?;
     let entry = |(path, count): &(String, Value)| {
         let count = samples(&Json::from(count.text().unwrap_or_default())).context("tar", || path)?;
-        Ok(Entry::new(path, count))
+        Ok(KnownTar::new(path, count))
     };
     counts.iter().map(entry).collect()
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
 
-    fn found(entries: &[Entry]) -> Vec<(&str, u64)> {
+    fn found(entries: &[KnownTar]) -> Vec<(&str, u64)> {
         entries.iter().map(|entry| (entry.path.as_str(), entry.known.samples)).collect()
     }
 

@@ -38,7 +38,7 @@ impl TarFacts {
 
 /// Facts about the tar of a path or address, as a file has it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct KnownTar {
     pub(super) path: String,
     pub(super) known: Known,
 }
@@ -46,7 +46,7 @@ pub(super) struct Entry {
 /// Most samples of a tar. One takes at least a block of 512 bytes, so more would be a file of 500 TB.
 const SAMPLES_MAX: u64 = 1 << 40;
 
-impl Entry {
+impl KnownTar {
     pub(super) fn new(path: &str, samples: u64) -> Self {
         Self { path: path.to_owned(), known: Known { samples, bytes: None } }
     }

@@ -1,6 +1,6 @@
 //! Tars of a list found in the entries of a file, which may have been written for another folder or machine.
 
-use super::known::{Entry, Known};
+use super::known::{Known, KnownTar};
 use std::collections::HashMap;
 
 /// Returns the facts about each of `names`, which are paths below `root`; `None` where the entries have none, or
@@ -9,18 +9,18 @@ use std::collections::HashMap;
 /// A tar whose file name no other one has is found by that name, since the entries may have addresses of another
 /// machine. Others are found by their path. Of several entries the one with the longest common end of the address
 /// counts.
-pub(super) fn find(entries: &[Entry], root: &str, names: &[String]) -> Vec<Option<Known>> {
+pub(super) fn find(entries: &[KnownTar], root: &str, names: &[String]) -> Vec<Option<Known>> {
     let mut uses: HashMap<&str, usize> = HashMap::new();
     for name in names {
         *uses.entry(last(name)).or_default() += 1;
     }
     // Entries by the last parts of their paths, for each number of parts that is looked up. So each entry is compared
     // with few names, whatever they are.
-    let mut by_end: HashMap<usize, HashMap<&str, Vec<&Entry>>> = HashMap::new();
+    let mut by_end: HashMap<usize, HashMap<&str, Vec<&KnownTar>>> = HashMap::new();
     let found = |name: &String| {
         let parts = if uses.get(last(name)) == Some(&1) { 1 } else { name.split('/').count() };
         let by_end = by_end.entry(parts).or_insert_with(|| {
-            let mut by_end: HashMap<&str, Vec<&Entry>> = HashMap::new();
+            let mut by_end: HashMap<&str, Vec<&KnownTar>> = HashMap::new();
             for entry in entries {
                 if let Some(end) = end(&entry.path, parts) {
                     by_end.entry(end).or_default().push(entry);
@@ -30,7 +30,7 @@ pub(super) fn find(entries: &[Entry], root: &str, names: &[String]) -> Vec<Optio
         });
         let fitting = by_end.get(end(name, parts)?)?;
         let address = format!("{root}/{name}");
-        let common = |entry: &Entry| {
+        let common = |entry: &KnownTar| {
             let parts = entry.path.rsplit('/').zip(address.rsplit('/'));
             parts.take_while(|(a, b)| a == b).count()
         };
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     fn counts(entries: &[(&str, u64)], root: &str, names: &[&str]) -> Vec<Option<u64>> {
-        let entries: Vec<_> = entries.iter().map(|(path, samples)| Entry::new(path, *samples)).collect();
+        let entries: Vec<_> = entries.iter().map(|(path, samples)| KnownTar::new(path, *samples)).collect();
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         find(&entries, root, &names).into_iter().map(|known| known.map(|known| known.samples)).collect()
     }
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn tars_of_one_file_name_are_not_compared_with_each_other() {
         let names: Vec<_> = (0..20_000).map(|n| format!("{n}/data.tar")).collect();
-        let entries: Vec<_> = names.iter().zip(0..).map(|(name, samples)| Entry::new(name, samples)).collect();
+        let entries: Vec<_> = names.iter().zip(0..).map(|(name, samples)| KnownTar::new(name, samples)).collect();
         let found = find(&entries, "s3://b", &names);
         assert!(found.iter().zip(0..).all(|(known, samples)| known.map(|known| known.samples) == Some(samples)));
     }

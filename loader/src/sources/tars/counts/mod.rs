@@ -43,7 +43,7 @@ mod wids;
 
 use crate::error::{Context, Result};
 use crate::sources::{pipes, place};
-use known::Entry;
+use known::KnownTar;
 pub use known::{Known, TarFacts};
 
 /// Most folders besides the root in which files for whole sets are looked for.
@@ -173,7 +173,7 @@ impl SetFile {
     }
 
     /// Makes a path in this file one below the root. Whole addresses stay.
-    fn below_root(&self, entry: Entry) -> Entry {
+    fn below_root(&self, entry: KnownTar) -> KnownTar {
         let address = entry.path.strip_prefix("pipe:").and_then(|command| pipes::address(command).ok());
         let address = address.unwrap_or(entry.path);
         let path = place::without_query(&address).0;
@@ -184,7 +184,7 @@ impl SetFile {
             Some(folder) if !path.starts_with('/') && !path.contains("://") => format!("{folder}/{path}"),
             _ => path.to_owned(),
         };
-        Entry { path, ..entry }
+        KnownTar { path, ..entry }
     }
 }
 

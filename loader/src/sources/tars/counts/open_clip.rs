@@ -1,11 +1,11 @@
 //! `sizes.json` of OpenCLIP: the number of samples of each tar in its folder.
 
-use super::known::{Entry, object, samples};
+use super::known::{KnownTar, object, samples};
 use crate::error::{Context, Result};
 
-pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Entry>> {
+pub(super) fn parse(bytes: &[u8]) -> Result<Vec<KnownTar>> {
     let sizes = object(bytes)?;
-    sizes.iter().map(|(name, count)| Ok(Entry::new(name, samples(count).context("tar", || name)?))).collect()
+    sizes.iter().map(|(name, count)| Ok(KnownTar::new(name, samples(count).context("tar", || name)?))).collect()
 }
 
 #[cfg(test)]
@@ -17,7 +17,7 @@ mod tests {
         let entries = parse(br#"{"00000.tar": 9789, "00001.tar": "9801", "00002.tar": 12.0}"#).expect("sizes");
         assert_eq!(
             entries,
-            [("00000.tar", 9789), ("00001.tar", 9801), ("00002.tar", 12)].map(|(n, c)| Entry::new(n, c))
+            [("00000.tar", 9789), ("00001.tar", 9801), ("00002.tar", 12)].map(|(n, c)| KnownTar::new(n, c))
         );
         for (text, says) in [
             ("{\"00000.tar\": 9789", "not valid JSON"),

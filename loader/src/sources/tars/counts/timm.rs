@@ -1,11 +1,11 @@
 //! `_info.json` of timm's data sets on the Hugging Face hub: the tars of each split and their lengths.
 
-use super::known::{Entry, object, samples};
+use super::known::{KnownTar, object, samples};
 use crate::error::{Context, Error, Result};
 use serde_json::Value as Json;
 
 /// Returns the tars of all splits; none if it is another program's JSON.
-pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Entry>> {
+pub(super) fn parse(bytes: &[u8]) -> Result<Vec<KnownTar>> {
     let info = object(bytes)?;
     let Some(Json::Object(splits)) = info.get("splits") else { return Ok(Vec::new()) };
     let mut entries = Vec::new();
@@ -21,7 +21,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Entry>> {
             let text = file.as_str().ok_or_else(|| Error::format("a file name is expected").with("field", "filenames"));
             let file = text.context("split", || name)?;
             let count = samples(length).context("tar", || file).context("split", || name)?;
-            entries.push(Entry::new(file, count));
+            entries.push(KnownTar::new(file, count));
         }
     }
     Ok(entries)

@@ -1,11 +1,11 @@
 //! The shard index of wids, as `widsindex create` writes it.
 
-use super::known::{Entry, object, samples};
+use super::known::{KnownTar, object, samples};
 use crate::error::{Context, Error, ErrorKind, Result};
 use serde_json::{Map, Value as Json};
 
 /// Returns the tars of all lists in the file; none if it is another program's JSON.
-pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Entry>> {
+pub(super) fn parse(bytes: &[u8]) -> Result<Vec<KnownTar>> {
     let index = object(bytes)?;
     let Some(version) = index.get("wids_version") else { return Ok(Vec::new()) };
     if version.as_u64() != Some(1) {
@@ -22,13 +22,13 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-fn read_list(index: &Map<String, Json>, entries: &mut Vec<Entry>) -> Result<()> {
+fn read_list(index: &Map<String, Json>, entries: &mut Vec<KnownTar>) -> Result<()> {
     let Some(list) = index.get("shardlist") else { return Ok(()) };
     let wrong = || Error::format("a list of objects with url and nsamples is expected").with("field", "shardlist");
     for shard in list.as_array().ok_or_else(wrong)? {
         let url = shard.get("url").and_then(Json::as_str).ok_or_else(wrong)?;
         let samples = samples(shard.get("nsamples").ok_or_else(wrong)?).context("tar", || url)?;
-        let mut entry = Entry::new(url, samples);
+        let mut entry = KnownTar::new(url, samples);
         entry.known.bytes = shard.get("filesize").and_then(Json::as_u64);
         entries.push(entry);
     }
