@@ -59,7 +59,7 @@ fi
 phase gate "format, lints, docs, layering, drift"
 checks=()
 # All but the documentation.
-[ -z "$is_fast" ] || checks=(format layering cycles functions width words paths stubs lints generated)
+[ -z "$is_fast" ] || checks=(format layering cycles functions width words type_names paths stubs lints generated)
 cargo gate "${checks[@]}"
 
 if command -v cargo-nextest >/dev/null; then

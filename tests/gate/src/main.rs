@@ -1,11 +1,13 @@
-//! `cargo gate`: format, lints, docs, layering, import cycles, long functions, wide lines, words, machine paths,
-//! header and stub drift.
+//! `cargo gate`: format, lints, docs, layering, import cycles, long functions, wide lines, words, names of types,
+//! machine paths, header and stub drift.
 //!
 //! Runs all checks, or those that the arguments name. Exits with 1 if a check finds a violation.
 
 use forebay_gate::generated::Verdict;
 use forebay_gate::violation::Violation;
-use forebay_gate::{cycles, functions, generated, layering, paths, rust_files, sources, stubs, tools, width, words};
+use forebay_gate::{
+    cycles, functions, generated, layering, paths, rust_files, sources, stubs, tools, type_names, width, words,
+};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -49,6 +51,9 @@ fn run(root: &Path, wanted: &[String]) -> std::io::Result<usize> {
     }
     if wants("words") {
         report.add("words", words::check(&texts));
+    }
+    if wants("type_names") {
+        report.add("type_names", type_names::check(&texts));
     }
     if wants("paths") {
         report.add("paths", paths::check(&texts));
