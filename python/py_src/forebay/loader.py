@@ -150,12 +150,12 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
     A batch is a dict of outputs: with `fields={"x": Image(...), "y": Scalar(...)}`, `batch["x"]` is a tensor of shape
     (N, C, H, W) and `batch["y"]` one of shape (N,). `iter` starts the next epoch, also after a `break` or
     `next(iter(loader))`, or resumes the position of `load_state_dict`; an error or an interrupt is no exception, and
-    `loader.load_state_dict(loader.state_dict())` continues the epoch that was left. Only one iterator is alive at a time; when it is
-    dropped, as `break` does, or closed, no more batches are made. The memory of a batch returns to the loader when its
-    last tensor is dropped; keeping batches costs memory and nothing else.
+    `loader.load_state_dict(loader.state_dict())` continues the epoch that was left. Only one iterator is alive at a
+    time; when it is dropped, as `break` does, or closed, no more batches are made. The memory of a batch returns to the
+    loader when its last tensor is dropped; keeping batches costs memory and nothing else.
 
-    For type checkers, `Loader[T]` yields values of the type T: that of the result of `transform`, or else a dict. With a list
-    of devices name it: `loader: Loader[list[dict[str, Any]]] = Loader(...)`.
+    For type checkers, `Loader[T]` yields values of the type T: the type of the result of `transform`, or else a dict.
+    With a list of devices name it: `loader: Loader[list[dict[str, Any]]] = Loader(...)`.
 
     The documentation has guides to all of this: the loader, fields, order, checkpoints, GPU, tuning, troubleshooting.
 
@@ -390,9 +390,9 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
     def __iter__(self) -> Iterator[BatchT]:
         """Starts the next epoch, or resumes the position of `load_state_dict`. An earlier iterator ends.
 
-        A loop that ends early, by `break`, an error or an interrupt, has used up its epoch: the next one runs the next epoch.
-        `loader.load_state_dict(loader.state_dict())` in between continues the epoch with the batch after the last one that
-        was delivered.
+        A loop that ends early, by `break`, an error or an interrupt, has used up its epoch: the next loop runs the next
+        epoch. `loader.load_state_dict(loader.state_dict())` in between continues the epoch with the batch after the
+        last one that was delivered.
 
         Warns:
             UserWarning: An interactive session begins an epoch after an error or an interrupt has left one.

@@ -288,9 +288,8 @@ def _is_pod(environ: Mapping[str, str], numbers) -> bool:
 
 
 def _flux(environ: Mapping[str, str]):
-    rank, size, local_rank, nodes = (
-        _number(environ, f"FLUX_{name}", "Flux") for name in ("TASK_RANK", "JOB_SIZE", "TASK_LOCAL_ID", "JOB_NNODES")
-    )
+    names = ("FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "FLUX_JOB_NNODES")
+    rank, size, local_rank, nodes = (_number(environ, name, "Flux") for name in names)
     if rank is None or size is None:
         return None
     # Flux spreads tasks evenly, so the number is known unless a node has one more than another.

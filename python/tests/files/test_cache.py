@@ -133,7 +133,7 @@ def test_a_file_that_is_replaced_after_its_list_is_not_kept(source, tmp_path):
     assert len(copies(tmp_path / "cache")) == 11
 
 
-def test_an_object_that_is_replaced_after_its_list_is_not_kept(tmp_path, monkeypatch):
+def test_an_object_that_is_replaced_after_its_list_is_an_error_and_not_kept(tmp_path, monkeypatch):
     with bucket_server() as bucket:
         for name, value in bucket.environment().items():
             monkeypatch.setenv(name, value)
@@ -143,8 +143,9 @@ def test_an_object_that_is_replaced_after_its_list_is_not_kept(tmp_path, monkeyp
         bucket.objects["b"] = b"B" * 1000
         loader = fb.load_files(files, cache=tmp_path / "cache")
         for _ in range(2):
-            assert [data[:1] for _, data in loader] == [b"a", b"B", b"c"]
-        assert len(copies(tmp_path / "cache")) == 2
+            with pytest.raises(fb.StaleError, match="s3://bucket/b is not as it was listed"):
+                list(loader)
+        assert all(open(copy, "rb").read(1) == b"a" for copy in copies(tmp_path / "cache"))
         # The new list has its version.
         assert [data[:1] for _, data in fb.load_files(fb.list_files("s3://bucket/"), cache=tmp_path / "cache")][1] == b"B"
         assert len(copies(tmp_path / "cache")) == 3
