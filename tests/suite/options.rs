@@ -116,7 +116,14 @@ fn parameter(option: &OptionInfo) -> String {
         ("remote" | "local" | "ca_file" | "manifest", _) => "str | os.PathLike[str]",
         // Blocks of no samples have no order.
         ("shuffle_block_size", _) => "Samples",
-        (_, "String" | "FilesAre") => "str",
+        // Texts of which only some are options: `choices.py` lists them.
+        ("batching_method", _) => "BatchingMethod",
+        ("files", _) => "Grouping",
+        ("partition_algo", _) => "PartitionAlgo",
+        ("sampling_method", _) => "SamplingMethod",
+        ("shuffle_algo", _) => "ShuffleAlgo",
+        ("validate_hash", _) => "Hash",
+        (_, "String") => "str",
         (_, "f64") => "float",
         (_, "u32") => "Count",
         (_, "u64") => "int",
