@@ -112,7 +112,9 @@ impl Versions {
 
     /// Returns the entries as the start of tables that [`copy`](Self::copy) makes.
     pub fn frozen(&self) -> Self {
-        let all = self.base.iter().map(|(key, known)| (*key, *known)).chain(self.table.lock().drain()).collect();
+        let mut all = (*self.base).clone();
+        // A copy: streams with the same address share this table.
+        all.extend(self.table.lock().iter().map(|(key, known)| (*key, *known)));
         Self { base: Arc::new(all), table: Mutex::default() }
     }
 
@@ -254,7 +256,8 @@ mod tests {
     fn copies_share_what_was_frozen_and_have_their_own_responses() {
         let versions = Versions::default();
         versions.expect("k", "a");
-        let frozen = versions.frozen();
+        let (frozen, again) = (versions.frozen(), versions.frozen());
+        assert!(again.is_changed("k", tag("\"b\"")), "a stream with the same address");
         let (one, two) = (frozen.copy(), frozen.copy());
         assert!(one.is_changed("k", tag("\"b\"")) && two.is_changed("k", tag("\"b\"")));
         assert!(!one.is_changed("new", tag("\"a\"")) && !two.is_changed("new", tag("\"b\"")));

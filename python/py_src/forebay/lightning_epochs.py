@@ -93,7 +93,11 @@ def _rests(combined: Any, epoch: int, done: int) -> Iterator[Rest]:
     for loader, limit in zip(combined.flattened, combined.limits):
         rest = getattr(loader, "_rest_of_trainer_epoch", lambda _: None)(epoch)
         if rest is None:
-            # Another library's: Lightning's own count.
-            rest = Rest(len(loader), len(loader) - done, False)
+            # A loader of another library: Lightning's own count. One without a length ends at the trainer's limit.
+            try:
+                length = len(loader)
+            except (TypeError, NotImplementedError):
+                length = limit
+            rest = Rest(length, max(length - done, 0), False)
         length = min(rest.length, limit)
         yield Rest(length, length - (rest.length - rest.left), rest.may_lack)

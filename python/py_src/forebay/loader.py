@@ -444,12 +444,6 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
     # Type checkers would take any name for an attribute.
     if not TYPE_CHECKING:
 
-        def __next__(self) -> Any:
-            raise TypeError(
-                "a Loader is no iterator: batches = iter(loader) starts an epoch, whose batches next(batches) returns one by one; "
-                "next(iter(loader)) starts an epoch at each call"
-            )
-
         def __getattr__(self, name: str) -> Any:
             if name in ("dataset", "sampler"):
                 name += (
