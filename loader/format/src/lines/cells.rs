@@ -212,7 +212,7 @@ pub(super) fn count(sample: &[u8], separator: u8, header: &[String], counts: &mu
 fn kind_of(cell: &[u8]) -> u16 {
     let digits = cell.strip_prefix(b"-").unwrap_or(cell);
     if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) {
-        return kind::INT;
+        return kind::of_whole(cell).unwrap_or(kind::TEXT);
     }
     let is_word = [&b"nan"[..], b"inf"].iter().any(|word| digits.eq_ignore_ascii_case(word));
     let may_be = digits.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'.');

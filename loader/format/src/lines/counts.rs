@@ -21,8 +21,16 @@ pub(super) mod kind {
     pub(in crate::lines) const DOCUMENT: u16 = 1 << 7;
     /// In each value of CSV: all cells are texts, too.
     pub(in crate::lines) const CELL: u16 = 1 << 8;
+    /// With whole numbers that floating-point numbers would round.
+    pub(in crate::lines) const EXACT: u16 = 1 << 9;
     pub(in crate::lines) const NUMBER: u16 = INT | FLOAT | BOOL;
     pub(in crate::lines) const NUMBERS: u16 = NO_ITEMS | INTS | FLOATS;
+
+    /// Kinds of the whole number `text`; `None` if it is outside of int64.
+    pub(in crate::lines) fn of_whole(text: &[u8]) -> Option<u16> {
+        let number: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+        Some(if number.unsigned_abs() > 1 << 53 { INT | EXACT } else { INT })
+    }
 }
 
 /// Columns of the records of some texts.
@@ -127,17 +135,18 @@ impl ColumnCounts {
     /// Encoding of all values: documents, if they are of several kinds.
     fn encoding(&self) -> Encoding {
         let is_cell = self.kinds & kind::CELL != 0;
-        let kinds = self.kinds & !kind::CELL;
+        let is_exact = self.kinds & kind::EXACT != 0;
+        let kinds = self.kinds & !(kind::CELL | kind::EXACT);
         let is_only = |of: u16| kinds & !of == 0;
         match kinds {
             0 if self.empty > 0 => Encoding::Str,
             0 | kind::NO_ITEMS => Encoding::Json,
             kind::TEXT => Encoding::Str,
             _ if is_only(kind::INT | kind::BOOL) => Encoding::StrInt,
-            _ if is_only(kind::NUMBER) => Encoding::StrFloat,
+            _ if is_only(kind::NUMBER) && !is_exact => Encoding::StrFloat,
             _ if is_cell => Encoding::Str,
             _ if is_only(kind::NO_ITEMS | kind::INTS) => Encoding::Array(ArrayType::flat(DType::Int64)),
-            _ if is_only(kind::NUMBERS) => Encoding::Array(ArrayType::flat(DType::Float64)),
+            _ if is_only(kind::NUMBERS) && !is_exact => Encoding::Array(ArrayType::flat(DType::Float64)),
             _ => Encoding::Json,
         }
     }

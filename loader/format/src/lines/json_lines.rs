@@ -145,8 +145,8 @@ fn kinds_of(token: &[u8]) -> Option<u16> {
         Some(b'[') => {
             let mut kinds = kind::NO_ITEMS;
             let each = |item: Range<usize>| {
-                kinds |= match kinds_of(&token[item.clone()]) {
-                    Some(kind::INT) if int(&token[item]).is_some() => kind::INTS,
+                kinds |= match kinds_of(&token[item]) {
+                    Some(whole) if whole & kind::INT != 0 => kind::INTS | whole & kind::EXACT,
                     Some(kind::FLOAT) => kind::FLOATS,
                     _ => kind::DOCUMENT,
                 };
@@ -159,7 +159,7 @@ fn kinds_of(token: &[u8]) -> Option<u16> {
             if kinds & kind::DOCUMENT != 0 { kind::DOCUMENT } else { kinds }
         }
         Some(b'{') => kind::DOCUMENT,
-        _ if is_whole(token) => kind::INT,
+        _ if is_whole(token) => kind::of_whole(token).unwrap_or(kind::DOCUMENT),
         _ => kind::FLOAT,
     })
 }

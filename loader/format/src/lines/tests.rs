@@ -158,10 +158,32 @@ fn kinds_of_cells_are_numbers_only_where_all_cells_are() {
         (&[" 1"], Encoding::Str),
         (&["2024-01-01"], Encoding::Str),
         (&["infinity"], Encoding::Str),
+        (&["1", "-9007199254740993"], Encoding::StrInt),
+        (&["1.5", "9007199254740993"], Encoding::Str),
+        (&["1", "17293822569102704640"], Encoding::Str),
     ] {
         let text = format!("a,b\n{}\n", cells.iter().map(|cell| format!("{cell},z")).collect::<Vec<_>>().join("\n"));
         let found = survey_of(text.as_bytes(), LineForm::Csv, 1).unwrap();
         assert_eq!(layout(&found, LineForm::Csv).columns[0].encoding, encoding, "{cells:?}");
+    }
+}
+
+#[test]
+fn whole_numbers_of_json_are_never_rounded() {
+    let array = |dtype| Encoding::Array(crate::encoding::ArrayType::flat(dtype));
+    for (values, encoding) in [
+        (&["1", "9007199254740993"][..], Encoding::StrInt),
+        (&["1", "2.5"], Encoding::StrFloat),
+        (&["9007199254740993", "2.5"], Encoding::Json),
+        (&["1", "17293822569102704640"], Encoding::Json),
+        (&["[1]", "[9007199254740993]"], array(crate::encoding::DType::Int64)),
+        (&["[1]", "[2.5]"], array(crate::encoding::DType::Float64)),
+        (&["[9007199254740993]", "[2.5]"], Encoding::Json),
+        (&["[17293822569102704640]"], Encoding::Json),
+    ] {
+        let text: String = values.iter().map(|value| format!("{{\"a\": {value}}}\n")).collect();
+        let found = survey_of(text.as_bytes(), LineForm::Json, 1).unwrap();
+        assert_eq!(layout(&found, LineForm::Json).columns[0].encoding, encoding, "{values:?}");
     }
 }
 
