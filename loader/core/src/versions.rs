@@ -75,7 +75,7 @@ impl Versions {
             return;
         }
         let (version, form) = (digest(unquoted(tag)), Form::of_tag(unquoted(tag)));
-        self.insert(&mut self.table.lock(), key, Known { version, answered_s: 0, form });
+        insert(&mut self.table.lock(), digest(key), Known { version, answered_s: 0, form });
     }
 
     /// Compares the version that was `found` of the file `key` with the known one. Returns true if the file has
@@ -85,15 +85,15 @@ impl Versions {
         let form = if found.is_time { Form::Time } else { Form::of_tag(text) };
         let answered_s = found.answered_s.and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(0);
         let now = Known { version: digest(text), answered_s, form };
-        let mut table = self.table.lock();
-        let Some(known) = table.get(&digest(key)).or_else(|| self.base.get(&digest(key))).copied() else {
-            self.insert(&mut table, key, now);
+        let (key, mut table) = (digest(key), self.table.lock());
+        let Some(known) = table.get(&key).or_else(|| self.base.get(&key)).copied() else {
+            insert(&mut table, key, now);
             return false;
         };
         if known.form != form {
             // From now on responses are compared with responses.
             if known.answered_s == 0 && known.form != Form::Time {
-                self.insert(&mut table, key, now);
+                insert(&mut table, key, now);
             }
             return false;
         }
@@ -123,11 +123,11 @@ impl Versions {
     pub fn copy(&self) -> Self {
         Self { base: self.base.clone(), table: Mutex::default() }
     }
+}
 
-    fn insert(&self, table: &mut HashMap<u64, Known>, key: &str, known: Known) {
-        if table.len() < ENTRIES_MAX || table.contains_key(&digest(key)) {
-            table.insert(digest(key), known);
-        }
+fn insert(table: &mut HashMap<u64, Known>, key: u64, known: Known) {
+    if table.len() < ENTRIES_MAX || table.contains_key(&key) {
+        table.insert(key, known);
     }
 }
 
