@@ -28,10 +28,6 @@ impl Codec for ChunkFrames {
         &Names { name: "litdata", extensions: &[], tar_extensions: &[], encodings: &[] }
     }
 
-    fn ratio_max(&self) -> u64 {
-        RATIO_MAX
-    }
-
     fn compress(&self, _raw: &[u8], _level: u32) -> Option<io::Result<Vec<u8>>> {
         None
     }

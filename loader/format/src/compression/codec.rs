@@ -31,11 +31,6 @@ pub(super) trait Codec: Sync {
         None
     }
 
-    /// Bound of the bytes that one packed byte can become.
-    fn ratio_max(&self) -> u64 {
-        u64::MAX
-    }
-
     /// Compresses `raw`; `None` for a family that is only read.
     fn compress(&self, raw: &[u8], level: u32) -> Option<io::Result<Vec<u8>>>;
 
@@ -79,10 +74,17 @@ pub(super) fn reader<'a>(codec: &(impl Codec + ?Sized), packed: impl BufRead + '
     Ok(Box::new(Bounded { unpacked, used, bytes: 0 }))
 }
 
-/// Allocates memory for `raw_bytes`, unless `packed` cannot hold that many.
-pub(super) fn reserve(codec: &impl Codec, packed: &[u8], raw_bytes: u64, out: &mut Vec<u8>) -> Result<()> {
+/// Allocates memory for `raw_bytes`, unless `packed` cannot hold that many: one of its bytes becomes at most
+/// `ratio_max`.
+pub(super) fn reserve(
+    codec: &impl Codec,
+    ratio_max: u64,
+    packed: &[u8],
+    raw_bytes: u64,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     let packed_bytes = packed.len() as u64;
-    if raw_bytes > packed_bytes.saturating_mul(codec.ratio_max()) {
+    if raw_bytes > packed_bytes.saturating_mul(ratio_max) {
         let name = codec.names().name;
         return Err(Error::format(format!("{packed_bytes} bytes of {name} cannot hold the {raw_bytes} declared")));
     }

@@ -7,14 +7,12 @@ use std::io::{self, BufRead, Read};
 
 pub(super) struct Snappy;
 
+/// Bound of the bytes that one packed byte can become: a copy of 64 bytes takes three.
+const RATIO_MAX: u64 = 22;
+
 impl Codec for Snappy {
     fn names(&self) -> &'static Names {
         &Names { name: "snappy", extensions: &["snappy"], tar_extensions: &[], encodings: &[] }
-    }
-
-    fn ratio_max(&self) -> u64 {
-        // A copy of 64 bytes takes three.
-        22
     }
 
     fn compress(&self, raw: &[u8], _level: u32) -> Option<io::Result<Vec<u8>>> {
@@ -30,7 +28,7 @@ impl Codec for Snappy {
         if bytes as u64 > raw_bytes_max {
             return Err(too_large(self, raw_bytes_max));
         }
-        reserve(self, packed, bytes as u64, out)?;
+        reserve(self, RATIO_MAX, packed, bytes as u64, out)?;
         out.resize(bytes, 0);
         Decoder::new().decompress(packed, out).map(drop).map_err(|e| damaged(self).caused_by(e))
     }

@@ -18,10 +18,6 @@ impl Codec for Zstd {
         Some((1, 22, 3))
     }
 
-    fn ratio_max(&self) -> u64 {
-        RATIO_MAX
-    }
-
     fn compress(&self, raw: &[u8], level: u32) -> Option<io::Result<Vec<u8>>> {
         Some(zstd::bulk::compress(raw, level as i32))
     }
@@ -33,7 +29,7 @@ impl Codec for Zstd {
 
     /// libzstd writes to uninitialised memory, which saves writing all of it twice.
     fn unpack_declared(&self, packed: &[u8], raw_bytes: u64, out: &mut Vec<u8>) -> Result<()> {
-        reserve(self, packed, raw_bytes, out)?;
+        reserve(self, RATIO_MAX, packed, raw_bytes, out)?;
         let unpacked = zstd::bulk::Decompressor::new().and_then(|mut zstd| zstd.decompress_to_buffer(packed, out));
         unpacked.map(drop).map_err(|e| damaged(self).caused_by(named(e)))
     }
