@@ -13,7 +13,7 @@ PICTURE = {**NUMBER, "x": fb.Image("image", fb.RandomResizedCrop(16), fb.RandomH
 
 def mapped(folder, function=draws, **arguments):
     arguments = {"fields": NUMBER, "batch_size": 16, "framework": "numpy", **SHUFFLED, **arguments}
-    kind = {name: arguments.pop(name) for name in ("workers", "kind", "inputs", "prefetch") if name in arguments}
+    kind = {name: arguments.pop(name) for name in ("workers", "kind", "inputs", "prefetch", "pad", "pad_to_multiple") if name in arguments}
     return fb.Loader(local=folder, map=fb.Map(function, **{"workers": 4, **kind}), **arguments)
 
 

@@ -15,3 +15,8 @@ def fails_at_three(sample, rng):
     if sample["number"] == 3:
         raise ValueError("the number 3 is bad")
     return {"number": sample["number"]}
+
+
+def plain_rows(sample, rng):
+    """The sample with a list, of plain Python."""
+    return {"a": sample["a"], "ids": [1] * (len(sample["a"]) % 3)}

@@ -147,22 +147,6 @@ def test_what_the_function_returns_as_it_is_is_not_copied(pictures, framework):
     assert batch["z"].tolist() == [1.5] * 16
 
 
-def test_values_of_different_shapes_or_types_are_lists():
-    from forebay.mapping.collate import collated
-
-    def batch(*values):
-        return collated([{"v": value} for value in values], range(len(values)), {})["v"]
-
-    for values in ([np.ones(2), np.ones(3)], [np.ones(2), np.ones(2, "float32")], [1, 2.0], [1, True], ["a", "b"], [None, None]):
-        assert batch(*values) is not None and isinstance(batch(*values), list) and batch(*values) == values or len(values) == 2
-        assert isinstance(batch(*values), list)
-    assert isinstance(batch(torch.ones(2), torch.ones(3)), list) and isinstance(batch(torch.ones(2), np.ones(2)), list)
-    assert isinstance(batch(1 << 70, 1), list) and isinstance(batch(np.array("a"), np.array("b")), list)
-    for values, dtype in (([True, False], bool), ([1, 2], np.int64), ([1.0, 2.0], np.float64), ([np.float32(1), np.float32(2)], np.float32)):
-        assert batch(*values).dtype == dtype and batch(*values).tolist() == values
-    assert torch.equal(batch(torch.ones(2), torch.zeros(2)), torch.tensor([[1.0, 1], [0, 0]]))
-
-
 def test_the_function_gets_its_inputs_and_the_others_stay(pictures):
     names = []
 

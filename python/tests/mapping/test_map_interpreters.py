@@ -7,7 +7,7 @@ import types
 import numpy as np
 import pytest
 from map_functions import draws
-from plain_functions import counts, fails_at_three
+from plain_functions import counts, fails_at_three, plain_rows
 from map_loops import STORED, mapped
 
 import forebay as fb
@@ -66,3 +66,14 @@ def test_a_function_that_needs_numpy_is_a_config_error(interpreters, pictures):
             list(loader)
     with pytest.raises(fb.ConfigError, match="cannot be pickled"):
         mapped(pictures, lambda sample, rng: sample, kind="interpreters")
+
+
+def test_arrays_that_are_passed_on_are_a_list_and_lists_are_padded(interpreters, tmp_path):
+    with fb.MDSWriter(out=tmp_path / "set", columns={"a": "ndarray:int32"}) as writer:
+        for length in (1, 2, 3, 3):
+            writer.write({"a": np.full(length, length, np.int32)})
+    options = {"fields": {"a": fb.Array("a")}, "batch_size": 2, **STORED}
+    with mapped(tmp_path / "set", plain_rows, kind="interpreters", workers=1, pad={"ids": 5}, **options) as loader:
+        first, second = loader
+    assert isinstance(second["a"], list) and [row.tolist() for row in second["a"]] == [[3] * 3] * 2
+    assert first["ids"].tolist() == [[1, 5], [1, 1]] and second["ids"].shape == (2, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from .._forebay import Ragged, Tensor
 from ..errors import ConfigError
 from .ragged import array
 
-__all__ = ["Padding", "Paddings"]
+__all__ = ["Padding", "Paddings", "fill_of", "joined"]
 
 _HOST = 1
 """DLPack's number of host memory."""
@@ -93,14 +93,12 @@ def _padded_tensor(name: str, tensor: Tensor, padding: Padding) -> tuple[Any, An
     values = numpy.from_dlpack(tensor)
     batch = numpy.empty((rows, total, *values.shape[2:]), values.dtype)
     batch[:, :kept] = values[:, :kept]
-    batch[:, kept:] = _fill(name, values.dtype, padding)
+    batch[:, kept:] = fill_of(name, values.dtype, padding)
     return batch, lengths
 
 
 def _padded(name: str, ragged: Ragged, padding: Padding) -> tuple[Any, Any]:
     """Returns the rows of an output as one array, and their lengths."""
-    import numpy
-
     try:
         rows = [array(row, copies=False) for row in ragged.rows]
     except ConfigError:
@@ -113,17 +111,24 @@ def _padded(name: str, ragged: Ragged, padding: Padding) -> tuple[Any, Any]:
                 f"row 0 and {row.dtype} {row.shape} in row {place}. Leave pad out and fill them in transform, or leave such samples out "
                 "with filter or subset; samples_of names them"
             )
+    return joined(rows, fill_of(name, first.dtype, padding), padding)
+
+
+def joined(rows: Sequence[Any], fill: Any, padding: Padding) -> tuple[Any, Any]:
+    """Returns arrays of numpy that differ in their first dimension alone as one array, and their lengths."""
+    import numpy
+
+    first = rows[0]
     lengths = numpy.array([len(row) if padding.max_length is None else min(len(row), padding.max_length) for row in rows])
     length = padding.total(int(lengths.max()))
     batch = numpy.empty((len(rows), length, *first.shape[1:]), first.dtype)
-    fill = _fill(name, first.dtype, padding)
     for place, (row, end) in enumerate(zip(rows, lengths)):
         batch[place, :end] = row[:end]
         batch[place, end:] = fill
     return batch, lengths
 
 
-def _fill(name: str, dtype: Any, padding: Padding) -> Any:
+def fill_of(name: str, dtype: Any, padding: Padding) -> Any:
     """Returns the value that fills rows of a type. A type of floats may round it."""
     import numpy
 
@@ -133,7 +138,8 @@ def _fill(name: str, dtype: Any, padding: Padding) -> Any:
             fill = dtype.type(value)
     except (OverflowError, ValueError):
         fill = None
-    is_float = dtype.kind == "f"
+    # bfloat16 of JAX and TensorFlow has the kind V.
+    is_float = dtype.kind in "fcV"
     fits = fill is not None and (numpy.isinf(fill) <= math.isinf(value) if is_float else int(fill) == value)
     if not fits:
         raise ConfigError(f"pad of {name} is {value!r}, which does not fit its type, {dtype}")

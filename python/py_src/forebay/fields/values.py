@@ -267,10 +267,15 @@ def padding_of(field: Any) -> Padding | None:
             if getattr(field, option) is not None:
                 raise ConfigError(f"{option} of {name} is for rows that are padded: pass `pad` too")
         return None
-    is_whole = isinstance(field.pad, numbers.Integral) and not isinstance(field.pad, bool)
-    value = whole(f"pad of {name}", field.pad, -(1 << 63)) if is_whole else _number(f"pad of {name}", field.pad)
-    multiple = 1 if field.pad_to_multiple is None else whole(f"pad_to_multiple of {name}", field.pad_to_multiple, 1, _MULTIPLE_MAX + 1)
     max_length = None if field.max_length is None else whole(f"max_length of {name}", field.max_length, 1)
+    return checked_padding(name, field.pad, field.pad_to_multiple, max_length)
+
+
+def checked_padding(owner: str, pad: Any, pad_to_multiple: Any, max_length: int | None = None) -> Padding:
+    """Checks the options of a padding, and returns it; `owner` has them."""
+    is_whole = isinstance(pad, numbers.Integral) and not isinstance(pad, bool)
+    value = whole(f"pad of {owner}", pad, -(1 << 63)) if is_whole else _number(f"pad of {owner}", pad)
+    multiple = 1 if pad_to_multiple is None else whole(f"pad_to_multiple of {owner}", pad_to_multiple, 1, _MULTIPLE_MAX + 1)
     return Padding(value, multiple, max_length)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .collate import collated
+from .padding import RowPadding
 
 __all__ = ["Call", "Caller", "Failure", "MappedBatch", "WorkerFailure"]
 
@@ -57,14 +58,24 @@ class MappedBatch:
         keys: Key of the generator of each row.
         ids: Stream, shard and index of each row.
         keeps_failures: Collate the other rows if some have failed.
+        padding: Padding of the function's outputs.
     """
 
-    def __init__(self, columns: dict[str, Any], rest: dict[str, Any], keys: list[int], ids: Any, keeps_failures: bool) -> None:
+    def __init__(
+        self,
+        columns: dict[str, Any],
+        rest: dict[str, Any],
+        keys: list[int],
+        ids: Any,
+        keeps_failures: bool,
+        padding: RowPadding | None = None,
+    ) -> None:
         self.columns = columns
         self.rest = rest
         self.ids = ids
         self._keys = keys
         self._keeps_failures = keeps_failures
+        self._padding = padding
         self._lock = threading.Lock()
         # Held until then, for `wait`.
         self._is_done, self._end = False, threading.Lock()
@@ -128,7 +139,9 @@ class MappedBatch:
         if self.failures().keys() != failed.keys():
             self._collate()
         elif rows:
-            self._batch = collated([self._results[row] for row in rows], rows, self.columns)
+            if self._padding is not None:
+                self._padding.check(names, self.rest)
+            self._batch = collated([self._results[row] for row in rows], rows, self.columns, self._padding)
 
     def wait(self, seconds: float) -> bool:
         """Waits for the last row, at most `seconds`. True if all rows are done."""
@@ -156,7 +169,7 @@ class MappedBatch:
 
     def again(self) -> MappedBatch:
         """Returns a batch in place of this one, for another try of the rows without a result. If all have one, it collates again."""
-        batch = MappedBatch(self.columns, self.rest, self._keys, self.ids, self._keeps_failures)
+        batch = MappedBatch(self.columns, self.rest, self._keys, self.ids, self._keeps_failures, self._padding)
         batch._results = [None if isinstance(result, Failure) else result for result in self._results]
         batch._remaining = len(batch.open_rows())
         batch.is_settled = self.is_settled

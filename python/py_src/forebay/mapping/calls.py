@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .batch import Call, Failure
-from .collate import SAME
+from .rows import SAME, Given
 from .generator import of_key
 from .originals import Originals
 
@@ -64,11 +64,12 @@ def _outcome(function: Callable[[dict[str, Any], Any], Any], call: Call, has_vie
     except Exception as error:
         return Failure.of(error)
 
-    def is_same(name: str, value: Any) -> bool:
+    def marked(name: str, value: Any) -> Any:
         original, shape = given.get(name, (None, None))
+        if value is not original or value is None:
+            return value
         # A tensor may get another shape in place.
-        if value is not original or value is None or getattr(value, "shape", None) != shape:
-            return False
-        return has_views or isinstance(value, _TEXTS)
+        is_same = getattr(value, "shape", None) == shape and (has_views or isinstance(value, _TEXTS))
+        return SAME if is_same else Given(value)
 
-    return {name: SAME if is_same(name, value) else value for name, value in result.items()}
+    return {name: marked(name, value) for name, value in result.items()}

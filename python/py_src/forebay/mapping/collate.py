@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-import enum
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["SAME", "collated", "kept_rows"]
+from .padding import RowPadding
+from .rows import SAME, Given, RowsDiffer, form_of, stacked
+
+__all__ = ["collated", "kept_rows"]
 
 
-
-class _Mark(enum.Enum):
-    SAME = 0
-
-
-SAME = _Mark.SAME
-"""Value of a result that is the row that the function got."""
-
-_PLAIN = {bool: "bool", int: "int64", float: "float64"}
-"""Types of numbers, and those of their arrays."""
-
-_LISTED = "OUSMm"
-"""Kinds of numpy's types that are not stacked: objects, text, bytes and times."""
-
-
-def collated(results: Sequence[Mapping[str, Any]], rows: Sequence[int], columns: Mapping[str, Any]) -> dict[str, Any]:
+def collated(
+    results: Sequence[Mapping[str, Any]], rows: Sequence[int], columns: Mapping[str, Any], padding: RowPadding | None = None
+) -> dict[str, Any]:
     """Returns the outputs of the results of `rows`, of which `columns` has those that the function got.
 
     The results have the same names.
+
+    Raises:
+        RowsDiffer: Rows of an output are neither an array nor a list by their types, or have different shapes and no padding.
+        ConfigError: The value of `pad` does not fit the type of the rows.
     """
-    batch = {}
+    batch, lengths = {}, {}
     for name in results[0]:
         values = [result[name] for result in results]
-        if all(value is SAME for value in values):
+        if padding is not None and name in padding:
+            batch[name], lengths[name] = padding.padded(name, _plain(values, rows, columns.get(name)), rows)
+        elif all(value is SAME for value in values):
             batch[name] = kept_rows(columns[name], rows)
         else:
-            values = [columns[name][row] if value is SAME else value for row, value in zip(rows, values)]
-            batch[name] = _stacked(values)
-    return batch
+            batch[name] = _joined(name, values, rows, columns.get(name))
+    return batch if padding is None else batch | padding.masks(batch, lengths)
 
 
 def kept_rows(column: Any, rows: Sequence[int]) -> Any:
@@ -48,23 +41,32 @@ def kept_rows(column: Any, rows: Sequence[int]) -> Any:
     return [column[row] for row in rows] if isinstance(column, list) else column[list(rows)]
 
 
-def _stacked(values: list[Any]) -> Any:
-    """Returns the values as an array or a tensor if they have one type and shape, else as they are."""
-    first = values[0]
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(first, torch.Tensor):
-        are_equal = all(isinstance(v, torch.Tensor) and v.dtype == first.dtype and v.shape == first.shape for v in values)
-        return torch.stack(values) if are_equal and len({v.device for v in values}) == 1 else values
-    import numpy  # Not with the package, which works without it.
+def _joined(name: str, values: Sequence[Any], rows: Sequence[int], column: Any) -> Any:
+    """Returns the values of an output as an array, a tensor or a list.
 
-    if isinstance(first, (numpy.ndarray, numpy.generic)):
-        are_arrays = all(isinstance(v, (numpy.ndarray, numpy.generic)) for v in values)
-        are_equal = are_arrays and all(v.dtype == first.dtype and v.shape == first.shape for v in values)
-        return numpy.stack(values) if are_equal and first.dtype.kind not in _LISTED else values
-    kind = _PLAIN.get(type(first))
-    if kind is not None and all(type(v) is type(first) for v in values):
-        try:
-            return numpy.array(values, kind)
-        except OverflowError:  # A number of more than 64 bits.
-            return values
-    return values
+    Arrays of a field whose shapes vary stay a list where the function passes them on. Only for some rows it would depend on the
+    batch which one of both the output is.
+    """
+    plain = _plain(values, rows, column)
+    if isinstance(column, list):
+        are_given = [value is SAME or isinstance(value, Given) for value in values]
+        if all(are_given):
+            return plain
+        if any(are_given) and form_of(plain[are_given.index(True)]) is not None:
+            given, new = rows[are_given.index(True)], rows[are_given.index(False)]
+            problem = f"{name} as it was, an array of a field whose shapes vary, for row {given} of a batch and a new value for row {new}"
+            remedy = "return a new array for all samples, such as x.clone() or x.copy(), or fill the rows, as in "
+            remedy += f"Map(FUNCTION, pad={{{name!r}: 0}}), or return a list, such as [x] or x.tolist(), which stays a list"
+            raise RowsDiffer(new, problem, remedy)
+    return stacked(name, plain, rows)
+
+
+def _plain(values: Sequence[Any], rows: Sequence[int], column: Any) -> list[Any]:
+    """Returns the values without their marks."""
+
+    def plain(value: Any, row: int) -> Any:
+        if value is SAME:
+            return column[row]
+        return value.value if isinstance(value, Given) else value
+
+    return [plain(value, row) for value, row in zip(values, rows)]

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import ConfigError
 from .batch import Call, Caller, Failure
+from .rows import Given
 from .shared import anonymous_file
 
 __all__ = ["opener"]
@@ -42,6 +43,7 @@ def array(value, code, shape):
     return view.cast(code, shape) if all(shape) else view.cast(code)
 
 def outcome(sample, key):
+    got = dict(sample)
     try:
         result = function(sample, random.Random(key))
         if not isinstance(result, dict):
@@ -49,7 +51,7 @@ def outcome(sample, key):
             raise TypeError(f"it has to return a dict of outputs{returned}")
         if not result or not all(isinstance(name, str) for name in result):
             raise ValueError("it has to return a dict with at least one output, and text as names")
-        done = {name: passed(value) for name, value in result.items()}
+        done = {name: passed(value, value is got.get(name)) for name, value in result.items()}
         pickle.dumps(done)
         return done, "", ""
     except MemoryError:
@@ -58,9 +60,9 @@ def outcome(sample, key):
         text = "".join(traceback.format_exception_only(error)).strip()
         return None, text, "".join(traceback.format_exception(error))
 
-def passed(value):
+def passed(value, is_given):
     if isinstance(value, memoryview):
-        return "array", (value.tobytes(), value.format, value.shape)
+        return "given" if is_given else "array", (value.tobytes(), value.format, value.shape)
     return "value", value
 """
 """Code of the interpreter, which cannot import this package: its extension works in the main interpreter only."""
@@ -136,10 +138,15 @@ def _passed(value: Any) -> tuple[str, Any]:
 
 
 def _received(result: dict[str, Any]) -> dict[str, Any]:
-    """Returns a result with arrays in place of memoryviews."""
+    """Returns a result with arrays in place of memoryviews. Those that the function got are marked."""
     import numpy
 
     def array(value: bytes, code: str, shape: tuple[int, ...]) -> Any:
         return numpy.frombuffer(bytearray(value), numpy.dtype(code)).reshape(shape)
 
-    return {name: array(*value) if kind == "array" else value for name, (kind, value) in result.items()}
+    def received(kind: str, value: Any) -> Any:
+        if kind == "value":
+            return value
+        return Given(array(*value)) if kind == "given" else array(*value)
+
+    return {name: received(*value) for name, value in result.items()}

@@ -18,6 +18,8 @@ from .calls import caller_of
 from .collate import kept_rows
 from .generator import key
 from .options import PREFETCH_MAX, Map
+from .padding import RowPadding
+from .rows import RowsDiffer
 from .workers import Workers
 
 __all__ = ["HIDDEN", "Mapper"]
@@ -67,6 +69,7 @@ class Mapper:
         self._kept_marks = [name for name in HIDDEN if name in batch.marks]
         # States reach back to a bounded number of batches.
         self.prefetch: int = min(options.prefetch or values["prefetch"] or _PREFETCH, PREFETCH_MAX)
+        self._padding = RowPadding.of(options.name, options.pad, options.pad_to_multiple)
         self._check_inputs(batch.outputs())
         count = options.workers or max(1, _forebay.cpu_count() // ranks[1])
         self.workers = Workers(count, self._opener())
@@ -117,7 +120,7 @@ class Mapper:
             inputs = {name: columns[name] for name in self.options.inputs}
         rest = {name: value for name, value in columns.items() if name not in inputs or name in self._batch.marks}
         keys = [key(self._seed, *row) for row in draws.tolist()]
-        batch = MappedBatch(inputs, rest, keys, ids, keeps_failures=self._budgets is not None)
+        batch = MappedBatch(inputs, rest, keys, ids, keeps_failures=self._budgets is not None, padding=self._padding)
         if self._budgets is not None:
             self._budgets[place].note(number, len(batch))
         self.workers.idle_kind = "input"
@@ -172,9 +175,12 @@ class Mapper:
 
         Raises:
             MapError: The function failed for a sample that may not be left out; a worker failed, or a process has died.
-            ConfigError: The workers cannot start.
+            ConfigError: The workers cannot start, or rows of an output cannot be one array.
         """
         try:
+            if isinstance(batch.error, RowsDiffer):
+                error = batch.error
+                raise _with(ConfigError, error.sentence(self.options.name), self._identity(batch, error.row, engine))
             if isinstance(batch.error, Error):
                 raise batch.error
             if batch.error is not None:

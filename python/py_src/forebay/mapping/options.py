@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..arguments import U32, by_name, one_of, shown, text, whole, within
 from ..choices import MapKind
 from ..errors import ConfigError
-from ..fields import ImageOp
+from ..fields import AttentionMask, ImageOp
 
 __all__ = ["Map"]
 
@@ -20,7 +20,14 @@ PREFETCH_MAX = 64
 """Upper bound of the batches that are mapped ahead. The engine's states reach back further, see `HELD_MAX`."""
 
 
-@by_name(num_workers="workers", fn="function", prefetch_factor="prefetch", worker_type="kind")
+@by_name(
+    num_workers="workers",
+    fn="function",
+    prefetch_factor="prefetch",
+    worker_type="kind",
+    padding="pad",
+    pad_to_multiple_of="pad_to_multiple",
+)
 @dataclass(frozen=True)
 class Map:
     """A program's own function of each sample, called in workers ahead of the loop.
@@ -33,8 +40,15 @@ class Map:
 
     The function gets a dict with one row of each output: an array (a view), or a tensor with `framework="torch"`, text, or
     bytes. Its second argument is the sample's own `numpy.random.Generator`, which `sample_generator` returns too: equal on any
-    number of ranks and workers, and after a resume. It returns a dict. Arrays, tensors and numbers of equal shapes and types are
-    stacked to a batch, in order; other values become lists.
+    number of ranks and workers, and after a resume. It returns a dict. The types of its values decide what they become in a
+    batch of N rows, and the shapes never do:
+
+    - arrays and tensors of a shape S: one array or tensor of shape (N, *S) and the same type. Rows of another shape or type are a
+      `ConfigError`, unless `pad` fills them.
+    - numbers: shape (N,), of the type int64, float64 or bool for Python's; numpy's keep their type.
+    - text, bytes, lists, tuples, times and all other objects: a list of N values.
+    - an array that the function got from a field whose shapes vary, and returns as it is for all rows, changed in place or not: a
+      list, as without a map.
 
     Args:
         function: Function of a sample and its generator that returns a dict, with the same names for all samples. A value of
@@ -47,6 +61,11 @@ class Map:
             free-threaded Python; "processes", for all others: the function is pickled, and arrays go through shared memory;
             or "interpreters" (Python 3.14 and newer), for functions that need neither numpy nor torch.
         prefetch: Batches that are mapped ahead of the loop, at most 64. None: as many as the loader's `prefetch`, or 3.
+        pad: Value that fills the rows of an output, by its name, up to the longest one of the batch, so that the batch has the shape
+            (N, L, ...). The rows are arrays, tensors or lists of numbers, of one type, whose shapes differ in the first
+            dimension alone. An `AttentionMask` under the name of another output marks the padding:
+            `pad={"ids": 0, "mask": AttentionMask("ids")}`.
+        pad_to_multiple: With `pad`, L is a multiple of it.
     """
 
     function: Callable[[dict[str, Any], Any], dict[str, Any]]
@@ -54,6 +73,8 @@ class Map:
     workers: int | None = None
     kind: MapKind = "threads"
     prefetch: int | None = None
+    pad: Mapping[str, float | AttentionMask] | None = None
+    pad_to_multiple: int | None = None
 
     @property
     def name(self) -> str:

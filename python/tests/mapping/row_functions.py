@@ -1,0 +1,29 @@
+"""Functions for maps whose rows have different lengths. Processes import this file, so it imports nothing large."""
+
+import numpy as np
+
+
+def ragged(sample, rng):
+    """An array, a list of numbers and a text, of which the first two have as many elements as the number modulo 5."""
+    length = int(sample["number"]) % 5
+    frames = np.full((length, 2), length, "float32")
+    return {"frames": frames, "ids": list(range(length)), "text": "x" * length, "kept": [frames]}
+
+
+def ragged_tensors(sample, rng):
+    """A tensor and a list of as many elements as the number modulo 5."""
+    import torch
+
+    length = int(sample["number"]) % 5
+    return {"frames": torch.full((length, 2), length, dtype=torch.bfloat16), "ids": list(range(length))}
+
+
+def passes_on(sample, rng):
+    """The sample as it is."""
+    return sample
+
+
+def adds_in_place(sample, rng):
+    """The sample with an array that was changed in place."""
+    sample["a"] += 1
+    return sample
