@@ -67,7 +67,7 @@ use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
 use crate::format::recipe::{FileColumns, Texts};
 use crate::format::tar::KEY;
-use crate::format::{ColumnUse, Layout, Recipe, Shard};
+use crate::format::{ColumnForm, ColumnUse, Layout, Recipe, Shard};
 use crate::order::{DataSetShape, SampleId, ShardId};
 use crate::stats::Stats;
 use crate::store::{Outside, Simulation};
@@ -180,7 +180,7 @@ impl Catalog {
         if let (true, Some(wanted)) = (with_keys, &mut wanted)
             && wanted.iter().all(|column| column.name != KEY)
         {
-            wanted.push(ColumnUse { name: KEY, has_default: false });
+            wanted.push(ColumnUse { name: KEY, has_default: false, form: ColumnForm::Value });
         }
         for column in wanted.iter().flatten().filter(|column| column.has_default) {
             self.check_known(column.name)?;

@@ -45,6 +45,19 @@ pub struct ColumnUse<'a> {
     pub name: &'a str,
     /// Every field that reads it has a default for samples without it.
     pub has_default: bool,
+    /// Form that the fields read.
+    pub form: ColumnForm,
+}
+
+/// Form in which the fields of a loader read a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnForm {
+    /// Its values.
+    Value,
+    /// Its values as lists, also where they have one element: all fields read arrays.
+    List,
+    /// Its values as they are stored: a field reads bytes.
+    Stored,
 }
 
 /// Column whose value was read elsewhere.

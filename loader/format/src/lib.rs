@@ -82,7 +82,7 @@ pub mod trailer;
 mod wire;
 pub mod writer;
 
-pub use columns::{Column, ColumnUse, FIELDS, OmittedColumn, SampleColumns, Scratch};
+pub use columns::{Column, ColumnForm, ColumnUse, FIELDS, OmittedColumn, SampleColumns, Scratch};
 pub use compression::Compression;
 pub use encoding::{Encoding, Value};
 pub use forebay_core::{Error, ErrorKind, Result};

@@ -21,9 +21,12 @@ pub(super) enum Content {
     Bytes(Range<usize>),
     /// Place of four bytes.
     Word(Range<usize>),
-    /// Eight bytes, or the bounds of a group: no field that is read here has them.
+    /// Eight bytes, or a group: no field that is read here has them.
     Other,
 }
+
+/// Most groups around a field.
+const GROUPS_MAX: usize = 100;
 
 /// Fields of the message at a place of `bytes`.
 #[derive(Clone, Debug)]
@@ -44,7 +47,7 @@ impl<'a> Fields<'a> {
         if self.at >= self.end {
             return Ok(None);
         }
-        let tag = self.varint()?;
+        let tag = self.tag()?;
         let content = match tag & 7 {
             0 => Content::Varint(self.varint()?),
             1 => self.take(8).map(|_| Content::Other)?,
@@ -52,11 +55,46 @@ impl<'a> Fields<'a> {
                 let len = self.varint()?;
                 Content::Bytes(self.take(usize::try_from(len).unwrap_or(usize::MAX))?)
             }
-            3 | 4 => Content::Other,
+            3 => self.skip_group(tag >> 3).map(|()| Content::Other)?,
             5 => Content::Word(self.take(4)?),
             kind => return Err(damaged().with("wire_type", kind)),
         };
         Ok(Some(Field { number: tag >> 3, content }))
+    }
+
+    /// Reads the number of a field, which is not 0, and the type of its content.
+    fn tag(&mut self) -> Result<u64> {
+        let tag = self.varint()?;
+        if tag >> 3 == 0 { Err(damaged()) } else { Ok(tag) }
+    }
+
+    /// Skips the fields of the group `number`, whose start was read, and its end: they are no fields of the message.
+    fn skip_group(&mut self, number: u64) -> Result<()> {
+        let mut open = vec![number];
+        while let Some(last) = open.last() {
+            let tag = self.tag()?;
+            match tag & 7 {
+                0 => {
+                    self.varint()?;
+                }
+                1 => {
+                    self.take(8)?;
+                }
+                2 => {
+                    let len = self.varint()?;
+                    self.take(usize::try_from(len).unwrap_or(usize::MAX))?;
+                }
+                3 if open.len() < GROUPS_MAX => open.push(tag >> 3),
+                4 if tag >> 3 == *last => {
+                    open.pop();
+                }
+                5 => {
+                    self.take(4)?;
+                }
+                kind => return Err(damaged().with("wire_type", kind)),
+            }
+        }
+        Ok(())
     }
 
     /// Reads a number of 7 bits per byte, the lowest first.

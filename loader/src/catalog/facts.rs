@@ -2,11 +2,13 @@
 
 use super::files::{first_names, has_kept_list, has_list};
 use super::opening::Opening;
+use super::requests::peek;
 use super::rules::{Facts, IndexForm};
 use super::session::Session;
 use crate::config::StreamConfig;
 use crate::error::{ErrorKind, Result};
 use crate::format::INDEX_BASENAME;
+use crate::io::read_up_to_at;
 use crate::store::{ListedEntry, local_folder};
 use crate::sync::Mutex;
 use std::collections::HashMap;
@@ -14,6 +16,9 @@ use std::path::Path;
 
 /// Names by which the kind of a folder is known.
 pub(super) const NAMES_SEEN: usize = 1000;
+
+/// First bytes of a file by which its kind is known.
+const FRONT_BYTES: usize = 64;
 
 /// Facts for one stream.
 pub(super) struct StreamFacts<'a> {
@@ -26,6 +31,19 @@ pub(super) struct StreamFacts<'a> {
 impl<'a> StreamFacts<'a> {
     pub(super) fn new(session: &'a Session<'a>, stream: &'a StreamConfig) -> Self {
         Self { session, stream, first: Mutex::new(HashMap::new()) }
+    }
+
+    /// Returns the first bytes of a file of `folder`; none of one that cannot be read.
+    pub(super) fn front(&self, folder: &str, name: &str) -> Vec<u8> {
+        if let Some(folder) = local_folder(folder) {
+            let mut front = vec![0; FRONT_BYTES];
+            let read =
+                std::fs::File::open(folder.join(name)).ok().and_then(|file| read_up_to_at(file, &mut front, 0).ok());
+            front.truncate(read.unwrap_or(0));
+            return front;
+        }
+        let remote = self.session.remote(self.stream, folder);
+        remote.and_then(|remote| Ok(peek(&remote, name, FRONT_BYTES)?.front)).unwrap_or_default()
     }
 
     fn list_first(&self, folder: &str) -> Result<Option<Vec<String>>> {

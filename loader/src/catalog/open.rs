@@ -6,7 +6,7 @@ use super::files::first_names;
 use super::openers::opener_of;
 use super::opening::{FileListing, Opening};
 use super::parallel::in_threads;
-use super::rules::{FOLDER, Known, LISTING, NAMING, Source, resolve};
+use super::rules::{FOLDER, Facts, Known, LISTING, NAMING, Source, resolve};
 use super::session::Session;
 use super::stream::IndexedStream;
 use super::stream_folders::{absolute, check_folders, name_of};
@@ -49,13 +49,19 @@ fn open(session: &Session<'_>, stream: &StreamConfig) -> Result<IndexedStream> {
     }
     let stream = &absolute(stream);
     let name = name_of(stream);
-    open_folder(session, stream, &name).map_err(|e| advised(e, &name)).context("stream", || redact(&name))
+    let facts = StreamFacts::new(session, stream);
+    let opened = open_folder(session, stream, &name, &facts);
+    opened.map_err(|e| advised(e, &name, &facts)).context("stream", || redact(&name))
 }
 
 /// Opens the folder `name`, which `stream` names.
-fn open_folder(session: &Session<'_>, stream: &StreamConfig, name: &str) -> Result<IndexedStream> {
-    let facts = StreamFacts::new(session, stream);
-    let resolved = |has_no_index: bool| resolve(FOLDER, &Known { stream, has_no_index, facts: &facts });
+fn open_folder(
+    session: &Session<'_>,
+    stream: &StreamConfig,
+    name: &str,
+    facts: &StreamFacts<'_>,
+) -> Result<IndexedStream> {
+    let resolved = |has_no_index: bool| resolve(FOLDER, &Known { stream, has_no_index, facts });
     let source = resolved(false)?.unwrap_or(Source::DataSet);
     let may_be_other = source == Source::DataSet && stream.remote.is_some() && local_folder(name).is_none();
     match open_source(session, stream, source) {
@@ -82,11 +88,15 @@ fn open_source(session: &Session<'_>, stream: &StreamConfig, source: Source) -> 
 
 /// Adds the change that is needed to the error of the address `name`, at which no data set was found, unless the store
 /// has a more precise one.
-fn advised(e: Error, name: &str) -> Error {
+fn advised(e: Error, name: &str, facts: &StreamFacts<'_>) -> Error {
     if e.has_hint_of_store() || !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) {
         return e;
     }
-    let of_files = || local_folder(name).and_then(|folder| advice_for_files(&first_names(&folder, NAMES_SEEN).ok()?));
+    let of_files = || {
+        let mut names = facts.first_names(name).ok()??;
+        names.sort();
+        advice_for_files(&names, |file| facts.front(name, file))
+    };
     e.hinting_if(advice_for(name).or_else(|| advice_on_wildcards(name, &[])).or_else(of_files))
 }
 

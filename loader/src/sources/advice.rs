@@ -1,11 +1,16 @@
 //! Advice for addresses of which nothing is read: what to write in their place.
 
 use super::extension::ends_with;
+use super::folder_names::is_hidden;
 use super::kinds::claiming;
+use super::parts::stem_of_part;
 use super::place::without_query;
 use super::wildcards::is_pattern;
 use crate::format::INDEX_BASENAME;
+use crate::format::array_record::starts_file;
 use crate::format::compression::without_extension;
+use crate::format::tfrecord::starts_record;
+use crate::format::tokens::MAGIC as TOKENS_MAGIC;
 
 /// Extension of files that may have a sample in each line, or are a sample each.
 const TEXT: &str = ".txt";
@@ -40,27 +45,68 @@ pub fn advice_for(address: &str) -> Option<String> {
     })
 }
 
-/// Returns advice for a folder of which some files are `names`, none of them of a kind that a folder has.
-pub fn advice_for_files(names: &[String]) -> Option<String> {
-    names.iter().find_map(|name| for_file(name))
+/// Files of a folder whose first bytes are read, so that an error can name their kind.
+const FRONTS_SEEN: usize = 4;
+
+/// Returns advice for a folder of which some files are `names`, none of them of a kind that a folder has. `front`
+/// returns the first bytes of a file.
+pub fn advice_for_files(names: &[String], front: impl Fn(&str) -> Vec<u8>) -> Option<String> {
+    let shown = || names.iter().map(String::as_str).filter(|name| !is_hidden(name) && !is_text(base_of(name)));
+    let unknown = shown().filter(|name| claiming(base_of(name)).is_none());
+    shown()
+        .find_map(|name| for_known(base_of(name)))
+        .or_else(|| unknown.clone().take(FRONTS_SEEN).find_map(|name| for_content(name, &front(name))))
+        .or_else(|| unknown.clone().find_map(|name| for_others(base_of(name))))
 }
 
-/// Returns advice for a folder with the file `name`.
-fn for_file(name: &str) -> Option<String> {
-    let base = name.rsplit('/').next().unwrap_or(name);
-    let (stem, extension) = base.rsplit_once('.')?;
-    let is_text = [TEXT, ".md", ".json"].iter().any(|end| ends_with(base, end));
-    if stem.is_empty() || extension.is_empty() || is_text {
-        return None;
-    }
+fn base_of(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+fn is_text(base: &str) -> bool {
+    [TEXT, ".md", ".json"].iter().any(|end| ends_with(base, end))
+}
+
+/// Returns advice for a folder with the file `base`, if its name shows its kind.
+fn for_known(base: &str) -> Option<String> {
     if ends_with(without_extension(base), ".mds") {
         return Some(
             "shards are there without their index.json, which MDSWriter writes when it is finished".to_owned(),
         );
     }
-    Some(if claiming(base).is_some() {
-        format!("name the files of one kind, as in *.{extension}")
+    claiming(base)?;
+    let pattern = match (stem_of_part(base), base.rsplit_once('.')) {
+        (Some(stem), _) => format!("{stem}-*-of-*"),
+        (None, Some((_, extension))) => format!("*.{extension}"),
+        (None, None) => return None,
+    };
+    Some(format!("name the files of one kind, as in FOLDER/{pattern}"))
+}
+
+/// Returns advice for a folder with the file `name`, whose name does not show its kind but whose `front` does.
+fn for_content(name: &str, front: &[u8]) -> Option<String> {
+    let (noun, examples, list) = if starts_record(front) {
+        ("a TFRecord file", "x.tfrecord or train-00000-of-00010", "FOLDER/*.tfrecord")
+    } else if starts_file(front) {
+        ("an ArrayRecord file", "x.array_record", "FOLDER/*.array_record")
+    } else if front.starts_with(TOKENS_MAGIC) {
+        return Some(format!(
+            "{name} is the index of Megatron's tokens: give both files names such as corpus.bin and corpus.idx, with \
+             links if they keep theirs, and name the .bin file"
+        ));
     } else {
+        return None;
+    };
+    Some(format!(
+        "{name} is {noun}, which is known by its name: give the files names such as {examples}, with links if they \
+         keep theirs, and name them by a list, as in {list}"
+    ))
+}
+
+/// Returns advice for a folder with the file `base`, which is of another kind.
+fn for_others(base: &str) -> Option<String> {
+    let (stem, extension) = base.rsplit_once('.')?;
+    (!stem.is_empty() && !extension.is_empty()).then(|| {
         format!(
             "files=\"each\" of a Stream makes each file a sample, such as its .{extension} files, and files=\"stem\" \
              those that differ in their extension alone"
@@ -71,6 +117,7 @@ fn for_file(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::tfrecord::append;
 
     #[test]
     fn addresses_that_cannot_be_read_have_advice() {
@@ -94,10 +141,38 @@ mod tests {
 
     #[test]
     fn a_folder_of_other_files_has_advice() {
-        let files = |names: &[&str]| advice_for_files(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
+        let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+        let files = |all: &[&str]| advice_for_files(&names(all), |_| Vec::new());
         assert_eq!(files(&["README.txt", "dataset_info.json", ".hidden", "Makefile"]), None);
         assert!(files(&["README.md", "a/0.wav"]).is_some_and(|advice| advice.contains("such as its .wav files")));
-        assert!(files(&["a.tfrecord"]).is_some_and(|advice| advice.contains("as in *.tfrecord")));
         assert!(files(&["shard.00000.mds"]).is_some_and(|advice| advice.contains("MDSWriter")));
+        for (name, pattern) in [
+            ("a.tfrecord", "FOLDER/*.tfrecord"),
+            ("sub/train-00000-of-00010", "FOLDER/train-*-of-*"),
+            ("x.tfrecord-00000-of-00010", "FOLDER/x.tfrecord-*-of-*"),
+            ("x.array_record-00000-of-00010", "FOLDER/x.array_record-*-of-*"),
+            ("corpus.bin", "FOLDER/*.bin"),
+        ] {
+            let advice = files(&["README.md", "a.idx", name]).expect(name);
+            assert!(advice.ends_with(&format!("as in {pattern}")), "{advice}");
+        }
+    }
+
+    #[test]
+    fn files_without_a_known_name_are_known_by_their_first_bytes() {
+        let mut records = Vec::new();
+        append(b"any", &mut records);
+        for (front, words) in [
+            (records, ["d/part-r-0 is a TFRecord file", "x.tfrecord", "FOLDER/*.tfrecord"]),
+            (b"MMIDIDX\0\0\x01".to_vec(), ["d/part-r-0 is the index", "corpus.bin", "name the .bin file"]),
+        ] {
+            let names = ["README.md", "d/part-r-0"].map(str::to_owned);
+            let advice = advice_for_files(&names, |name| if name == "d/part-r-0" { front.clone() } else { Vec::new() });
+            let advice = advice.unwrap();
+            assert!(words.iter().all(|word| advice.contains(word)), "{advice}");
+        }
+        for front in [&b""[..], b"MMIDID", b"other bytes, which are longer than the head of a record"] {
+            assert_eq!(advice_for_files(&["part-r-0".to_owned()], |_| front.to_vec()), None);
+        }
     }
 }

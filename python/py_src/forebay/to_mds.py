@@ -41,6 +41,7 @@ from .files import open as open_file
 from .loader import Loader
 from .progress import show
 from .remotes import outside
+from .samples import Sample
 from .streams import Stream
 from .verify import verify
 from .writer import MDSWriter
@@ -326,8 +327,9 @@ def _write_parts(out: str, plan: _Plan, parts: Sequence[int], threads: int | Non
         batches: Iterator[dict[str, Any]] = iter(())
         at = None
         for number in parts:
+            step = number * plan.part_batches
             if number != at:
-                loader._seek(number * plan.part_batches)
+                loader._seek(step)
                 batches = iter(loader)
             left = _samples_of(plan, number)
             writer = MDSWriter(
@@ -338,21 +340,33 @@ def _write_parts(out: str, plan: _Plan, parts: Sequence[int], threads: int | Non
                     batch = next(batches, None)
                     if batch is None:
                         raise StateError("the data set has fewer samples than before: it has changed")
-                    left -= _write_batch(writer, plan, batch, left)
+                    left -= _write_batch(writer, plan, batch, left, lambda: loader.samples_of(step))
+                    step += 1
             at = number + 1
             yield number
 
 
-def _write_batch(writer: MDSWriter, plan: _Plan, batch: Mapping[str, Any], most: int) -> int:
-    """Writes the samples of a batch, but at most `most`. Returns their number."""
+def _write_batch(writer: MDSWriter, plan: _Plan, batch: Mapping[str, Any], most: int, samples: Callable[[], list[Sample]]) -> int:
+    """Writes the samples of a batch, but at most `most`. Returns their number. `samples` names them, for errors."""
     count = 0
     for sample in plan.columns.rows(batch, most):
         try:
             writer.write(sample)
         except ConfigError as error:
-            raise ConfigError(f"{error}. Columns that MDS cannot store can be left out with `columns`") from None
+            facts = _facts(samples()[count])
+            named = ", ".join(f"{name} {value}" for name, value in facts.items())
+            problem = ConfigError(f"{error} ({named}). Columns that MDS cannot store can be left out with `columns`")
+            problem.context = error.context | facts
+            raise problem from None
         count += 1
     return count
+
+
+def _facts(sample: Sample) -> dict[str, str]:
+    """Returns what names a sample of the source in an error."""
+    facts = {"sample": sample.number, "file": sample.file, "key": sample.key, "sample in shard": sample.index}
+    facts |= {"row_group": sample.row_group, "row_in_group": sample.row_in_group}
+    return {name: str(value) for name, value in facts.items() if value is not None}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

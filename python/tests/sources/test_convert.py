@@ -12,6 +12,7 @@ import tarfile
 
 import megatron_files
 import pytest
+from tf_examples import example, record
 
 import forebay as fb
 from forebay.__main__ import main
@@ -392,3 +393,26 @@ def test_the_command_shows_its_progress(numbers, tmp_path, capsys):
     assert capsys.readouterr().err.startswith("error: ")
 
 
+
+
+@pytest.mark.parametrize("empty", [0, 7, 299])
+def test_a_row_that_cannot_be_stored_is_named(tmp_path, empty):
+    ids = [[] if row == empty else [row, row] for row in range(300)]
+    for number, part in enumerate((ids[:120], ids[120:])):
+        (tmp_path / f"{number}.tfrecord").write_bytes(b"".join(record(example({"ids": value})) for value in part))
+    source, file = f"{tmp_path}/{{0..1}}.tfrecord", int(empty >= 120)
+    for processes in (1, 2):
+        with pytest.raises(fb.ConfigError, match="an array without elements cannot be stored") as caught:
+            convert(source, tmp_path / f"out{processes}", processes=processes, size_limit=1 << 10)
+        text = str(caught.value)
+        assert "column ids" in text and f"sample {empty}, file {file}.tfrecord, sample in shard {empty - 120 * file})" in text, text
+        assert "can be left out with `columns`" in text
+        if processes == 1:
+            assert caught.value.context["file"] == f"{file}.tfrecord"
+
+
+def test_a_row_of_a_table_that_cannot_be_stored_is_named_by_its_group(tmp_path):
+    """The first row of these tables has no tokens."""
+    source = PARQUET / "set-0.parquet"
+    with pytest.raises(fb.ConfigError, match=r"without elements.*column tokens.*sample 0, file set-0.parquet, .*row_in_group 0\)"):
+        convert(source, tmp_path / "out", columns=["tokens"], processes=1)

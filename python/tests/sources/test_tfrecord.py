@@ -10,12 +10,13 @@ import os
 import shutil
 import zlib
 
+import numpy as np
 import pytest
 from range_server import RangeHandler, Served
 from record_rows import FIELDS, SAMPLES, check_values, rows, write_set
 from record_rows import TFRECORDS as MADE
 from source_matrix import Case, SourceMatrix, opened
-from tf_examples import example, record, samples
+from tf_examples import example, field, record, samples, varint
 
 import forebay as fb
 from forebay.to_mds import convert
@@ -346,3 +347,115 @@ def test_damage_is_found_by_the_pass_and_when_a_sample_is_read(tmp_path):
     path.write_bytes(body[:-1])
     with pytest.raises(fb.FormatError, match="ends inside a record"):
         fb.Loader(remote=path, batch_size=1, fields=FIELDS)
+
+
+FEW = [{"n": [number], "label": [5.0] if number % 2 else [], "box": [number] if number % 3 else []} for number in range(6)]
+"""Records whose lists have at most one value, but for `n`, which has one."""
+
+
+@pytest.fixture
+def few(tmp_path):
+    (tmp_path / "x.tfrecord").write_bytes(b"".join(record(example(item)) for item in FEW))
+    return tmp_path / "x.tfrecord"
+
+
+@pytest.mark.parametrize("place", ["here", "cache"])
+def test_a_feature_with_at_most_one_value_is_read_as_an_array(few, tmp_path, place):
+    fields = {"n": fb.Array("n"), "label": fb.Array("label", "float32"), "box": fb.Array("box", pad=-1), "mask": fb.AttentionMask("box")}
+    fields |= {"ids": fb.Tokens("box", pad=7), "length": fb.Length("label")}
+    local = {"local": tmp_path / "local"} if place == "cache" else {}
+    with fb.Loader(remote=few, batch_size=6, fields=fields, framework="numpy", **local) as loader:
+        (batch,) = loader
+    assert batch["n"].shape == (6, 1) and batch["n"].tolist() == [item["n"] for item in FEW], "every record has one value"
+    assert [row.tolist() for row in batch["label"]] == [item["label"] for item in FEW] and batch["label"][1].dtype == np.float32
+    assert batch["box"].tolist() == [item["box"] or [-1] for item in FEW]
+    assert batch["mask"].tolist() == [[bool(item["box"])] for item in FEW]
+    assert batch["ids"].tolist() == [item["box"] or [7] for item in FEW]
+    assert batch["length"].tolist() == [len(item["label"]) for item in FEW]
+
+
+def test_a_feature_of_one_value_has_the_shape_that_it_is_given(few):
+    with fb.Loader(remote=few, batch_size=6, fields={"n": fb.Array("n", "int32", shape=(1,))}, framework="numpy") as loader:
+        (batch,) = loader
+    assert batch["n"].dtype == np.int32 and batch["n"].tolist() == [item["n"] for item in FEW]
+
+
+def test_a_feature_that_is_also_read_as_a_number_is_no_array(few):
+    with pytest.raises(fb.ConfigError, match="an Array field needs a column of arrays"):
+        fb.Loader(remote=few, batch_size=6, fields={"n": fb.Array("n"), "number": fb.Scalar("n")})
+
+
+def test_a_list_that_an_index_shows_as_single_numbers_is_read_as_an_array(tmp_path):
+    """An index of DALI shows no features, and the first records have one value each."""
+    items = [{"a": [number]} for number in range(6)], [{"a": [1]}, {"b": [1.0]}]
+    for number, part in enumerate(items):
+        body = b"".join(record(example(item)) for item in part)
+        (tmp_path / f"{number}.tfrecord").write_bytes(body)
+        (tmp_path / f"{number}.tfrecord.idx").write_bytes(index_of(body))
+    fields = {"a": fb.Array("a", "int64", default=[])}
+    with fb.Loader(remote=f"{tmp_path}/{{0..1}}.tfrecord", batch_size=8, fields=fields, framework="numpy") as loader:
+        (batch,) = loader
+    assert [row.tolist() for row in batch["a"]] == [*([n] for n in range(6)), [1], []]
+
+
+def with_unknown(data, where):
+    """An Example with fields that a later version of its definition may have."""
+    unknown = [field(15, b"later"), varint(16 << 3) + varint(300), varint(17 << 3 | 1) + bytes(8), varint(18 << 3 | 5) + bytes(4)]
+    # A group, which has a field with the number of the features.
+    unknown.append(varint(19 << 3 | 3) + field(1, b"not these") + varint(19 << 3 | 4))
+    # A field of a known number and another type.
+    unknown.append(varint(1 << 3) + varint(5))
+    return data + b"".join(unknown) if where == "end" else b"".join(unknown) + data
+
+
+@pytest.mark.parametrize("where", ["front", "end"])
+@pytest.mark.parametrize("which", [{0}, {2}, set(range(6))])
+def test_fields_that_no_example_has_are_ignored(tmp_path, where, which):
+    records = [example(item) for item in FEW]
+    records = [with_unknown(data, where) if number in which else data for number, data in enumerate(records)]
+    (tmp_path / "x.tfrecord").write_bytes(b"".join(map(record, records)))
+    fields = {"n": fb.Scalar("n"), "label": fb.Array("label")}
+    with fb.Loader(remote=tmp_path / "x.tfrecord", batch_size=6, fields=fields, framework="numpy") as loader:
+        (batch,) = loader
+    assert batch["n"].tolist() == list(range(6))
+    assert [row.tolist() for row in batch["label"]] == [item["label"] for item in FEW]
+
+
+def test_unknown_fields_of_every_message_are_ignored(tmp_path):
+    def noisy(content):
+        return with_unknown(content, "end")
+
+    ints = noisy(field(1, varint(3) + varint(4)))
+    feature = noisy(field(3, ints))
+    entry = field(9, b"?") + field(1, b"ids") + field(2, feature) + varint(10 << 3) + varint(1)
+    data = field(7, b"x") + field(1, field(8, b"y") + field(1, entry))
+    (tmp_path / "x.tfrecord").write_bytes(record(data) * 3)
+    with fb.Loader(remote=tmp_path / "x.tfrecord", batch_size=3, fields={"ids": fb.Array("ids")}, framework="numpy") as loader:
+        (batch,) = loader
+    # The numbers of the last field are those of a single one, which the list has as well.
+    assert batch["ids"].tolist() == [[3, 4, 5]] * 3
+
+
+@pytest.mark.parametrize(
+    "files, words",
+    [
+        (["train-00000-of-00002", "train-00001-of-00002"], ["as in FOLDER/train-*-of-*"]),
+        (["x.tfrecord"], ["as in FOLDER/*.tfrecord"]),
+        (["README.md", "part-r-00000", "part-r-00001"], ["part-r-00000 is a TFRecord file", "as in FOLDER/*.tfrecord"]),
+        (["train.records"], ["train.records is a TFRecord file", "known by its name"]),
+        (["deep/train"], ["deep/train is a TFRecord file"]),
+    ],
+)
+@pytest.mark.parametrize("where", ["remote", "local", "bucket"])
+def test_a_folder_of_record_files_names_the_change(tmp_path, bucket, bucket_environment, files, words, where):
+    prefix = f"folder-{next(_prefixes)}"
+    for name in files:
+        path = tmp_path / "set" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(record(example({"n": [1]})))
+        bucket.objects[f"{prefix}/{name}"] = path.read_bytes()
+    options = {"remote": f"s3://bucket/{prefix}"} if where == "bucket" else {where: tmp_path / "set"}
+    with pytest.raises(fb.NotFoundError) as caught:
+        fb.Loader(batch_size=1, **options)
+    text = str(caught.value)
+    assert all(word in text for word in words) and "MDSWriter makes one" not in text, text

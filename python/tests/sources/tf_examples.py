@@ -40,6 +40,8 @@ def field(number, content):
 
 
 def feature(values):
+    if not values:
+        return field(3, b"")
     if isinstance(values[0], bytes):
         return field(1, b"".join(field(1, value) for value in values))
     if isinstance(values[0], float):

@@ -15,8 +15,8 @@ use forebay_loader::format::tar::{count_fields, first_fields, front_fields};
 use forebay_loader::format::tfrecord::{self, FeatureCounts, compression_of, count_features, front_features};
 use forebay_loader::format::tokens::{Header, Samples, TokenPart, TokenWindow};
 use forebay_loader::format::{
-    ColumnUse, Compression, Digests, Encoding, FileInfo, Index, Layout, OffsetTable, SampleFormat, Scratch, Shard,
-    Trailer, XsvKind, json,
+    ColumnForm, ColumnUse, Compression, Digests, Encoding, FileInfo, Index, Layout, OffsetTable, SampleFormat, Scratch,
+    Shard, Trailer, XsvKind, json,
 };
 use forebay_loader::sources::tars::counts::{set_files, tar_files};
 use forebay_loader::sources::{Names, shard_names};
@@ -245,7 +245,7 @@ fn samples_of_tar(bytes: &[u8]) {
     let shard = Shard::new(Layout::tar(&counts).into(), counts.samples, name);
     let table = shard.offsets(bytes).expect("counted");
     let mut scratch = Scratch::default();
-    let with_default = |name| ColumnUse { name, has_default: true };
+    let with_default = |name| ColumnUse { name, has_default: true, form: ColumnForm::Value };
     let all: Vec<_> = counts.fields.keys().map(|name| with_default(name)).collect();
     let optional = shard.layout.projected(Some(&all)).expect("of tars");
     let mut found = vec![0; all.len()];
@@ -289,7 +289,11 @@ fn samples_of_records(bytes: &[u8]) {
     let name = FileInfo { basename: "0.tfrecord".into(), bytes: bytes.len() as u64, hashes: Digests::default() };
     let shard = Shard::new(layout.into(), counts.samples, name);
     let table = shard.offsets(bytes).expect("counted");
-    let all = shard.layout.columns.iter().map(|column| ColumnUse { name: &column.name, has_default: true });
+    let all = shard.layout.columns.iter().map(|column| ColumnUse {
+        name: &column.name,
+        has_default: true,
+        form: ColumnForm::Value,
+    });
     let optional = shard.layout.projected(Some(&all.collect::<Vec<_>>())).expect("of records");
     let mut scratch = Scratch::default();
     for i in 0..table.len() {

@@ -46,6 +46,12 @@ struct Head {
     record_bytes: u64,
 }
 
+/// Returns true if a file that begins with `front` begins with the head of a block and that of a chunk.
+pub fn starts_file(front: &[u8]) -> bool {
+    let head = front.get(BLOCK_HEAD_BYTES as usize..).and_then(|rest| rest.first_chunk());
+    head.is_some_and(|head| Head::parse(head).is_ok())
+}
+
 impl Head {
     fn parse(head: &[u8; HEAD_BYTES]) -> Result<Self> {
         let word = |at: usize| head[at..at + 8].iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));

@@ -1,6 +1,6 @@
 //! Files that the package `array_record` wrote: `tests/data/array_record`.
 
-use super::{BLOCK_BYTES, ChunkPlace, chunk_places, each_record, footer_start};
+use super::{BLOCK_BYTES, ChunkPlace, chunk_places, each_record, footer_start, starts_file};
 use crate::Compression;
 use crate::recipe::{Recipe, RecordChunks};
 use crate::tfrecord::{FeatureCounts, count_features};
@@ -59,6 +59,15 @@ fn records_of_every_compression_are_those_that_were_written() {
     assert_eq!(records(&file("default.array_record")).unwrap(), first);
     assert_eq!(records(&file("snappy.array_record")).unwrap(), first);
     assert_eq!(records(&file("empty.array_record")).unwrap(), Vec::<Vec<u8>>::new());
+}
+
+#[test]
+fn files_are_known_by_their_first_bytes() {
+    for name in ["default.array_record", "snappy.array_record", "empty.array_record", "set.array_record-00000-of-00003"]
+    {
+        assert!(starts_file(&file(name)[..64]), "{name}");
+    }
+    assert!(!starts_file(&[0; 64]) && !starts_file(&file("default.array_record")[..63]) && !starts_file(b""));
 }
 
 #[test]

@@ -199,7 +199,7 @@ fn columns_of_several_files_are_merged_and_rows_keep_the_order_of_their_file() {
     assert_eq!(layouts[0].columns, layouts[1].columns);
     assert_eq!(layouts[0].columns[0].encoding, Encoding::StrFloat);
     assert_eq!(layouts[0].format.optional(), ["c"]);
-    let wanted = ["c", "a"].map(|name| ColumnUse { name, has_default: name == "c" });
+    let wanted = ["c", "a"].map(|name| ColumnUse { name, has_default: name == "c", form: crate::ColumnForm::Value });
     let rows = [(&layouts[0], &b"1,x"[..]), (&layouts[1], b"y,2,0.5")].map(|(layout, row)| {
         let layout = layout.projected(Some(&wanted)).unwrap();
         let mut scratch = Scratch::default();

@@ -1,6 +1,6 @@
 use super::samples::offsets;
 use super::*;
-use crate::{Column, ColumnUse, Encoding, Layout, Scratch, Shard};
+use crate::{Column, ColumnForm, ColumnUse, Encoding, Layout, Scratch, Shard};
 use ::tar::{Builder, EntryType, Header};
 use forebay_core::error::ErrorKind;
 
@@ -28,7 +28,7 @@ const TWO: [(&str, &[u8]); 5] = [
 ];
 
 fn required(name: &str) -> ColumnUse<'_> {
-    ColumnUse { name, has_default: false }
+    ColumnUse { name, has_default: false, form: ColumnForm::Value }
 }
 
 /// Values of the columns `wanted` of every sample; `__key__` for all columns that every sample has.
@@ -95,7 +95,7 @@ fn a_sample_without_a_requested_field_is_an_error_with_its_key() {
 #[test]
 fn a_column_with_a_default_may_be_absent_from_a_sample_and_from_all() {
     let layout = Layout::tar(&count_fields(&*archive(&TWO)).unwrap());
-    let columns = ["txt", "absent;cls2"].map(|name| ColumnUse { name, has_default: true });
+    let columns = ["txt", "absent;cls2"].map(|name| ColumnUse { name, has_default: true, form: ColumnForm::Value });
     let layout = layout.projected(Some(&columns)).unwrap();
     assert_eq!(layout.columns[1], Column::new("absent;cls2", Encoding::Bytes));
     let (archive, mut scratch) = (archive(&TWO), Scratch::default());

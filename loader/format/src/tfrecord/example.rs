@@ -48,7 +48,7 @@ pub(super) struct Feature<'a> {
 }
 
 /// Calls `use_feature` for each feature of the Example in `data`, in their order. Of two with one name the last counts,
-/// as in TensorFlow.
+/// as in TensorFlow. Fields that no Example has are ignored, as by all readers of protocol buffers.
 pub(super) fn features<'a>(
     bytes: &'a [u8],
     data: Range<usize>,
@@ -69,7 +69,7 @@ pub(super) fn features<'a>(
                 let message = "a record is a tf.train.SequenceExample, and others are Examples";
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
-            _ => return Err(damaged()),
+            _ => {}
         }
     }
     Ok(())
@@ -122,23 +122,28 @@ pub(super) enum Numbers {
     Word(Range<usize>),
 }
 
-/// Parts of a list of numbers.
-pub(super) fn numbers<'a>(bytes: &'a [u8], list: Range<usize>) -> impl Iterator<Item = Result<Numbers>> + 'a {
+/// Parts of a list of numbers of type `kind`.
+pub(super) fn numbers<'a>(
+    bytes: &'a [u8],
+    kind: FeatureKind,
+    list: Range<usize>,
+) -> impl Iterator<Item = Result<Numbers>> + 'a {
     let mut fields = Fields::new(bytes, list);
     std::iter::from_fn(move || {
         loop {
-            let part = match fields.next() {
-                Ok(Some(Field { number: 1, content })) => content,
+            return match fields.next() {
+                Ok(Some(Field { number: 1, content })) => match (content, kind) {
+                    (Content::Bytes(place), FeatureKind::Float) if place.len() % 4 != 0 => Some(Err(damaged())),
+                    (Content::Bytes(place), _) => Some(Ok(Numbers::Packed(place))),
+                    (Content::Varint(int), FeatureKind::Int64) => Some(Ok(Numbers::Int(int))),
+                    (Content::Word(place), FeatureKind::Float) => Some(Ok(Numbers::Word(place))),
+                    // A field of another type is one that is not known.
+                    _ => continue,
+                },
                 Ok(Some(_)) => continue,
-                Ok(None) => return None,
-                Err(e) => return Some(Err(e)),
+                Ok(None) => None,
+                Err(e) => Some(Err(e)),
             };
-            return Some(match part {
-                Content::Bytes(place) => Ok(Numbers::Packed(place)),
-                Content::Varint(int) => Ok(Numbers::Int(int)),
-                Content::Word(place) => Ok(Numbers::Word(place)),
-                Content::Other => Err(damaged()),
-            });
         }
     })
 }

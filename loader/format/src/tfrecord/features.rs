@@ -173,10 +173,10 @@ pub(super) fn count_values(data: &[u8], kind: FeatureKind, list: std::ops::Range
         return Ok((values, is_text));
     }
     let mut values = 0;
-    for part in numbers(data, list) {
-        values += match (kind, part?) {
-            (FeatureKind::Float, Numbers::Packed(place)) if place.len() % 4 == 0 => place.len() as u64 / 4,
-            (FeatureKind::Int64, Numbers::Packed(place)) => {
+    for part in numbers(data, kind, list) {
+        values += match part? {
+            Numbers::Packed(place) if kind == FeatureKind::Float => place.len() as u64 / 4,
+            Numbers::Packed(place) => {
                 let (mut ints, mut values) = (Fields::new(data, place), 0);
                 while !ints.is_at_end() {
                     ints.varint()?;
@@ -184,8 +184,7 @@ pub(super) fn count_values(data: &[u8], kind: FeatureKind, list: std::ops::Range
                 }
                 values
             }
-            (FeatureKind::Float, Numbers::Word(_)) | (FeatureKind::Int64, Numbers::Int(_)) => 1,
-            _ => return Err(damaged()),
+            Numbers::Word(_) | Numbers::Int(_) => 1,
         };
     }
     Ok((values, false))

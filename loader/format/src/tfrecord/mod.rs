@@ -27,6 +27,6 @@ mod tfrecord_format;
 pub use features::FeatureCounts;
 pub use parts::RECORD;
 pub(super) use record::FRAME_BYTES;
-pub use record::{append, compression_of, count_features, front_features, is_record};
+pub use record::{append, compression_of, count_features, front_features, is_record, starts_record};
 pub(super) use tfrecord_format::INDEXED;
 pub use tfrecord_format::layout_of;

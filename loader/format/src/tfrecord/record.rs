@@ -59,6 +59,11 @@ pub fn is_record(head: &[u8], bytes: u64) -> bool {
     head.first_chunk().is_some_and(|head| length(head).is_ok_and(|length| length + FRAME_BYTES == bytes))
 }
 
+/// Returns true if a file that begins with `front` begins with a record.
+pub fn starts_record(front: &[u8]) -> bool {
+    front.first_chunk().is_some_and(|head| length(head).is_ok())
+}
+
 /// Returns the data of the record that `sample` is.
 pub(super) fn data(sample: &[u8]) -> Result<Range<usize>> {
     let whole = sample.split_first_chunk::<HEAD_BYTES>().and_then(|(head, rest)| {
@@ -79,7 +84,7 @@ pub(super) fn data(sample: &[u8]) -> Result<Range<usize>> {
 pub fn compression_of(front: &[u8]) -> Option<Compression> {
     match front {
         // The length of a first record may have any bytes.
-        _ if front.first_chunk().is_some_and(|head| length(head).is_ok()) => None,
+        _ if starts_record(front) => None,
         [0x1f, 0x8b, ..] => Some(Compression::GZIP),
         [method, flags, ..] if method & 15 == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0 => {
             Some(Compression::ZLIB)

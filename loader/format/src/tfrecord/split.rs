@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::example::{Feature, FeatureKind, Numbers, damaged, features, numbers, texts};
+use super::example::{Feature, FeatureKind, Numbers, features, numbers, texts};
 use super::features::count_values;
 use super::parts::{RecordPart, Values, values_of};
 use super::record::data;
@@ -84,7 +84,7 @@ fn value(
         }
         Values::Texts => return Ok(Some(Span::Sample(feature.list.clone()))),
         Values::Int | Values::Ints => {
-            for part in numbers(sample, feature.list.clone()) {
+            for part in numbers(sample, kind, feature.list.clone()) {
                 match part? {
                     Numbers::Int(int) => side.extend(int.to_le_bytes()),
                     Numbers::Packed(place) => {
@@ -93,7 +93,7 @@ fn value(
                             side.extend(ints.varint()?.to_le_bytes());
                         }
                     }
-                    Numbers::Word(_) => return Err(damaged()),
+                    Numbers::Word(_) => {}
                 }
             }
         }
@@ -102,10 +102,9 @@ fn value(
                 let is_one = place.len() == 4 || values == Values::Floats;
                 return if is_one { Ok(Some(Span::Sample(place))) } else { Err(several()) };
             }
-            for part in numbers(sample, feature.list.clone()) {
-                match part? {
-                    Numbers::Packed(place) | Numbers::Word(place) => side.extend_from_slice(&sample[place]),
-                    Numbers::Int(_) => return Err(damaged()),
+            for part in numbers(sample, kind, feature.list.clone()) {
+                if let Numbers::Packed(place) | Numbers::Word(place) = part? {
+                    side.extend_from_slice(&sample[place]);
                 }
             }
         }
@@ -121,10 +120,9 @@ fn value(
 
 /// Returns the place of a list of floats that is one packed part, as usual.
 fn packed(sample: &[u8], list: Range<usize>) -> Result<Option<Range<usize>>> {
-    let mut parts = numbers(sample, list);
+    let mut parts = numbers(sample, FeatureKind::Float, list);
     match (parts.next().transpose()?, parts.next()) {
-        (Some(Numbers::Packed(place)), None) if !place.is_empty() && place.len() % 4 == 0 => Ok(Some(place)),
-        (Some(Numbers::Packed(place)), None) if !place.is_empty() => Err(damaged()),
+        (Some(Numbers::Packed(place)), None) if !place.is_empty() => Ok(Some(place)),
         _ => Ok(None),
     }
 }

@@ -5,7 +5,7 @@ use super::{FeatureCounts, compression_of, count_features};
 use crate::columns::Scratch;
 use crate::index::{FileInfo, Index, Shard};
 use crate::layout::Layout;
-use crate::{ColumnUse, Compression, Digests, ReadAt};
+use crate::{ColumnForm, ColumnUse, Compression, Digests, ReadAt};
 use forebay_core::error::{ErrorKind, Result};
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ fn example(features: &[(&str, List<'_>)]) -> Vec<u8> {
 }
 
 fn required(name: &str) -> ColumnUse<'_> {
-    ColumnUse { name, has_default: false }
+    ColumnUse { name, has_default: false, form: ColumnForm::Value }
 }
 
 fn shard(file: &[u8], counts: &FeatureCounts) -> Shard {
@@ -160,7 +160,7 @@ fn a_feature_that_some_records_lack_is_read_where_it_is_wanted() {
         assert!(e.to_string().contains("no value of this feature") && e.to_string().contains("column some"), "{e}");
     }
     // With a default it may be absent.
-    let with_default = [ColumnUse { name: "some", has_default: true }];
+    let with_default = [ColumnUse { name: "some", has_default: true, form: ColumnForm::Value }];
     assert!(
         values(&shard.layout.projected(Some(&with_default)).unwrap(), &shard, &file, 1)
             .is_err_and(|e| e.to_string().contains("0 bytes"))

@@ -4,7 +4,8 @@ use super::features::{Counts, FeatureCounts};
 use super::parts::{RECORD, RecordPart, encoding_of, name_of, record_column};
 use super::record::{FRAME_BYTES, check, offsets};
 use super::split::split;
-use crate::columns::{Column, ColumnUse, Scratch};
+use crate::columns::{Column, ColumnForm, ColumnUse, Scratch};
+use crate::encoding::{ArrayType, DType, Encoding};
 use crate::index::{IndexedFormat, JsonObject, is_sampled, names_of};
 use crate::layout::Layout;
 use crate::read_at::ReadAt;
@@ -144,6 +145,19 @@ impl ShardFormat for TfRecord {
     }
 }
 
+/// Returns the column of a feature as one of lists: that of single numbers becomes one of lists of one number, or of at
+/// most one, unless all records have one.
+fn as_list((column, part): (Column, RecordPart), is_fixed: bool) -> (Column, RecordPart) {
+    let dtype = match column.encoding {
+        Encoding::Int => DType::Int64,
+        Encoding::Scalar(dtype) => dtype,
+        _ => return (column, part),
+    };
+    let fixed = if is_fixed { ArrayType::fixed(dtype, vec![1]) } else { None };
+    let list = Encoding::Array(fixed.unwrap_or_else(|| ArrayType::flat(dtype)));
+    (Column::new(column.name, list), part)
+}
+
 impl TfRecord {
     /// Names of the encodings of the columns, for the index.
     fn encodings(&self, columns: &[Column]) -> Vec<String> {
@@ -165,7 +179,10 @@ impl TfRecord {
         };
         let known = |wanted: &ColumnUse<'_>| {
             let column = all().find(|(column, _)| column.name == wanted.name);
-            column.or_else(|| (wanted.name == RECORD).then(record_column))
+            let column = column.or_else(|| (wanted.name == RECORD).then(record_column));
+            let is_fixed = !self.is_sampled && !self.optional.iter().any(|name| name == wanted.name);
+            let is_list = wanted.form == ColumnForm::List;
+            column.map(|column| if is_list { as_list(column, is_fixed) } else { column })
         };
         let with_default = wanted.iter().filter(|column| column.has_default);
         let optional = with_default.map(|column| column.name.to_owned()).collect();

@@ -12,7 +12,8 @@ use crate::read_at::ReadAt;
 use forebay_core::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-const MAGIC: &[u8; 9] = b"MMIDIDX\0\0";
+/// First bytes of an `.idx` file.
+pub const MAGIC: &[u8; 9] = b"MMIDIDX\0\0";
 const VERSION: u64 = 1;
 
 /// Bytes before the number of bounds.

@@ -20,7 +20,7 @@ mod survey;
 mod tests;
 mod window;
 
-pub use header::Header;
+pub use header::{Header, MAGIC};
 pub use part::{Samples, TokenPart};
 pub use survey::Cut;
 pub use window::TokenWindow;

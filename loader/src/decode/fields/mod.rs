@@ -146,6 +146,30 @@ impl FieldSpec {
         }
     }
 
+    /// Columns of which the field reads a list, also of one value.
+    pub fn lists(&self) -> Vec<&str> {
+        match self {
+            Self::Joint { fields } | Self::Mix { fields, .. } => {
+                fields.iter().flat_map(|(_, field)| field.lists()).collect()
+            }
+            Self::Array(Array { column, .. })
+            | Self::Tokens(Tokens { column, .. })
+            | Self::Length(Length { column, .. }) => vec![column],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Columns of which the field reads the stored bytes.
+    pub fn stored(&self) -> Vec<&str> {
+        match self {
+            Self::Joint { fields } | Self::Mix { fields, .. } => {
+                fields.iter().flat_map(|(_, field)| field.stored()).collect()
+            }
+            Self::Bytes(Bytes { column, .. }) => vec![column],
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns the field of a column for a loader without `fields`.
     pub(super) fn of_column(column: &Column) -> Self {
         let name = column.name.clone();

@@ -9,7 +9,7 @@ use super::columns::{FilterColumn, find};
 use super::context::FilteredStream;
 use crate::cache::{ClaimOutcome, OpenFiles, ResidencyGuard, WaitPolicy};
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::{ColumnUse, Layout, OffsetTable, ReadAt, Scratch};
+use crate::format::{ColumnForm, ColumnUse, Layout, OffsetTable, ReadAt, Scratch};
 use crate::pipeline::{FetchEvent, Origin, ShardFetch, read_offsets};
 use crate::subsets::filter::Cell;
 use crate::subsets::question::{Question, Reply};
@@ -145,7 +145,7 @@ impl Reading {
             // Tars of which some samples were counted may have any.
             let may_appear = question.is_about_presence_of(name) && indexed.may_have_others();
             let usable = if is_free { may_appear || all.iter().any(has_column) } else { has_column(&indexed) };
-            let column = ColumnUse { name, has_default: true };
+            let column = ColumnUse { name, has_default: true, form: ColumnForm::Value };
             usable.then(|| indexed.projected(Some(&[column])).map_or_else(|| indexed.clone(), Arc::new))
         };
         let encoding = |name: &str| {
@@ -154,8 +154,9 @@ impl Reading {
         };
         let columns = || indexed.columns.iter().map(|column| (column.name.clone(), column.encoding.clone())).collect();
         let found = find(question, encoding, columns)?;
-        let uses: Vec<ColumnUse<'_>> =
-            found.iter().map(|column| ColumnUse { name: &column.name, has_default: true }).collect();
+        let names = found.iter().map(|column| &*column.name);
+        let used = |name| ColumnUse { name, has_default: true, form: ColumnForm::Value };
+        let uses: Vec<ColumnUse<'_>> = names.map(used).collect();
         let layout = indexed.projected(Some(&uses)).map_or_else(|| indexed.clone(), Arc::new);
         let numbered = |column: FilterColumn| {
             let number = layout.column(&column.name).ok_or_else(|| Error::internal("a column was lost"))?;
