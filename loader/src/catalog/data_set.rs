@@ -9,28 +9,39 @@ use super::stream::IndexedStream;
 use super::stream_folders::cache_folder;
 use crate::cache::CachedIndex;
 use crate::config::StreamConfig;
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::{INDEX_BYTES_MAX, is_document};
-use crate::format::litdata::DataSet;
+use crate::format::litdata::{DataSet, Fronts};
 use crate::format::tokens::TokenWindow;
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::io::read_regular;
 use crate::sources::files::FileSet;
 use crate::store::{Remote, local_folder};
+use crate::sync::Mutex;
 use std::borrow::Cow;
 use std::path::PathBuf;
+
+/// Data set with an `index.json`.
+pub(super) enum Opened {
+    Stream(Box<IndexedStream>),
+    /// The index is LitData's, and these files in its folder have Arrow files in them, whose rows are the samples.
+    Rows(Vec<String>),
+}
 
 /// Opens the data set in the folder `name`.
 ///
 /// # Errors
 ///
 /// `NotFound` for a folder without an index; as [`Session::install`].
-pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> Result<IndexedStream> {
+pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> Result<Opened> {
     let opened = |folder: PathBuf, remote: Option<Remote>| {
         let window = session.config.window_of(stream);
         let (is_in_place, reads_in_place) = (remote.is_none(), false);
-        let document = Document { folder: folder.clone(), is_in_place, reads_in_place, window };
-        session.install(stream, IndexPlace { name, folder, files: None, remote }, &document)
+        let rows = Mutex::new(None);
+        let document = Document { folder: folder.clone(), is_in_place, reads_in_place, window, rows };
+        let stream = session.install(stream, IndexPlace { name, folder, files: None, remote }, &document);
+        let rows = document.rows.lock().take();
+        rows.map_or_else(|| Ok(Opened::Stream(Box::new(stream?))), |files| Ok(Opened::Rows(files)))
     };
     let Some(_) = stream.remote else { return opened(cache_folder(stream, name), None) };
     let remote = session.remote(stream, name)?;
@@ -40,7 +51,8 @@ pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> 
             return Err(no_index(&folder));
         }
         let in_place = opened(folder, None)?;
-        if in_place.cache.shards.iter().all(|s| s.compression.is_none()) {
+        let is_packed = |stream: &IndexedStream| stream.cache.shards.iter().any(|shard| shard.compression.is_some());
+        if !matches!(&in_place, Opened::Stream(stream) if is_packed(stream)) {
             return Ok(in_place);
         }
     }
@@ -59,6 +71,8 @@ pub(super) struct Document {
     pub(super) reads_in_place: bool,
     /// Windows that are the samples of chunks of tokens, in place of documents.
     pub(super) window: Option<TokenWindow>,
+    /// Files whose rows are the samples, once the index shows that: it then is no index of shards.
+    pub(super) rows: Mutex<Option<Vec<String>>>,
 }
 
 impl IndexOrigin for Document {
@@ -76,6 +90,7 @@ impl IndexOrigin for Document {
             return Ok(bytes);
         }
         let Some(chunks) = DataSet::parse(&bytes).context("file", || INDEX_BASENAME)? else { return Ok(bytes) };
+        self.check_rows(&chunks, &StoredFiles(remote))?;
         let head = format!("{{\"litdata\": \"{}\", ", HashAlgo::Xxh3_128.hex(&bytes));
         // The lengths of the chunks need not be requested again.
         match read_regular(&self.folder.join(INDEX_BASENAME), INDEX_BYTES_MAX) {
@@ -93,7 +108,11 @@ impl IndexOrigin for Document {
         let chunks = if self.is_in_place { DataSet::parse(bytes).context("file", || &file)? } else { None };
         let index = match chunks {
             // The parser has the checks.
-            Some(chunks) => Index::parse(chunks.index(&LocalFiles(&self.folder))?.to_json().as_bytes(), &file)?,
+            Some(chunks) => {
+                let files = LocalFiles(&self.folder);
+                self.check_rows(&chunks, &files)?;
+                Index::parse(chunks.index(&files)?.to_json().as_bytes(), &file)?
+            }
             None => Index::parse(bytes, &file)?,
         };
         match self.window {
@@ -113,6 +132,13 @@ impl IndexOrigin for Document {
 }
 
 impl Document {
+    /// Notes the files of `chunks` if their samples are rows, which is an error here.
+    fn check_rows(&self, chunks: &DataSet, files: &dyn Fronts) -> Result<()> {
+        let Some(names) = chunks.files_of_rows(files)? else { return Ok(()) };
+        *self.rows.lock() = Some(names);
+        Err(Error::new(ErrorKind::Unsupported, "the samples of LitData's chunks are rows of Arrow files"))
+    }
+
     /// Returns the document of a folder that is the cache of files: without their remote the shards that it has are
     /// read. Any other bytes are the document.
     fn document<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>> {

@@ -1,10 +1,10 @@
 //! Opening of a loader's streams: the rules choose how, and the kinds of files and data sets do it.
 
-use super::data_set;
+use super::data_set::{self, Opened};
 use super::facts::{NAMES_SEEN, StreamFacts};
 use super::files::first_names;
 use super::openers::opener_of;
-use super::opening::{FileListing, Opening};
+use super::opening::{FileListing, Files, Opening};
 use super::parallel::in_threads;
 use super::rules::{FOLDER, Facts, Known, LISTING, NAMING, Source, resolve};
 use super::session::Session;
@@ -13,8 +13,10 @@ use super::stream_folders::{absolute, check_folders, name_of};
 use super::windows::check_windows;
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
+use crate::sources::Names;
 use crate::sources::advice::{advice_for, advice_for_files};
 use crate::sources::dialects::advice_on_wildcards;
+use crate::sources::tables::ARROW;
 use crate::stats::Stats;
 use crate::store::{Outside, Simulation, local_folder, redact};
 use crate::sync::Arc;
@@ -81,7 +83,16 @@ fn open_folder(
 
 fn open_source(session: &Session<'_>, stream: &StreamConfig, source: Source) -> Result<IndexedStream> {
     match source {
-        Source::DataSet => data_set::open(session, stream, &name_of(stream)),
+        Source::DataSet => {
+            let root = name_of(stream);
+            match data_set::open(session, stream, &root)? {
+                Opened::Stream(opened) => Ok(*opened),
+                Opened::Rows(files) => {
+                    let files = Files::Named(Names::Listed(files));
+                    opener_of(&ARROW)?.open(&Opening { session, stream, root: &root }, files)
+                }
+            }
+        }
         Source::Files { kind, root, files } => opener_of(kind)?.open(&Opening { session, stream, root: &root }, files),
     }
 }

@@ -3,6 +3,8 @@
 import io
 import itertools
 import json
+import pathlib
+import shutil
 
 import litdata
 import numpy as np
@@ -15,6 +17,7 @@ from record_rows import FIELDS, rows, token_rows
 from source_matrix import Case, SourceMatrix, opened
 
 import forebay as fb
+from forebay.to_mds import convert
 
 _prefixes = itertools.count()
 
@@ -280,17 +283,126 @@ def test_an_encrypted_data_set_is_refused(tmp_path):
         fb.Loader(remote=folder, batch_size=1)
 
 
-def test_rows_in_arrow_files_are_refused(tmp_path):
-    folder = written(tmp_path / "set", [{"n": 0}, {"n": 1}], chunk_size=2)
-    # LitData writes so where pyarrow is installed, and no leaf is a number or a tensor.
-    (chunk,) = folder.glob("*.bin")
-    rows = chunk.read_bytes()[:4] + (16).to_bytes(4, "little") * 3 + b"ARROW1\0\0" + bytes(4) + b"LDARW01\0"
-    chunk.write_bytes(rows)
-    index = index_of(folder)
-    index["chunks"][0]["chunk_bytes"] = len(rows)
-    (folder / "index.json").write_text(json.dumps(index))
-    with pytest.raises(fb.Error, match="Arrow file"), fb.Loader(remote=folder, batch_size=1) as loader:
-        next(iter(loader))
+MADE = pathlib.Path(__file__).parents[3] / "tests/data/litdata"
+"""Data sets that LitData has written where pyarrow is installed, with the script that makes them."""
+
+
+@pytest.fixture(params=["folder", "copied", "local", "bucket"])
+def place(request, bucket, bucket_environment, tmp_path):
+    """Returns a function that returns the arguments of a loader for a data set there."""
+
+    def arguments(name):
+        folder = MADE / name
+        return {
+            "folder": {"remote": folder},
+            "copied": {"remote": folder, "local": tmp_path / "copy"},
+            "local": {"local": folder},
+            "bucket": {"remote": in_bucket(folder, bucket), "local": tmp_path / "fetched"},
+        }[request.param]
+
+    return arguments
+
+
+def test_rows_in_arrow_files_are_read(place):
+    fields = {
+        "x": fb.Image("image", fb.Resize((4, 4))),
+        "bytes": fb.Bytes("image"),
+        "y": fb.Scalar("class"),
+        "box": fb.Array("meta.box"),
+        "name": fb.Text("meta.name"),
+    }
+    arguments = place("pictures")
+    for _ in range(2):
+        with fb.Loader(**arguments, batch_size=7, fields=fields, framework="numpy") as loader:
+            (batch,) = loader
+        assert batch["x"].shape == (7, 3, 4, 4) and [bytes(data) for data in batch["bytes"]] == [jpeg(n) for n in range(7)]
+        assert batch["y"].tolist() == list(range(7)) and batch["name"] == ["ä" * n for n in range(7)]
+        assert [box.tolist() for box in batch["box"]] == [[n / 2, 1.0] for n in range(7)]
+    assert not list(MADE.rglob("*forebay*")), "nothing is written there"
+
+
+def test_compressed_rows_of_texts_lists_and_nulls_are_read(place):
+    fields = {"t": fb.Text("text"), "ids": fb.Array("ids", pad=-1), "score": fb.Scalar("score", default=-1.0)}
+    arguments = place("texts")
+    with fb.Loader(**arguments, batch_size=100, fields=fields, framework="numpy") as loader:
+        batches = list(loader)
+    numbers = range(300)
+    assert sum((batch["t"] for batch in batches), []) == [f"text {n}" for n in numbers]
+    assert np.concatenate([batch["ids"] for batch in batches]).tolist() == [[*range(n % 4), *[-1] * (3 - n % 4)] for n in numbers]
+    assert np.concatenate([batch["score"] for batch in batches]).tolist() == [n / 4 if n % 5 else -1 for n in numbers]
+    with fb.Loader(**arguments, batch_size=100, fields={"t": fb.Text("text")}, filter="score >= 70") as loader:
+        assert sum((batch["t"] for batch in loader), []) == [f"text {n}" for n in numbers if n % 5 and n >= 280]
+
+
+def test_rows_are_resumed_read_alone_and_converted(tmp_path):
+    fields = {"t": fb.Text("text")}
+    with fb.Loader(remote=MADE / "texts", batch_size=50, fields=fields, shuffle=True) as loader:
+        expected = [batch["t"] for batch in loader]
+    with fb.Loader(remote=MADE / "texts", batch_size=50, fields=fields, shuffle=True) as loader:
+        batches = iter(loader)
+        assert [next(batches)["t"] for _ in range(2)] == expected[:2]
+        state = loader.state_dict()
+    with fb.Loader(remote=MADE / "texts", batch_size=50, fields=fields, shuffle=True) as loader:
+        loader.load_state_dict(state)
+        assert [batch["t"] for batch in loader] == expected[2:]
+    reader = fb.ShardReader(MADE / "pictures")
+    assert len(reader) == 7 and reader[5]["class"] == 5 and reader[5]["image"] == jpeg(5)
+    assert convert(MADE / "pictures", tmp_path / "out", processes=1).samples == 7
+    assert fb.ShardReader(tmp_path / "out")[6]["image"] == jpeg(6)
+
+
+def test_a_chunk_whose_samples_are_no_rows_as_in_the_first_one_is_named(tmp_path):
+    with pytest.raises(fb.FormatError, match=r"not the rows of an Arrow file.*their types differ.*chunk-0-1\.bin"):
+        fb.Loader(remote=MADE / "mixed", batch_size=1)
+    # Where the first chunk has items, the chunk with rows is an error when it is read.
+    shutil.copytree(MADE / "mixed", tmp_path / "set")
+    index = index_of(tmp_path / "set")
+    index["chunks"].reverse()
+    (tmp_path / "set/index.json").write_text(json.dumps(index))
+    with pytest.raises(fb.Error, match="rows of an Arrow file, and those of the first chunk"):
+        list(fb.Loader(remote=tmp_path / "set", batch_size=1))
+
+
+NESTED = [{"ids": list(range(n)), "grid": [[n, 1], [2, 3]], "x": [0.5] * n, "is": [n > 1], "words": ["a"] * n} for n in range(1, 5)]
+"""Lists in samples with a tensor, which LitData keeps as items."""
+
+
+@pytest.fixture(params=[{}, {"compression": "zstd", "compression_level": "sample"}])
+def nested(request, tmp_path):
+    items = ({**item, "objects": [{"n": i, "s": None} for i in range(n)], "t": torch.ones(1)} for n, item in enumerate(NESTED))
+    folder = written(tmp_path / "set", items, chunk_size=3, **request.param)
+    assert set(index_of(folder)["config"]["data_format"]) >= {"json"}
+    return folder
+
+
+def test_lists_are_arrays_or_documents(nested):
+    fields = {name: fb.Array(name) for name in ("ids", "grid", "x", "is")}
+    fields |= {"words": fb.Json("words", "[0]"), "whole": fb.Text("words"), "objects": fb.Json("objects", dtype="json")}
+    with fb.Loader(remote=nested, batch_size=4, fields=fields, framework="numpy") as loader:
+        (batch,) = loader
+    for name, dtype in (("ids", np.int64), ("grid", np.int64), ("x", np.float64), ("is", np.uint8)):
+        assert [row.tolist() for row in batch[name]] == [item[name] for item in NESTED], name
+        assert all(row.dtype == dtype for row in batch[name]), name
+    assert batch["words"] == ["a"] * 4 and list(map(json.loads, batch["whole"])) == [item["words"] for item in NESTED]
+    assert list(map(json.loads, batch["objects"])) == [[{"n": i, "s": None} for i in range(n)] for n in range(4)]
+
+
+def test_lists_are_padded_measured_and_filtered(nested):
+    fields = {"ids": fb.Tokens("ids", pad=9), "n": fb.Length("ids"), "x": fb.Array("x", "float32", pad=0), "m": fb.AttentionMask("x")}
+    with fb.Loader(remote=nested, batch_size=4, fields=fields, framework="numpy") as loader:
+        (batch,) = loader
+    assert batch["ids"].tolist() == [[*range(n), *[9] * (4 - n)] for n in range(1, 5)] and batch["n"].tolist() == [1, 2, 3, 4]
+    assert batch["x"].tolist() == [[0.5] * n + [0] * (4 - n) for n in range(1, 5)] and batch["m"].sum(1).tolist() == [1, 2, 3, 4]
+    with fb.Loader(remote=nested, batch_size=4, fields={"n": fb.Length("ids")}, filter="`grid[0][0]` >= 3") as loader:
+        assert next(iter(loader))["n"].tolist() == [3, 4]
+    assert fb.ShardReader(nested)[2]["ids"] == [0, 1, 2]
+
+
+def test_a_list_that_is_no_array_is_an_error_that_names_the_field(nested):
+    with pytest.raises(fb.DecodeError, match="no list of numbers.*read it with Json.*words"):
+        list(fb.Loader(remote=nested, batch_size=4, fields={"w": fb.Array("words")}))
+    with pytest.raises(fb.ConfigError, match="an Array field needs a column of arrays"):
+        fb.Loader(remote=nested, batch_size=4, fields={"ids": fb.Array("ids"), "text": fb.Text("ids")})
 
 
 def test_other_readers_name_the_loader(tmp_path):

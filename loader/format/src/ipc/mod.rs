@@ -28,9 +28,10 @@ mod tests;
 pub use head::{Reader, TableHead};
 pub use places::{Batch, Batches, Dictionary};
 
-use super::read_at::ReadAt;
+use super::read_at::{FilePart, ReadAt};
 use forebay_core::error::{Error, ErrorKind, Result};
 use message::MAGIC;
+use std::ops::Range;
 
 /// First bytes of Feather's first version, which is another format. The second one is the file format.
 const FEATHER1: &[u8; 4] = b"FEA1";
@@ -58,4 +59,17 @@ pub fn batches<R: ReadAt + ?Sized>(file: &R) -> Result<Batches> {
         Some(found) => Ok(found),
         None => scan::batches(file, front.len() as u64),
     }
+}
+
+/// Returns the places in `file` of all rows of the Arrow file that is at `place` of it.
+///
+/// # Errors
+///
+/// As [`batches`].
+pub fn batches_in<R: ReadAt + ?Sized>(file: &R, place: Range<u64>) -> Result<Batches> {
+    let start = place.start;
+    let mut found = batches(&FilePart { file, place })?;
+    found.batches.iter_mut().for_each(|batch| batch.start += start);
+    found.dictionaries.iter_mut().for_each(|dictionary| dictionary.start += start);
+    Ok(found)
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::items::ItemForm;
 use super::litdata_format::layout;
 use super::places::places;
+use super::rows::{has_rows, may_be_rows};
 use super::table_bytes;
 use super::tree::leaf_names;
 use crate::compression::{Compression, chunk_frames};
@@ -18,6 +19,9 @@ use forebay_core::error::{Context, Error, ErrorKind, Result};
 /// Bytes at the front of a compressed chunk that have the bytes of its content.
 const FRAME_BYTES: usize = 18;
 
+/// Most bytes of the table of a chunk that are read for its kind: four million items.
+const TABLE_BYTES_MAX: usize = 16 << 20;
+
 /// Fronts that are in memory at the same time.
 const FRONTS_AT_ONCE: usize = 256;
 
@@ -28,6 +32,8 @@ pub struct DataSet {
     pub chunks: Vec<Chunk>,
     layout: Arc<Layout>,
     packing: Packing,
+    /// The samples may be rows of Arrow files, by their types.
+    may_have_rows: bool,
 }
 
 /// Compression of chunks.
@@ -77,6 +83,7 @@ struct Config {
     compression_level: Option<Json>,
     encryption: Option<Json>,
     item_loader: Option<String>,
+    types: Option<Json>,
 }
 
 impl DataSet {
@@ -118,8 +125,24 @@ impl DataSet {
             Some(spec) => leaf_names(spec, root)?,
             None => (0..config.data_format.len()).map(|number| number.to_string()).collect(),
         };
+        let may_have_rows = !is_of_tokens && config.types.as_ref().is_some_and(may_be_rows);
         let layout = Arc::new(layout(names, config.data_format, form)?);
-        Ok(Self { chunks, layout, packing })
+        Ok(Self { chunks, layout, packing, may_have_rows })
+    }
+
+    /// Returns the names of the chunks if their samples are the rows of Arrow files, as those of the first chunk.
+    ///
+    /// # Errors
+    ///
+    /// Errors of `files`.
+    pub fn files_of_rows(&self, files: &dyn Fronts) -> Result<Option<Vec<String>>> {
+        let Some(first) = self.chunks.iter().find(|chunk| chunk.items > 0 && self.may_have_rows) else {
+            return Ok(None);
+        };
+        let table = usize::try_from(table_bytes(first.items)).unwrap_or(usize::MAX).min(TABLE_BYTES_MAX);
+        let found = files.fronts(&[&*first.name], table)?;
+        let are_rows = found.iter().any(|(front, bytes)| has_rows(front, first.items, *bytes));
+        Ok(are_rows.then(|| self.chunks.iter().map(|chunk| chunk.name.clone()).collect()))
     }
 
     /// Returns the index of the data set, whose files are in `files`.

@@ -1,11 +1,13 @@
 //! Items of a chunk: their places, and one item's bytes to its columns.
 
+use super::leaf::JSON;
+use super::nested::{to_array, to_json};
 use super::table_bytes;
 use crate::columns::{Column, Scratch, Span};
 use crate::encoding::Encoding;
 use crate::read_at::ReadAt;
 use crate::table::OffsetTable;
-use forebay_core::error::{Error, ErrorKind, Result};
+use forebay_core::error::{Context, Error, ErrorKind, Result};
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -84,8 +86,8 @@ pub(super) fn offsets<R: ReadAt + ?Sized>(
     chunk.read_at(&mut front, 0)?;
     let table = OffsetTable::parse(&front, samples, table_bytes, bytes, true)?;
     if table.sample_bytes_max() == 0 && !table.is_empty() && ends_with_arrow(chunk)? {
-        let message = "the rows of this chunk are an Arrow file, as LitData writes rows of texts and lists where \
-                       pyarrow is installed: write them without it, or as Parquet";
+        let message = "the samples of this chunk are the rows of an Arrow file, and those of the first chunk of the \
+                       data set are not: write it again in one run, or as Parquet";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     Ok(table)
@@ -99,16 +101,47 @@ fn ends_with_arrow<R: ReadAt + ?Sized>(chunk: &R) -> Result<bool> {
 }
 
 /// Splits an item into its leaves, which must cover it exactly.
-pub(super) fn split(columns: &[Column], form: ItemForm, item: &[u8], scratch: &mut Scratch) -> Result<()> {
+pub(super) fn split(
+    columns: &[Column],
+    serializers: &[String],
+    form: ItemForm,
+    item: &[u8],
+    scratch: &mut Scratch,
+) -> Result<()> {
     let Scratch { spans, side, .. } = scratch;
     match form {
-        ItemForm::Leaves => split_leaves(columns, item, spans, Span::Sample),
+        ItemForm::Leaves => split_leaves(columns, item, spans, Span::Sample)?,
         ItemForm::PackedLeaves => {
             unpack(item, side)?;
-            split_leaves(columns, side, spans, Span::Side)
+            split_leaves(columns, side, spans, Span::Side)?;
         }
-        ItemForm::Tokens | ItemForm::Windows { .. } => Err(Error::internal("tokens have no leaves")),
+        ItemForm::Tokens | ItemForm::Windows { .. } => return Err(Error::internal("tokens have no leaves")),
     }
+    for ((column, serializer), span) in columns.iter().zip(serializers).zip(spans) {
+        if serializer == JSON {
+            *span = convert(column, span, item, side).context("column", || &column.name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Converts a leaf that is a list or a dictionary to the encoding of its column.
+fn convert(column: &Column, span: &Span, item: &[u8], side: &mut Vec<u8>) -> Result<Span> {
+    let unpacked;
+    let leaf = match span {
+        Span::Sample(place) => &item[place.clone()],
+        Span::Side(place) => {
+            unpacked = side[place.clone()].to_vec();
+            &unpacked
+        }
+        Span::Absent => return Ok(Span::Absent),
+    };
+    let start = side.len();
+    match column.encoding {
+        Encoding::Array(_) => to_array(leaf, side)?,
+        _ => to_json(leaf, side)?,
+    }
+    Ok(Span::Side(start..side.len()))
 }
 
 /// Splits `item` into its leaves, whose places become `spans`.

@@ -46,6 +46,9 @@ const ARRAY_TYPES: [Option<DType>; 14] = [
     Some(DType::UInt8),
 ];
 
+/// Serialiser of lists and dictionaries that are one leaf.
+pub(super) const JSON: &str = "json";
+
 /// Returns the encoding of the leaves that `serializer` writes. Those of unknown ones, and of types that have no
 /// counterpart, can be read as bytes.
 pub(super) fn encoding_of(serializer: &str) -> Encoding {
@@ -72,6 +75,7 @@ pub(super) fn encoding_of(serializer: &str) -> Encoding {
         "bytes" | "file" | "image" | "tif" | "tiff" | "tifffile" | "video" | "audio" | "nifti" | "mesh" | "pdf" => {
             Encoding::Bytes
         }
+        JSON => Encoding::Json,
         // A graph has a pickle in it.
         "pickle" | "graph" => Encoding::Pickle,
         _ => custom(),

@@ -1,19 +1,20 @@
 //! The format, and its entry in an index.
 
 use super::items::{ItemForm, offsets, split};
-use super::leaf::encoding_of;
+use super::leaf::{JSON, encoding_of};
 use super::places::is_document;
-use crate::columns::{Column, OmittedColumn, Scratch};
-use crate::encoding::Encoding;
+use crate::columns::{Column, ColumnForm, ColumnUse, OmittedColumn, Scratch};
+use crate::encoding::{ArrayType, Encoding};
 use crate::index::{ForeignIndex, IndexedFormat, JsonObject, names_of, sizes_of};
 use crate::layout::Layout;
 use crate::plain;
 use crate::read_at::ReadAt;
-use crate::shard_format::ShardFormat;
+use crate::shard_format::{Projection, ShardFormat};
 use crate::table::OffsetTable;
 use forebay_core::error::{Error, Result};
 use serde_json::Value as Json;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Entry of a shard in an index.
 pub(crate) const INDEXED: IndexedFormat = IndexedFormat {
@@ -98,7 +99,7 @@ impl ShardFormat for Items {
     ) -> Result<()> {
         match omitted {
             _ if self.is_plain() => plain::split(columns, sample, omitted, scratch),
-            [] => split(columns, self.form, sample, scratch),
+            [] => split(columns, &self.serializers, self.form, sample, scratch),
             _ => Err(Error::internal("a column of another format than MDS was omitted")),
         }
     }
@@ -113,6 +114,18 @@ impl ShardFormat for Items {
 
     fn sample_bytes(&self, columns: &[Column]) -> Option<usize> {
         if self.is_plain() { plain::fixed_bytes(columns) } else { None }
+    }
+
+    fn projected(&self, columns: &[Column], wanted: Option<&[ColumnUse<'_>]>) -> Option<Projection> {
+        let form = |column: &Column| Some(wanted?.iter().find(|wanted| wanted.name == column.name)?.form);
+        let as_array = |(column, serializer): (&Column, &String)| match form(column) {
+            Some(ColumnForm::List) if serializer == JSON => {
+                Column::new(&*column.name, Encoding::Array(ArrayType::default()))
+            }
+            _ => column.clone(),
+        };
+        let projected: Vec<Column> = columns.iter().zip(&self.serializers).map(as_array).collect();
+        (projected != columns).then(|| (Arc::new(self.clone()) as _, projected))
     }
 
     fn is_plain(&self) -> bool {

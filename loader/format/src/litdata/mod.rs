@@ -11,7 +11,9 @@
 //! * `tree` — names of the leaves, which become columns; `leaf` — their serialisers, which become encodings;
 //! * `items` — the places of the items and windows of a chunk; one item's bytes to its columns; `windows` — samples of
 //!   as many tokens each;
-//! * `litdata_format` — the format, and its entry in an index.
+//! * `litdata_format` — the format, and its entry in an index;
+//! * `rows` — chunks whose samples are the rows of an Arrow file, which is read as other Arrow files are; `nested` —
+//!   lists and dictionaries that are a leaf each.
 //!
 //! LitData's index does not have all that ours has: the lengths of the files follow from it by a rule that depends on
 //! the version that wrote them, and those of compressed chunks do not. So a data set becomes an index, in the form of
@@ -21,7 +23,9 @@ mod document;
 mod items;
 mod leaf;
 mod litdata_format;
+mod nested;
 mod places;
+mod rows;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -29,6 +33,7 @@ mod windows;
 
 pub use document::{Chunk, DataSet, Fronts};
 pub(super) use litdata_format::INDEXED;
+pub use rows::place_of_rows;
 
 /// Bytes of the table at the front of a chunk of `items` items.
 fn table_bytes(items: u64) -> u64 {

@@ -8,10 +8,14 @@ use crate::catalog::parallel::in_parallel;
 use crate::catalog::remote_file::RemoteFile;
 use crate::error::{Context, Result};
 use crate::format::ReadAt as _;
-use crate::format::ipc::batches;
+use crate::format::ipc::{batches, batches_in};
+use crate::format::litdata::place_of_rows;
 use crate::format::parquet::{Chunk, Group};
 use crate::store::Remote;
 use std::sync::Arc;
+
+/// Extension of LitData's chunks, which have an Arrow file in them. No Arrow file is called so.
+const CHUNK: &str = ".bin";
 
 /// Scans `files` in `remote`.
 ///
@@ -27,7 +31,12 @@ pub(super) fn fetch(
     let scanned = in_parallel(files, |file| {
         again(remote, &file.name, || {
             let opened = RemoteFile::open(remote, &file.name, progress)?;
-            Ok((opened.bytes(), batches(&opened).context("file", || &file.name)?))
+            let found = if file.name.ends_with(CHUNK) {
+                place_of_rows(&opened).and_then(|place| batches_in(&opened, place))
+            } else {
+                batches(&opened)
+            };
+            Ok((opened.bytes(), found.context("file", || &file.name)?))
         })
     })?;
     let entry = |(file, (bytes, found)): (&&FoundFile, (u64, crate::format::ipc::Batches))| {
