@@ -23,10 +23,28 @@ pub(super) fn alternatives(name: &str) -> impl Iterator<Item = &str> {
     name.split(';')
 }
 
+/// Name of a field without the extension of a compressed file, which WebDataset unpacks before it decodes the content;
+/// `None` for other fields.
+pub(super) fn unpacked(field: &str) -> Option<&str> {
+    if field == GZIP { Some("") } else { field.strip_suffix(GZIP)?.strip_suffix('.') }
+}
+
+/// Extension of compressed files.
+const GZIP: &str = "gz";
+
 /// Returns the encoding of the column `name`, whose value is any of its fields. Pictures of several formats are read as
 /// bytes, by their own headers.
 pub(super) fn encoding_of_any(name: &str) -> Encoding {
-    let mut encodings = alternatives(name).map(encoding_of);
+    common_encoding(alternatives(name))
+}
+
+/// Returns the encoding of the column `name` whose compressed files are unpacked.
+pub(super) fn encoding_of_unpacked(name: &str) -> Encoding {
+    common_encoding(alternatives(name).map(|field| unpacked(field).unwrap_or(field)))
+}
+
+fn common_encoding<'a>(fields: impl Iterator<Item = &'a str>) -> Encoding {
+    let mut encodings = fields.map(encoding_of);
     let first = encodings.next().unwrap_or(Encoding::Bytes);
     if encodings.all(|other| other == first) { first } else { Encoding::Bytes }
 }

@@ -1,14 +1,22 @@
 //! Bytes of a sample to its columns.
 
-use super::fields::alternatives;
+use super::fields::{alternatives, unpacked};
 use super::member::Members;
 use super::name::{KEY, key_and_field};
 use super::samples::about;
+use crate::Compression;
 use crate::columns::{Column, FIELDS, Scratch, Span};
 use forebay_core::error::{Error, Result};
 
-/// Splits `sample` into `columns`, of which those in `optional` may be absent.
-pub(super) fn split(columns: &[Column], optional: &[String], sample: &[u8], scratch: &mut Scratch) -> Result<()> {
+/// Splits `sample` into `columns`, of which those in `optional` may be absent. Compressed files of the columns `packed`
+/// are unpacked.
+pub(super) fn split(
+    columns: &[Column],
+    optional: &[String],
+    packed: &[String],
+    sample: &[u8],
+    scratch: &mut Scratch,
+) -> Result<()> {
     let Scratch { spans, side, ranks } = scratch;
     spans.resize(columns.len(), Span::Absent);
     // Place among its column's names of the file that was found; the first one has priority.
@@ -45,6 +53,14 @@ pub(super) fn split(columns: &[Column], optional: &[String], sample: &[u8], scra
             };
         }
     }
+    // After all files are known, as one of several fields may be replaced by another.
+    for (column, (span, rank)) in columns.iter().zip(spans.iter_mut().zip(&*ranks)) {
+        let field = alternatives(&column.name).nth(*rank);
+        if packed.contains(&column.name) && field.and_then(unpacked).is_some() {
+            *span =
+                unpack(span, sample, side).map_err(|e| about(e.with("column", &column.name), &side[key.clone()]))?;
+        }
+    }
     for (i, column) in columns.iter().enumerate() {
         if column.name == KEY {
             spans[i] = Span::Side(key.clone());
@@ -59,4 +75,22 @@ pub(super) fn split(columns: &[Column], optional: &[String], sample: &[u8], scra
         }
     }
     Ok(())
+}
+
+/// Unpacks the file at `span`, within the bounds of the [compression](crate::compression).
+fn unpack(span: &Span, sample: &[u8], side: &mut Vec<u8>) -> Result<Span> {
+    let sparse;
+    let packed = match span {
+        Span::Sample(place) => &sample[place.clone()],
+        Span::Side(place) => {
+            sparse = side[place.clone()].to_vec();
+            &sparse
+        }
+        Span::Absent => return Ok(Span::Absent),
+    };
+    // The bounds of every stream hold, so no other number is needed.
+    let unpacked = Compression::GZIP.decompress_all(packed, u64::MAX)?;
+    let start = side.len();
+    side.extend_from_slice(&unpacked);
+    Ok(Span::Side(start..side.len()))
 }

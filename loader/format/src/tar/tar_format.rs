@@ -1,11 +1,11 @@
 //! The format, with its columns: one for each field of an archive, and one for the key.
 
 use super::BLOCK;
-use super::fields::{alternatives, encoding_of, encoding_of_any};
+use super::fields::{alternatives, encoding_of, encoding_of_any, encoding_of_unpacked, unpacked};
 use super::name::KEY;
 use super::samples::{FieldCounts, key_of, offsets};
 use super::split::split;
-use crate::columns::{Column, ColumnUse, FIELDS, Scratch};
+use crate::columns::{Column, ColumnForm, ColumnUse, FIELDS, Scratch};
 use crate::encoding::Encoding;
 use crate::index::{IndexedFormat, JsonObject, is_sampled, names_of};
 use crate::layout::Layout;
@@ -27,6 +27,8 @@ pub(crate) struct Tar {
     optional: Vec<String>,
     /// The columns are those of some samples: others may lack any of them.
     is_sampled: bool,
+    /// Columns whose compressed files are unpacked: those that fields read otherwise than as stored bytes.
+    packed: Vec<String>,
 }
 
 impl Layout {
@@ -37,7 +39,7 @@ impl Layout {
         let columns = names.map(|name| Column::new(name, encoding_of(name))).collect();
         let optional = counts.fields.iter().filter(|(_, samples)| **samples < counts.samples);
         let optional = optional.map(|(field, _)| field.clone()).collect();
-        Self::new(Tar { optional, is_sampled: counts.is_sampled }, columns)
+        Self::new(Tar { optional, is_sampled: counts.is_sampled, packed: Vec::new() }, columns)
     }
 
     /// Returns true if the shards are tar files.
@@ -50,7 +52,8 @@ fn layout(entry: &JsonObject<'_>) -> Result<Layout> {
     // The encodings follow from the names.
     let columns = entry.texts("column_names")?.into_iter().map(|name| Column::new(name, encoding_of(name)));
     let optional = entry.owned_texts("column_optional")?;
-    Ok(Layout::new(Tar { optional, is_sampled: is_sampled(entry)? }, columns.collect()))
+    let format = Tar { optional, is_sampled: is_sampled(entry)?, packed: Vec::new() };
+    Ok(Layout::new(format, columns.collect()))
 }
 
 impl ShardFormat for Tar {
@@ -81,7 +84,7 @@ impl ShardFormat for Tar {
     }
 
     fn split(&self, columns: &[Column], sample: &[u8], scratch: &mut Scratch) -> Result<()> {
-        split(columns, &self.optional, sample, scratch)
+        split(columns, &self.optional, &self.packed, sample, scratch)
     }
 
     fn optional(&self) -> &[String] {
@@ -122,8 +125,15 @@ impl ShardFormat for Tar {
 
     fn projected(&self, columns: &[Column], wanted: Option<&[ColumnUse<'_>]>) -> Option<Projection> {
         let (optional, columns) = self.projected_columns(columns, wanted)?;
-        Some((Arc::new(Self { optional, is_sampled: false }), columns))
+        let packed = wanted.unwrap_or_default().iter().filter(|column| is_unpacked(column));
+        let packed = packed.map(|column| column.name.to_owned()).collect();
+        Some((Arc::new(Self { optional, is_sampled: false, packed }), columns))
     }
+}
+
+/// Returns true for a column whose compressed files are unpacked.
+fn is_unpacked(column: &ColumnUse<'_>) -> bool {
+    column.form != ColumnForm::Stored && alternatives(column.name).any(|field| unpacked(field).is_some())
 }
 
 impl Tar {
@@ -144,7 +154,8 @@ impl Tar {
             if !column.has_default && column.name != FIELDS && !self.has_column(columns, column.name) {
                 return None;
             }
-            Some(Column::new(column.name, encoding_of_any(column.name)))
+            let encoding = if is_unpacked(column) { encoding_of_unpacked } else { encoding_of_any };
+            Some(Column::new(column.name, encoding(column.name)))
         };
         let with_default = wanted.iter().filter(|column| column.has_default);
         let optional = with_default.map(|column| column.name.to_owned()).collect();

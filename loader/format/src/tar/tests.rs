@@ -1,6 +1,6 @@
 use super::samples::offsets;
 use super::*;
-use crate::{Column, ColumnForm, ColumnUse, Encoding, Layout, Scratch, Shard};
+use crate::{Column, ColumnForm, ColumnUse, Compression, Encoding, Layout, Scratch, Shard};
 use ::tar::{Builder, EntryType, Header};
 use forebay_core::error::ErrorKind;
 
@@ -195,4 +195,51 @@ fn a_column_without_files_and_without_a_type_is_unknown_unless_more_samples_may_
         assert!(!layout(false).is_unknown(name), "{name}");
     }
     assert!(!layout(false).may_have_others() && layout(true).may_have_others());
+}
+
+fn gz(raw: &[u8]) -> Vec<u8> {
+    Compression::GZIP.compress(raw).unwrap()
+}
+
+#[test]
+fn compressed_files_are_unpacked_unless_their_stored_bytes_are_read() {
+    let (text, json) = (gz(b"some text"), gz(b"{}"));
+    let bytes = archive(&[
+        ("0.txt.gz", &text),
+        ("0.json.gz", &json),
+        ("0.gz", &text),
+        ("1.txt", b"plain"),
+        ("1.json.gz", &json),
+        ("1.gz", &json),
+    ]);
+    let wanted = ["txt;txt.gz", "json.gz", "gz"];
+    assert_eq!(values(&bytes, Some(&wanted)).unwrap(), [["some text", "{}", "some text"], ["plain", "{}", "{}"]]);
+    let layout = Layout::tar(&count_fields(&*bytes).unwrap());
+    let encodings = |form| {
+        let wanted = wanted.map(|name| ColumnUse { name, has_default: false, form });
+        let layout = layout.projected(Some(&wanted)).unwrap();
+        let mut scratch = Scratch::default();
+        let end = offsets(&*bytes, 2).unwrap().range(0).unwrap().1 as usize;
+        let values: Vec<_> = layout.split(&bytes[..end], &mut scratch).unwrap().iter().map(<[u8]>::to_vec).collect();
+        (layout.columns.iter().map(|column| column.encoding.clone()).collect::<Vec<_>>(), values)
+    };
+    let (known, values) = encodings(ColumnForm::Value);
+    assert_eq!(known, [Encoding::Str, Encoding::Json, Encoding::Bytes]);
+    assert_eq!(values[0], b"some text");
+    let (known, values) = encodings(ColumnForm::Stored);
+    assert_eq!((known, values), (vec![Encoding::Bytes; 3], vec![text.clone(), json.clone(), text.clone()]));
+    // Without fields they stay as they are stored.
+    let all = layout.projected(None).unwrap();
+    assert!(all.columns.iter().all(|column| column.name == "__key__" || column.encoding == Encoding::Bytes));
+}
+
+#[test]
+fn a_compressed_file_that_is_damaged_or_a_bomb_is_an_error_with_its_sample() {
+    let zeros = gz(&vec![0; 1 << 20]).repeat(300);
+    for (content, words) in [(&gz(b"text")[..9], "gz"), (b"no gzip", "gz"), (&zeros, "decompression bomb")] {
+        let bytes = archive(&[("a/7.txt.gz", content)]);
+        let e = values(&bytes, Some(&["txt.gz"])).unwrap_err();
+        let text = e.to_string();
+        assert!(text.contains(words) && text.contains("column txt.gz") && text.contains("key a/7"), "{text}");
+    }
 }
