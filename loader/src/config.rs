@@ -51,6 +51,7 @@ options! {
         /// stem.
         pub files: Option<FilesAre> = None,
         /// CSV, TSV or JSON-lines file with a line for each file below `remote`, whose other columns the samples have.
+        /// Names such as `mask_file_name` are columns of further files.
         pub manifest: Option<String> = None,
         /// Read tars and record files once to find their samples and all their fields, in place of counts of other
         /// programs.

@@ -1,6 +1,7 @@
 """Files with a manifest, and samples of several files."""
 
 import csv
+import io
 import itertools
 import json
 import os
@@ -11,6 +12,8 @@ from picture_set import jpeg
 from PIL import Image
 
 import forebay as fb
+from forebay.index import index_files
+from forebay.to_mds import convert
 
 _prefixes = itertools.count()
 
@@ -196,3 +199,95 @@ def test_whole_numbers_keep_all_their_digits(name, root):
     assert [int(seed) for seed in batch["seed"]] == seeds
     assert batch["mixed"] == [str(number) for number in mixed] and batch["huge"] == [str(number) for number in huge]
     assert batch["small"].tolist() == [0, -1, -2]
+
+
+def png(number):
+    out = io.BytesIO()
+    Image.fromarray(np.full((6, 9), number, np.uint8)).save(out, "png")
+    return out.getvalue()
+
+
+@pytest.fixture
+def pairs(root):
+    """The pictures with masks, depths and texts in other folders, all named by lines."""
+    rows = []
+    for number in range(12):
+        files = {"mask": f"masks/deep/{number}_m.png", "depth": f"depth/{number}.npy", "note": f"notes/{number}.txt"}
+        for path in files.values():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / files["mask"]).write_bytes(png(number))
+        np.save(root / files["depth"], np.full(3, number, np.float32))
+        (root / files["note"]).write_text(f"note {number}")
+        rows.append({"mask_file_name": files["mask"], "file_name": f"images/{number}.jpg", "depth_file_name": files["depth"]}
+                    | {"note_file_name": files["note"], "score": number / 2})
+    return root, rows
+
+
+PAIR_FIELDS = {
+    "x": fb.Image("file", fb.Resize((4, 4))),
+    "mask": fb.Mask("mask"),
+    "depth": fb.Array("depth", "float32", shape=(3,)),
+    "note": fb.Text("note"),
+    "score": fb.Scalar("score"),
+    "path": fb.Text("path"),
+    "class": fb.Text("class"),
+}
+
+
+@pytest.mark.parametrize("name", list(WRITERS))
+def test_columns_of_further_files_are_their_contents(name, pairs, bucket, bucket_environment, tmp_path):
+    root, rows = pairs
+    WRITERS[name](root / name, rows)
+    places = [{"remote": str(root)}, {"remote": str(root), "local": tmp_path / "copy"}]
+    places.append({"remote": copied(bucket, root), "local": tmp_path / "fetched"})
+    for place in places:
+        stream = fb.Stream(manifest=name, **place)
+        with fb.Loader(streams=[stream], batch_size=4, fields=PAIR_FIELDS, framework="numpy") as loader:
+            batches = list(loader)
+            assert loader.classes == ["images"]
+        for batch, first in zip(batches, (0, 4, 8), strict=True):
+            numbers = list(range(first, first + 4))
+            assert batch["path"] == [f"images/{n}.jpg" for n in numbers] and batch["class"] == ["images"] * 4
+            assert [mask.flatten().tolist() for mask in batch["mask"]] == [[n] * 54 for n in numbers]
+            assert batch["depth"].tolist() == [[n] * 3 for n in numbers]
+            assert batch["note"] == [f"note {n}" for n in numbers]
+            assert batch["score"].tolist() == [n / 2 for n in numbers]
+
+
+def test_a_picture_and_its_mask_have_the_same_crop(pairs):
+    root, rows = pairs
+    write_csv(root / "m.csv", rows)
+    Image.fromarray(np.arange(54, dtype=np.uint8).reshape(6, 9)).save(root / "images/0.png")
+    (root / rows[0]["mask_file_name"]).write_bytes((root / "images/0.png").read_bytes())
+    write_csv(root / "m.csv", [rows[0] | {"file_name": "images/0.png"}])
+    crop = fb.RandomCrop(3)
+    fields = {"pair": fb.Joint(x=fb.Image("file", crop, mode="L"), y=fb.Mask("mask", crop))}
+    with fb.Loader(streams=[fb.Stream(remote=str(root), manifest="m.csv")], batch_size=1, fields=fields, framework="numpy") as loader:
+        for batch in itertools.chain(loader, loader):
+            assert batch["x"].reshape(3, 3).tolist() == batch["y"].reshape(3, 3).tolist()
+
+
+def test_a_reader_and_a_conversion_have_further_files(pairs, tmp_path):
+    root, rows = pairs
+    write_csv(root / "m.csv", [{"left_file_name": row["file_name"], "right_file_name": row["mask_file_name"]} for row in rows])
+    index_files(str(root), manifest="m.csv")
+    reader = fb.ShardReader(str(root))
+    assert sorted(reader[3]) == ["class", "label", "left", "path", "right"]
+    assert reader[3]["right"] == png(3) and reader[3]["left"] == jpeg(3)
+    convert(str(root), tmp_path / "out", processes=1)
+    assert fb.ShardReader(tmp_path / "out")[3]["right"] == png(3)
+
+
+def test_a_further_file_that_is_absent_is_named_with_its_line_and_column(pairs):
+    root, rows = pairs
+    for path, words in [("masks/none.png", "does not exist"), ("", "has no path here"), ("masks\\deep\\0_m.png", "backslashes")]:
+        write_csv(root / "m.csv", [*rows[:2], rows[2] | {"mask_file_name": path}])
+        with pytest.raises(FileNotFoundError, match=f"{words}.*line 4.*m.csv.*column mask_file_name.*end in _file_name have paths"):
+            opened(root, "m.csv")
+
+
+def test_a_column_with_the_name_of_a_file_is_refused(pairs):
+    root, rows = pairs
+    write_csv(root / "m.csv", [row | {"mask": 1} for row in rows])
+    with pytest.raises(fb.ConfigError, match="used twice.*mask|mask.*used twice"):
+        opened(root, "m.csv")

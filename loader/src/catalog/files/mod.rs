@@ -109,7 +109,9 @@ impl SurveyFiles for SampleFiles<'_> {
             (Some(source), Some(Fetched { manifest, changed })) => {
                 folders.extend(changed);
                 let numbers = manifest.find(&list, source.folder_below(self.root), self.root)?;
-                self.unpacked(FileSet::of_files(&list, &numbers, manifest.columns), remote, progress)?
+                let columns = manifest.file_columns();
+                let set = FileSet::of_columns(&list, &numbers, &columns, manifest.columns.clone());
+                self.unpacked(set, remote, progress)?
             }
             _ => {
                 let numbers = self.selection.choose(&list)?;
@@ -119,7 +121,7 @@ impl SurveyFiles for SampleFiles<'_> {
                 if self.by_stem {
                     FileSet::of_stems(&list, &numbers)?
                 } else {
-                    self.unpacked(FileSet::of_files(&list, &numbers, Vec::new()), remote, progress)?
+                    self.unpacked(FileSet::of_files(&list, &numbers), remote, progress)?
                 }
             }
         };

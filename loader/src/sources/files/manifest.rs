@@ -1,7 +1,9 @@
 //! Manifests: CSV, TSV and JSON-lines files with a line for each sample, such as the `metadata.csv` of an image folder.
 //!
-//! One column has the path of the sample's file, the others become columns of the samples. A column whose cells are all
-//! integers, or all numbers, has numbers, unless its type would round an integer. Otherwise it has texts.
+//! One column has the path of the sample's file. Further columns of paths are called as in the image folders of
+//! `datasets`: `mask_file_name` becomes the column `mask`, with the content of the file. The others become columns of
+//! the samples. A column whose cells are all integers, or all numbers, has numbers, unless its type would round an
+//! integer. Otherwise it has texts.
 
 use super::list::FileList;
 use crate::error::{Context, Error, ErrorKind, Result};
@@ -16,6 +18,9 @@ use std::collections::HashMap;
 /// Names of the column with the path. The first one that a manifest has is taken.
 const PATH_COLUMNS: [&str; 8] =
     ["file_name", "path", "filename", "file", "image", "image_path", "filepath", "file_path"];
+
+/// End of the names of further columns with paths.
+const FILE_NAME: &str = "_file_name";
 
 /// Most columns of a manifest.
 const COLUMNS_MAX: usize = 1000;
@@ -136,13 +141,22 @@ struct Cells {
     is_text: bool,
 }
 
+/// Column with the path of a file of each sample.
+#[derive(Debug)]
+struct PathColumn {
+    /// Name of the column with the content; `None` for the usual one.
+    name: Option<String>,
+    /// Paths as they are written.
+    paths: Texts,
+}
+
 /// Parsed manifest.
 #[derive(Debug)]
 pub struct Manifest {
     /// Name in messages.
     name: String,
-    /// Path of each sample's file, as it is written.
-    paths: Texts,
+    /// Columns with the paths of files, at least one.
+    files: Vec<PathColumn>,
     /// Line of each sample.
     lines: Vec<u64>,
     /// Other columns.
@@ -163,29 +177,42 @@ impl Manifest {
         };
         let (mut columns, lines) = parsed.context("manifest", || name)?;
         let path = PATH_COLUMNS.iter().find_map(|known| columns.iter().position(|(name, _)| name == known));
-        let Some(path) = path else {
-            let found: Vec<_> = columns.iter().map(|(name, _)| name.as_str()).collect();
+        let mut files: Vec<PathColumn> = Vec::new();
+        files.extend(path.map(|path| PathColumn { name: None, paths: columns.remove(path).1.texts }));
+        let mut values = Vec::new();
+        for (column, cells) in columns.drain(..) {
+            match column.strip_suffix(FILE_NAME).filter(|name| !name.is_empty()) {
+                Some(file) => files.push(PathColumn { name: Some(file.to_owned()), paths: cells.texts }),
+                None => values.push((column, cells)),
+            }
+        }
+        if files.is_empty() {
+            let found: Vec<_> = values.iter().map(|(name, _)| name.as_str()).collect();
             let message = format!(
                 "the manifest has no column of paths, which is called {} or the like, but {}",
                 PATH_COLUMNS[..3].join(", "),
                 found.join(", ")
             );
             return Err(Error::config(message).with("manifest", name));
-        };
-        let (_, Cells { texts: paths, .. }) = columns.remove(path);
-        let columns = columns.into_iter().map(|(name, cells)| ValueColumn::new(name, cells)).collect();
-        Ok(Self { name: name.to_owned(), paths, lines, columns })
+        }
+        let columns = values.into_iter().map(|(name, cells)| ValueColumn::new(name, cells)).collect();
+        Ok(Self { name: name.to_owned(), files, lines, columns })
     }
 
-    /// Returns the numbers of its files in `list`. Paths are relative to `folder`, which is a path below that of the
-    /// list, or begin with `root`, its address.
+    /// Names of the columns with the content of the files; `None` for the usual one.
+    pub fn file_columns(&self) -> Vec<Option<&str>> {
+        self.files.iter().map(|column| column.name.as_deref()).collect()
+    }
+
+    /// Returns the numbers of its files in `list`: those of the first sample, then of the next one. Paths are relative
+    /// to `folder`, which is a path below that of the list, or begin with `root`, its address.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] for a file that does not exist, with the line.
     pub fn find(&self, list: &FileList, folder: &str, root: &str) -> Result<Vec<usize>> {
         let numbers: HashMap<&str, usize> = list.paths.iter().zip(0..).collect();
-        let find = |(path, line): (&str, &u64)| {
+        let find = |column: &PathColumn, path: &str, line: u64| {
             let below = path.strip_prefix(root).and_then(|path| path.strip_prefix('/'));
             let plain = |path: &str| path.split('/').filter(|part| *part != ".").collect::<Vec<_>>().join("/");
             let key = match below {
@@ -194,18 +221,31 @@ impl Manifest {
                 None => format!("{folder}/{}", plain(path)),
             };
             numbers.get(key.as_str()).copied().ok_or_else(|| {
-                let message = if key.contains('\\') && numbers.contains_key(key.replace('\\', "/").as_str()) {
+                let message = if path.is_empty() {
+                    "a line of the manifest has no path here"
+                } else if key.contains('\\') && numbers.contains_key(key.replace('\\', "/").as_str()) {
                     "a path of the manifest has backslashes: write it with `/`"
                 } else {
                     "a file of the manifest does not exist: its paths are relative to the manifest"
                 };
-                Error::new(ErrorKind::NotFound, message)
+                let error = Error::new(ErrorKind::NotFound, message)
                     .with("file", key)
                     .with("line", line)
-                    .with("manifest", &self.name)
+                    .with("manifest", &self.name);
+                match &column.name {
+                    Some(name) => error
+                        .with("column", format!("{name}{FILE_NAME}"))
+                        .hinting("columns whose names end in _file_name have paths: rename one with other texts"),
+                    None => error,
+                }
             })
         };
-        let found = self.paths.iter().zip(&self.lines).map(find).collect::<Result<Vec<_>>>()?;
+        let mut found = Vec::with_capacity(self.files.len() * self.lines.len());
+        for (sample, line) in self.lines.iter().enumerate() {
+            for column in &self.files {
+                found.push(find(column, column.paths.get(sample), *line)?);
+            }
+        }
         if found.is_empty() {
             return Err(Error::new(ErrorKind::NotFound, "the manifest has no lines").with("manifest", &self.name));
         }
@@ -505,6 +545,30 @@ mod tests {
         assert!(e.to_string().contains("backslashes"), "{e}");
         let e = manifest.find(&list(&["b/0.jpg"]), "", "").unwrap_err();
         assert!(e.to_string().contains("does not exist"), "{e}");
+    }
+
+    #[test]
+    fn columns_whose_names_end_as_those_of_image_folders_have_paths_of_further_files() {
+        let csv = b"mask_file_name,file_name,n,depth_file_name\nm/0.png,i/0.jpg,1,d/0.npy\nm/1.png,i/1.jpg,2,d/0.npy\n";
+        let manifest = Manifest::parse("metadata.csv", csv).unwrap();
+        assert_eq!(manifest.file_columns(), [None, Some("mask"), Some("depth")]);
+        assert_eq!(kinds(&manifest), [("n", "int".to_owned())]);
+        let files = list(&["d/0.npy", "i/0.jpg", "i/1.jpg", "m/0.png", "m/1.png"]);
+        assert_eq!(manifest.find(&files, "", "").unwrap(), [1, 3, 0, 2, 4, 0]);
+        let e = manifest.find(&list(&["i/0.jpg", "i/1.jpg", "m/0.png", "d/0.npy"]), "", "").unwrap_err();
+        for word in ["m/1.png", "line 3", "column mask_file_name", "rename one with other texts"] {
+            assert!(e.to_string().contains(word), "{e}");
+        }
+        // Without a column of the usual names.
+        let manifest = Manifest::parse("m.jsonl", br#"{"a_file_name": "0.jpg", "b_file_name": "1.jpg"}"#).unwrap();
+        assert_eq!(manifest.file_columns(), [Some("a"), Some("b")]);
+        assert_eq!(manifest.find(&list(&["0.jpg", "1.jpg"]), "", "").unwrap(), [0, 1]);
+        let empty = Manifest::parse("m.csv", b"file_name,mask_file_name\n0.jpg,\n").unwrap();
+        let e = empty.find(&list(&["0.jpg"]), "", "").unwrap_err();
+        assert!(e.to_string().contains("has no path here") && e.to_string().contains("line 2"), "{e}");
+        // The column of this name alone is no column of a file without a name.
+        let plain = Manifest::parse("m.csv", b"_file_name,path\nx,0.jpg\n").unwrap();
+        assert_eq!((plain.file_columns(), kinds(&plain).len()), (vec![None], 1));
     }
 
     #[test]

@@ -51,14 +51,26 @@ impl FileSet {
     /// Start of every such document.
     pub const START: &[u8] = b"{\"forebay_files\":";
 
-    /// Set of samples of one file each, in their order, with their `values`.
-    pub fn of_files(list: &FileList, numbers: &[usize], values: Vec<ValueColumn>) -> Self {
+    /// Set of samples of one file each, in their order.
+    pub fn of_files(list: &FileList, numbers: &[usize]) -> Self {
+        Self::of_columns(list, numbers, &[None], Vec::new())
+    }
+
+    /// Set of samples of a file for each of `columns`, in their order, with their `values`: `numbers` are the files of
+    /// the first sample, then of the next one. A column without a name has the usual one.
+    pub fn of_columns(list: &FileList, numbers: &[usize], columns: &[Option<&str>], values: Vec<ValueColumn>) -> Self {
         let files = list.select(numbers);
-        let (column, encoding) = match content_of(&files.paths) {
-            Some(content) => (content.column, content.encoding.clone()),
-            None => (FileColumns::FILE, Encoding::Bytes),
+        let column = |(number, name): (usize, &Option<&str>)| {
+            let paths: Texts = files.paths.iter().skip(number).step_by(columns.len()).collect();
+            // The columns of a file that has several can be read only where a sample has no other file.
+            let content = content_of(&paths).filter(|content| content.format.is_none() || columns.len() == 1);
+            let (usual, encoding) = match content {
+                Some(content) => (content.column, content.encoding.clone()),
+                None => (FileColumns::FILE, Encoding::Bytes),
+            };
+            (name.unwrap_or(usual).to_owned(), encoding)
         };
-        let columns = vec![(column.to_owned(), encoding)];
+        let columns = columns.iter().enumerate().map(column).collect();
         Self::new(files, columns, values)
     }
 
@@ -153,7 +165,7 @@ impl FileSet {
         let encodings = self.encodings.iter().map(|name| Encoding::parse_of_file(name)).collect::<Result<Vec<_>>>()?;
         let fields = self.columns.iter().cloned().zip(encodings);
         let values = self.values.iter().map(|column| (column.name.clone(), column.encoding()));
-        let columns = FileColumns::new(fields, values, classes(&self.paths))
+        let columns = FileColumns::new(fields, values, classes(&self.paths, files))
             .map_err(|e| e.hinting("rename the column of the manifest"))?;
         let columns = Arc::new(columns);
         let unpacked = match &self.unpacked {
@@ -215,9 +227,9 @@ fn shard(basename: &str, bytes: u64, samples: usize, layout: &Arc<Layout>, recip
     Shard { recipe: Some(recipe), ..Shard::new(layout.clone(), samples as u64, raw_data) }
 }
 
-/// Returns the sorted first folders of `paths`, if all have one.
-fn classes(paths: &Texts) -> Option<Texts> {
-    let mut classes = paths.iter().map(class_of).collect::<Option<Vec<_>>>()?;
+/// Returns the sorted first folders of the first files of samples of as many `files`, if all have one.
+fn classes(paths: &Texts, files: usize) -> Option<Texts> {
+    let mut classes = paths.iter().step_by(files.max(1)).map(class_of).collect::<Option<Vec<_>>>()?;
     classes.sort_unstable();
     classes.dedup();
     Some(classes.into_iter().collect())
@@ -230,7 +242,7 @@ mod tests {
     fn set(paths: &[&str]) -> FileSet {
         let mut list = FileList::default();
         paths.iter().zip(1..).for_each(|(path, bytes)| list.push(path, bytes));
-        FileSet::of_files(&list, &(0..paths.len()).collect::<Vec<_>>(), Vec::new())
+        FileSet::of_files(&list, &(0..paths.len()).collect::<Vec<_>>())
     }
 
     fn columns(set: &FileSet) -> Vec<(String, String)> {
@@ -248,6 +260,21 @@ mod tests {
         assert_eq!(columns(&set(&["a/0.jpg", "b/c/1.JPEG"])), pairs(&classes));
         assert_eq!(columns(&set(&["0.jpg", "1.png"])), pairs(&[("file", "bytes"), ("path", "str")]));
         assert_eq!(columns(&set(&["0.png", "a/1.png"])), pairs(&[("file", "png"), ("path", "str")]));
+    }
+
+    #[test]
+    fn samples_of_files_in_two_folders_have_the_class_of_the_first_one() {
+        let mut list = FileList::default();
+        ["i/a/0.jpg", "i/a/1.jpg", "m/0.png", "m/1.png"].iter().for_each(|path| list.push(path, 1));
+        let set = FileSet::of_columns(&list, &[0, 2, 1, 3], &[None, Some("mask")], Vec::new());
+        let names: Vec<String> =
+            columns(&set).into_iter().map(|(name, encoding)| format!("{name}:{encoding}")).collect();
+        assert_eq!(names, ["class:str", "file:jpeg", "label:int", "mask:png", "path:str"]);
+        let index = FileSet::parse(&set.to_bytes().unwrap()).unwrap().index().unwrap();
+        assert_eq!(index.samples(), 2);
+        let recipe = index.shards[0].recipe.as_ref().unwrap();
+        assert_eq!(recipe.classes().map(|classes| classes.iter().collect::<Vec<_>>()), Some(vec!["i"]));
+        assert_eq!(recipe.path_of(1), Some("i/a/1.jpg"));
     }
 
     #[test]
@@ -302,7 +329,7 @@ mod tests {
     fn a_file_above_the_bound_of_a_sample_is_named() {
         let mut list = FileList::default();
         list.push("a/0.jpg", 1 << 32);
-        let e = FileSet::of_files(&list, &[0], Vec::new()).index().unwrap_err();
+        let e = FileSet::of_files(&list, &[0]).index().unwrap_err();
         assert!(e.to_string().contains("a/0.jpg") && e.to_string().contains("pattern"), "{e}");
     }
 }
