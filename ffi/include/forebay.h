@@ -336,8 +336,9 @@ void forebay_string_free(char *string);
 //   "I;16" (`dtype` "uint16", "int32" or a float).
 // * `mask`: labels; `ops` (none); `dtype` ("int64").
 // * `boxes`, in a `joint` alone: an array of four numbers per box; `format` ("xyxy"), or "xywh", "cxcywh"; `path`
-//   (null) in a document; `of` (null: the first picture), the name of the picture; `min_size` (null), pixels of the
-//   smallest sides and area. `box_labels`: their values; `path` (null), `dtype` (null: the column's), `of` (null: the
+//   (null) in a document; `of` (null: the first picture), the name of the picture; `to` (null: `format`), the format
+//   in the batch; `min_size` (null), pixels of the smallest sides, and of the smallest area without `min_area` (null).
+//   `box_labels`: their values; `path` (null), `dtype` (null: the column's), `of` (null: the
 //   first boxes).
 // * `scalar`: a number; `dtype` (null: the column's).
 // * `tokens`: `length` (null: rows of their own length); `dtype` ("int64"); `pad` (null), the id that fills short
@@ -372,6 +373,14 @@ void forebay_string_free(char *string);
 //   `random_resize`: `min_size` and `max_size` of the shorter side, the second one exclusive; `interpolation`.
 // * `center_crop`: `size`. `five_crop`, `ten_crop`: `size` of the crops, which are views with the same draws.
 //   `grayscale`.
+// * `random_zoom_out`: `side_range` (`[1.0, 4.0]`), `p` (0.5), `fill`. `random_iou_crop`, in a `joint` with `boxes`:
+//   `min_scale` (0.3), `max_scale` (1.0), `min_aspect_ratio` (0.5), `max_aspect_ratio` (2.0), `sampler_options`
+//   (`[0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]`), `trials` (40).
+// * `scale_jitter`: `target_size`, width and height; `scale_range` (`[0.1, 2.0]`), `interpolation`.
+//   `random_shortest_size`: `min_size`, a list of lengths; `max_size` (null), `interpolation`.
+// * `fixed_size_crop`, `pad_if_smaller`: `size`, `fill`. `center_crop_or_pad`, `random_crop_or_pad`: `size`, as `pad`.
+//   `resize_keep_ratio`: `size`, `longest` (0.0), `interpolation`, `random_scale_prob` (0.0), `random_scale_range`
+//   (`[0.85, 1.05]`), `random_scale_area` (false), `random_aspect_prob` (0.0), `random_aspect_range` (`[0.9, 1.11]`).
 // * `normalize`, the last but for `random_erasing`: `mean` and `std`, three numbers each for values from 0 to 1.
 // * `random_erasing`: `p` (0.5), `scale` (`[0.02, 0.33]`), `ratio` (`[0.3, 3.3]`), `value` (`[0, 0, 0]`; null: noise).
 // * `color_jitter`: `brightness`, `contrast`, `saturation`, `hue`, each the smallest and the largest factor (null).

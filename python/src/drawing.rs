@@ -7,7 +7,7 @@ use forebay_loader::decode::{self, DrawKey, FieldSpec};
 use pyo3::prelude::*;
 
 /// Returns the steps of a field, a JSON document, for a picture of `size` (columns, rows), as a JSON document. `key` is
-/// the epoch, the stream, the draw and the view.
+/// the epoch, the stream, the draw and the view; `boxes` are those of the picture, left, top, right and bottom.
 #[pyfunction]
 pub(crate) fn drawn_operations(
     py: Python<'_>,
@@ -16,13 +16,14 @@ pub(crate) fn drawn_operations(
     augment_seed: u64,
     key: (u64, u32, u64, u32),
     size: (u32, u32),
+    boxes: Option<Vec<[f64; 4]>>,
 ) -> PyResult<String> {
     enter::enter(py, || {
         let spec: FieldSpec =
             serde_json::from_str(field).map_err(|e| Error::config("the field cannot be read").caused_by(e))?;
         let (epoch, stream, draw, view) = key;
         let (key, size) = (DrawKey { epoch, stream, draw }, Size { w: size.0, h: size.1 });
-        let steps = decode::drawn(&spec, (name, view), augment_seed, key, size)?;
+        let steps = decode::drawn(&spec, (name, view), augment_seed, key, (size, boxes.as_deref()))?;
         Ok(serde_json::Value::Array(steps).to_string())
     })
 }

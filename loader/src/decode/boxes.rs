@@ -3,31 +3,69 @@
 
 use super::augment::Action;
 use super::box_format::Corners;
-use super::steps::Steps;
-use forebay_picture::geometry::{Size, Stage};
+use super::framing::is_middle_inside;
+use forebay_picture::geometry::{Region, Size, Stage};
 use forebay_picture::picture_ops::affine_matrix;
 
-/// Applies the steps of a picture of `size` to `boxes`, and returns the picture's size after them. The boxes are inside
-/// of it, some perhaps without an area.
-pub(super) fn follow(boxes: &mut [Corners], steps: &Steps, size: Size) -> Size {
-    clamp(boxes, size);
-    let mut size = size;
-    for (number, stage) in steps.stages.iter().enumerate() {
-        follow_stage(boxes, stage);
-        size = stage.output();
-        for action in steps.after(number) {
-            follow_action(boxes, action, size);
-            size = action.output(size);
-            clamp(boxes, size);
-        }
-    }
-    size
+/// Crop of a picture that keeps the objects of which the middle is inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ObjectCut {
+    /// Number of the stage that it is a part of.
+    pub stage: usize,
+    /// The stage before the crop.
+    pub before: Stage,
+    /// The part that is kept, in pixels of the result of `before`.
+    pub part: Region,
 }
 
-/// Returns true if both sides have at least `min_size` pixels, and the box has that many pixels or more.
-pub(super) fn is_large([left, top, right, bottom]: Corners, min_size: f64) -> bool {
+/// Steps that boxes follow.
+#[derive(Clone, Copy)]
+pub(super) struct Moves<'a> {
+    /// The stages.
+    pub stages: &'a [Stage],
+    /// Returns the actions after a stage.
+    pub after: &'a dyn Fn(usize) -> &'a [Action],
+    /// Crops among the stages that leave objects out.
+    pub cuts: &'a [ObjectCut],
+}
+
+impl Moves<'_> {
+    /// Applies the steps of a picture of `size` to `boxes`, and returns the picture's size after them. The boxes are
+    /// inside of it, some perhaps without an area.
+    pub(super) fn follow(self, boxes: &mut [Corners], size: Size) -> Size {
+        clamp(boxes, size);
+        let (mut size, mut outside) = (size, Vec::new());
+        for (number, stage) in self.stages.iter().enumerate() {
+            let cuts = self.cuts.iter().filter(|cut| cut.stage == number);
+            cuts.for_each(|cut| cut.find_outside(boxes, &mut outside));
+            follow_stage(boxes, stage);
+            size = stage.output();
+            for action in (self.after)(number) {
+                follow_action(boxes, action, size);
+                size = action.output(size);
+                clamp(boxes, size);
+            }
+        }
+        outside.into_iter().for_each(|place: usize| boxes[place] = [0.0; 4]);
+        size
+    }
+}
+
+impl ObjectCut {
+    /// Adds the numbers of the boxes that it leaves out. `boxes` are those before its stage.
+    fn find_outside(&self, boxes: &[Corners], outside: &mut Vec<usize>) {
+        let mut placed = boxes.to_vec();
+        follow_stage(&mut placed, &self.before);
+        let Region { x, y, w, h } = self.part;
+        let part = [x, y, x + w, y + h].map(f64::from);
+        outside.extend((0..placed.len()).filter(|place| !is_middle_inside(&placed[*place], &part)));
+    }
+}
+
+/// Returns true if both sides have at least `min_size` pixels, and the box has at least `min_area`.
+pub(super) fn is_large([left, top, right, bottom]: Corners, min_size: f64, min_area: f64) -> bool {
     let (w, h) = (right - left, bottom - top);
-    w >= min_size && h >= min_size && w * h >= min_size
+    w >= min_size && h >= min_size && w * h >= min_area
 }
 
 fn clamp(boxes: &mut [Corners], size: Size) {
@@ -45,7 +83,8 @@ fn map(boxes: &mut [Corners], x: impl Fn(f64) -> f64, y: impl Fn(f64) -> f64) {
     }
 }
 
-fn follow_stage(boxes: &mut [Corners], stage: &Stage) {
+/// Applies a stage to boxes.
+pub(super) fn follow_stage(boxes: &mut [Corners], stage: &Stage) {
     let Stage { crop, resized, window, flip, .. } = *stage;
     let (x, y) = (f64::from(crop.x), f64::from(crop.y));
     map(boxes, |column| column - x, |row| row - y);
@@ -144,7 +183,7 @@ mod tests {
     use crate::decode::box_format::BoxFormat;
     use crate::decode::draw::{DrawKey, FieldDraws};
     use crate::decode::field::Op;
-    use crate::decode::steps::resolve;
+    use crate::decode::steps::{Steps, resolve};
 
     const SIZE: Size = Size { w: 40, h: 30 };
 
@@ -153,7 +192,7 @@ mod tests {
         let mut steps = Steps::default();
         resolve(&ops, SIZE, FieldDraws::new(1, "x"), DrawKey::default(), &mut steps).unwrap();
         let mut boxes = boxes.to_vec();
-        let size = follow(&mut boxes, &steps, SIZE);
+        let size = steps.follow(&mut boxes, SIZE);
         (boxes, size)
     }
 
@@ -161,8 +200,8 @@ mod tests {
     fn a_corner_that_is_no_number_leaves_no_box() {
         let turn = r#"[{"op": "random_rotation", "degrees": [10, 10]}]"#;
         let (boxes, _) = followed(turn, &[[f64::NAN, 1.0, 5.0, 6.0], [2.0, 1.0, 5.0, 6.0]]);
-        assert!(boxes[0].iter().all(|number| number.is_nan()) && !is_large(boxes[0], 0.0), "{boxes:?}");
-        assert!(is_large(boxes[1], 1.0), "{boxes:?}");
+        assert!(boxes[0].iter().all(|number| number.is_nan()) && !is_large(boxes[0], 0.0, 0.0), "{boxes:?}");
+        assert!(is_large(boxes[1], 1.0, 1.0), "{boxes:?}");
     }
 
     #[test]
@@ -207,7 +246,7 @@ mod tests {
         let (boxes, _) =
             followed(r#"[{"op": "center_crop", "size": [4, 4]}]"#, &[[0.0, 0.0, 5.0, 5.0], [-9.0, 14.0, 90.0, 16.0]]);
         assert_eq!(boxes, [[0.0; 4], [0.0, 1.0, 4.0, 3.0]]);
-        let large: Vec<bool> = boxes.iter().map(|corners| is_large(*corners, 1.0)).collect();
+        let large: Vec<bool> = boxes.iter().map(|corners| is_large(*corners, 1.0, 1.0)).collect();
         assert_eq!(large, [false, true]);
     }
 }

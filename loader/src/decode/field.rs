@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::augment::{Augment, RandomErasing};
+use super::framing::Framing;
 use forebay_picture::{Interpolation, PaddingMode};
 
 /// Operation on the rows of a batch. Names, parameters and distributions are torchvision's.
@@ -178,12 +179,15 @@ pub enum Op {
     },
     /// Replaces a box of the row. After all others.
     RandomErasing(RandomErasing),
+    /// Changes the size or the frame. In a document it has the name of its operation, as those above.
+    #[serde(skip)]
+    Framing(Framing),
     /// Changes the pixels. In a document it has the name of its operation, as those above.
     #[serde(skip)]
     Augment(Augment),
 }
 
-/// Names of the operations of [`Op`] in documents. All others are augmentations.
+/// Names of the operations of [`Op`] in documents. All others are operations on the frame, or augmentations.
 const OWN_NAMES: [&str; 12] = [
     "random_resized_crop",
     "resize",
@@ -203,7 +207,12 @@ impl<'de> Deserialize<'de> for Op {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         let is_own = value.get("op").is_none_or(|name| OWN_NAMES.iter().any(|own| name == own));
-        let parsed = if is_own { Self::deserialize(value) } else { Augment::deserialize(value).map(Self::Augment) };
+        let is_framing = value.get("op").and_then(Value::as_str).is_some_and(Framing::is_named);
+        let parsed = match (is_own, is_framing) {
+            (true, _) => Self::deserialize(value),
+            (_, true) => Framing::deserialize(value).map(Self::Framing),
+            _ => Augment::deserialize(value).map(Self::Augment),
+        };
         parsed.map_err(D::Error::custom)
     }
 }
@@ -212,6 +221,7 @@ impl Serialize for Op {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Augment(augment) => augment.serialize(serializer),
+            Self::Framing(framing) => framing.serialize(serializer),
             own => Self::serialize(own, serializer),
         }
     }
@@ -238,15 +248,18 @@ mod tests {
         let json = r#"[{"op": "pad", "padding": [1, 2, 3, 4]}, {"op": "grayscale"}, {"op": "random_erasing"},
             {"op": "random_crop", "size": [3, 4]}, {"op": "random_horizontal_flip"}, {"op": "color_jitter", "hue": [-0.1, 0.1]},
             {"op": "random_apply", "transforms": [{"op": "random_choice", "transforms": [{"op": "random_horizontal_flip"},
-                {"op": "grayscale"}]}], "p": 0.3}, {"op": "aug_mix"}, {"op": "auto_augment", "policy": "svhn"}]"#;
+                {"op": "grayscale"}]}], "p": 0.3}, {"op": "aug_mix"}, {"op": "auto_augment", "policy": "svhn"},
+            {"op": "random_iou_crop"}, {"op": "random_zoom_out", "fill": [1, 2, 3]}]"#;
         let ops: Vec<Op> = serde_json::from_str(json).unwrap();
         assert_eq!(ops.iter().filter(|op| matches!(op, Op::Augment(_))).count(), 4);
+        assert_eq!(ops.iter().filter(|op| matches!(op, Op::Framing(_))).count(), 2);
         let again: Vec<Op> = serde_json::from_str(&serde_json::to_string(&ops).unwrap()).unwrap();
         assert_eq!(again, ops);
         for (json, problem) in [
             (r#"{"op": "random_hue"}"#, "unknown variant `random_hue`"),
             (r#"{"op": "color_jitter", "colour": 1}"#, "unknown field `colour`"),
             (r#"{"op": "resize", "side": 1}"#, "unknown field `side`"),
+            (r#"{"op": "scale_jitter", "target_size": [1, 2], "side": 1}"#, "unknown field `side`"),
             (r#"{"size": 1}"#, "missing field `op`"),
         ] {
             let e = serde_json::from_str::<Op>(json).unwrap_err();

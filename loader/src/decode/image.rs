@@ -6,6 +6,7 @@ mod opacity;
 mod share;
 
 use super::augment::{Augmenter, Erasure};
+use super::box_format::Corners;
 use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
 use super::normalise::PictureWriter;
@@ -54,6 +55,8 @@ pub(super) struct ImageField {
     /// True if the three channels are made equal.
     pub is_grey: bool,
     pub reading: ReadOptions,
+    /// Number of the step of the boxes that operations draw by, see [`ImageDecoder::set_objects`].
+    pub objects: Option<usize>,
 }
 
 /// File of a sample, and the pictures that are made of it.
@@ -152,6 +155,12 @@ pub struct PictureCounts {
 }
 
 impl ImageDecoder {
+    /// Sets the boxes in the next pictures before their operations, for a field that draws by them.
+    pub(super) fn set_objects(&mut self, boxes: Vec<Corners>) {
+        self.later_steps.objects = Some(boxes.clone());
+        self.steps.objects = Some(boxes);
+    }
+
     /// Decodes `file` for `field`, with the draws of `key`, into `row`: a fixed row of exactly the picture's size, or
     /// a ragged row, which records its shape. `later` are the fields after this one of the same group.
     ///

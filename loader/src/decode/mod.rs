@@ -6,7 +6,7 @@
 //!    fields: a file per kind          outputs: name, dtype, shape              v
 //!   image   sniff -> size -> steps (draws) -> jpeg | formats | pil, the region -> resize -> normalise -> row
 //!                  (oriented)  |               (-> orientation)                     |   ^
-//!                              '- geometry: stages; augment: actions                '---'  pixels, actions, resize
+//!                              '- geometry, framing: stages; augment: actions       '---'  pixels, actions, resize
 //!   number, tokens, array     numeric: checked conversion, ragged                                         -> row
 //!   boxes                     boxes: follow the stages and actions of a picture                            -> row
 //!   json                      json_value: by its path, then as text, number or array                       -> row
@@ -48,6 +48,7 @@ mod default;
 pub mod draw;
 pub mod field;
 pub mod fields;
+pub mod framing;
 mod image;
 mod json_value;
 pub mod mix;

@@ -85,11 +85,13 @@ impl FieldPlan {
     }
 
     /// Returns the form of each output's pictures, if all are colours of one size, cropped, resized and erased but not
-    /// changed otherwise. A batch that is mixed is complete on the host first, so it has none.
+    /// changed otherwise, nor drawn by boxes. A batch that is mixed is complete on the host first, so it has none.
     pub fn picture_forms(&self) -> impl Iterator<Item = Option<PictureForm>> + '_ {
         self.steps.iter().map(|step| match step.picture() {
             _ if !self.mixes.is_empty() => None,
-            Some(field) if !field.is_grey && !field.is_augmented() && field.views.is_none() => {
+            Some(field)
+                if !field.is_grey && !field.is_augmented() && field.views.is_none() && field.objects.is_none() =>
+            {
                 field.writer.form(field.size?)
             }
             _ => None,

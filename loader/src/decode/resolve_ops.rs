@@ -3,8 +3,11 @@
 //! A list of operations becomes as few [`Stage`]s as possible, nearly always one. Parameters are drawn as in
 //! torchvision.
 
-use super::draw::{DrawKey, Draws, FieldDraws, RandomOp};
+use super::box_format::Corners;
+use super::boxes::ObjectCut;
+use super::draw::{DrawKey, Draws, FieldDraws, OpDraws, RandomOp};
 use super::field::{Op, ResizeTo};
+use super::framing::{Cut, Framed, Framing, Reframe, center};
 use super::scene::Scene;
 use crate::error::{Error, Result};
 use forebay_picture::geometry::{PIXELS_MAX, PixelWindow, Region, Size, Stage};
@@ -16,6 +19,8 @@ pub(super) struct Fold<'a> {
     stages: &'a mut Vec<Stage>,
     /// Parts of the scene that the picture shows so far.
     scene: &'a mut Scene,
+    /// Crops that leave objects out.
+    objects: &'a mut Vec<ObjectCut>,
     /// Scene of the first picture of a Joint, for the others.
     first: Option<&'a Scene>,
     stage: Stage,
@@ -28,15 +33,15 @@ pub(super) struct Fold<'a> {
 }
 
 impl<'a> Fold<'a> {
-    /// Starts with a picture of `size`, of which the parts are those that `first` shows. `stages` and `scene` are
-    /// empty.
+    /// Starts with a picture of `size`, of which the parts are those that `first` shows. `stages`, `scene` and
+    /// `objects` are empty.
     pub(super) fn new(
         size: Size,
         (draws, key): (FieldDraws, DrawKey),
         first: Option<&'a Scene>,
-        (stages, scene): (&'a mut Vec<Stage>, &'a mut Scene),
+        (stages, scene, objects): (&'a mut Vec<Stage>, &'a mut Scene, &'a mut Vec<ObjectCut>),
     ) -> Self {
-        Self { stages, scene, first, stage: Stage::identity(size), draws, key, crops: 0, flips: 0, resizes: 0 }
+        Self { stages, scene, objects, first, stage: Stage::identity(size), draws, key, crops: 0, flips: 0, resizes: 0 }
     }
 
     /// Size of the picture after the operations so far.
@@ -52,7 +57,7 @@ impl<'a> Fold<'a> {
         if let Op::RandomCrop { .. } = op {
             self.count_pixels()?;
         }
-        let Self { stages, scene, first, stage, draws, key, crops, flips, resizes } = self;
+        let Self { stages, scene, first, stage, draws, key, crops, flips, resizes, .. } = self;
         let current = stage.output();
         match op {
             Op::RandomResizedCrop { size, scale, ratio, interpolation, alternative } => {
@@ -104,7 +109,50 @@ impl<'a> Fold<'a> {
                 stage.flip ^= draws.of(*key, RandomOp::HorizontalFlip, *flips).unit() < *p;
                 *flips += 1;
             }
-            Op::Grayscale | Op::Normalize { .. } | Op::RandomErasing(_) | Op::Augment(_) => {}
+            Op::Grayscale | Op::Normalize { .. } | Op::RandomErasing(_) | Op::Framing(_) | Op::Augment(_) => {}
+        }
+        check_pixels(stage.resized)?;
+        check_pixels(stage.output())
+    }
+
+    /// Stages that are complete, and the one that is not.
+    pub(super) fn stages(&self) -> (&[Stage], &Stage) {
+        (self.stages, &self.stage)
+    }
+
+    /// Crops so far that leave objects out.
+    pub(super) fn cuts(&self) -> &[ObjectCut] {
+        self.objects
+    }
+
+    /// Adds an operation on the frame, with its draws. `boxes` are those of the picture, if it needs them.
+    ///
+    /// # Errors
+    /// A result of more than [`PIXELS_MAX`] pixels, or another size of the first picture of a Joint where that counts.
+    pub(super) fn reframe(&mut self, framing: &Framing, draws: OpDraws, boxes: &[Corners]) -> Result<()> {
+        let Self { stages, scene, objects, first, stage, .. } = self;
+        let size = stage.output();
+        if framing.counts_pixels() && !framing.needs_boxes() {
+            scene.add_pixels(size, *first)?;
+        }
+        let draw = || framing.draw(draws, Framed { size, boxes });
+        let cut = if framing.needs_boxes() { scene.add_part(size, *first, draw)? } else { draw() };
+        match cut {
+            Cut::Nothing => {}
+            Cut::Resize { to, interpolation } => resize(stage, stages, to, interpolation),
+            Cut::Window { window, border } => {
+                if !framing.is_random() {
+                    scene.add_window(size, window);
+                }
+                keep(stage, stages, window, border);
+            }
+            Cut::Objects(part) => {
+                if part != Region::all(size) {
+                    objects.push(ObjectCut { stage: stages.len(), before: *stage, part });
+                }
+                let window = PixelWindow { x: part.x.into(), y: part.y.into(), size: part.size() };
+                keep(stage, stages, window, Border::BLACK);
+            }
         }
         check_pixels(stage.resized)?;
         check_pixels(stage.output())
@@ -214,19 +262,6 @@ pub(super) fn resize_to(size: Size, to: Option<ResizeTo>, long_max: Option<u32>)
         (None, None) => (short, long),
     };
     if size.w <= size.h { Size { w: new_short, h: new_long } } else { Size { w: new_long, h: new_short } }
-}
-
-/// Returns the window of torchvision's `CenterCrop`: a smaller picture gets black borders, the odd pixel right and
-/// below.
-fn center(size: Size, to: Size) -> PixelWindow {
-    let corner = |have: u32, want: u32| {
-        if want > have {
-            -i64::from((want - have) / 2)
-        } else {
-            (f64::from(have - want) / 2.0).round_ties_even() as i64
-        }
-    };
-    PixelWindow { x: corner(size.w, to.w), y: corner(size.h, to.h), size: to }
 }
 
 /// Crops of `FiveCrop`.

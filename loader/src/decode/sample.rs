@@ -57,7 +57,8 @@ impl SampleDecoder {
                             let file = StoredPicture { bytes, index: index(number), group: step.group };
                             let alike = |later: &&Step| step.group.is_some() && later.group == step.group;
                             let later = later.iter().filter(alike).filter_map(Step::picture);
-                            memory.images.decode(&file, field, later, key, &mut row)
+                            let loaded = memory.load_objects(field, &plan.steps, &column);
+                            loaded.and_then(|()| memory.images.decode(&file, field, later, key, &mut row))
                         }
                         Work::Value(decoder) => {
                             let stored = Stored { bytes, step, steps: &plan.steps, column: &column, key };

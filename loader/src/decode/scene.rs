@@ -1,6 +1,7 @@
 //! Parts of a scene that a picture shows. The pictures of a Joint show the same parts: the first one draws them, and
 //! the others are cut alike.
 
+use super::framing::Cut;
 use crate::error::{Error, Result};
 use forebay_picture::geometry::{PixelWindow, Region, Size};
 
@@ -15,7 +16,8 @@ pub struct Scene {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DrawnFrame {
     size: Size,
-    /// Box that `RandomResizedCrop` has drawn; `None` for other operations, whose numbers are pixels.
+    /// Box that `RandomResizedCrop` or an operation by the objects has drawn; `None` for other operations, whose numbers
+    /// are pixels, and for no box.
     crop: Option<Region>,
 }
 
@@ -63,6 +65,24 @@ impl Scene {
         }
         self.places.push(DrawnFrame { size, crop: None });
         Ok(())
+    }
+
+    /// Adds a part of a picture of `size` that was drawn by its objects: the one that `first`, the scene of another
+    /// picture, has there, or else `draw`'s.
+    ///
+    /// # Errors
+    /// `first` has another size there.
+    pub fn add_part(&mut self, size: Size, first: Option<&Self>, draw: impl FnOnce() -> Cut) -> Result<Cut> {
+        let place = self.same_place(first).copied();
+        self.add_pixels(size, first)?;
+        let part = match place {
+            Some(DrawnFrame { crop, .. }) => crop.map_or(Cut::Nothing, Cut::Objects),
+            None => draw(),
+        };
+        if let (Cut::Objects(region), Some(last)) = (part, self.places.last_mut()) {
+            last.crop = Some(region);
+        }
+        Ok(part)
     }
 
     /// Adds a window that is kept of a picture of `size`.

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt::Debug;
 
+use super::box_format::Corners;
 use super::draw::DrawKey;
 use super::image::{ImageDecoder, ImageField};
 use super::json_value::JsonScratch;
@@ -17,6 +18,11 @@ pub(super) trait Decode: Any + Debug + Send + Sync {
     /// Returns true if a row of the stored value's length is the stored value.
     fn is_copy(&self) -> bool {
         false
+    }
+
+    /// Reads a stored value as the corners of boxes, before they follow a picture.
+    fn boxes(&self, _stored: &[u8], _memory: &mut Memory) -> Result<Vec<Corners>> {
+        Err(Error::internal("the field has no boxes"))
     }
 
     /// Checks the steps that this one refers to, after all of its Joint are compiled.
@@ -50,11 +56,29 @@ pub(super) struct Memory {
     pub json: JsonScratch,
 }
 
+impl Memory {
+    /// Reads the boxes that operations of `field` draw by. `column` returns the sample's stored bytes.
+    pub(super) fn load_objects<'c>(
+        &mut self,
+        field: &ImageField,
+        steps: &[Step],
+        column: &dyn Fn(usize) -> Option<&'c [u8]>,
+    ) -> Result<()> {
+        let Some(step) = field.objects.and_then(|number| steps.get(number)) else { return Ok(()) };
+        let bytes = step.column.and_then(column);
+        let bytes = bytes.ok_or_else(|| Error::decode("the sample lacks the boxes that its picture is cropped by"))?;
+        let Work::Value(decoder) = &step.work else { return Err(Error::internal("the field has no boxes")) };
+        let boxes = decoder.boxes(bytes, self)?;
+        self.images.set_objects(boxes);
+        Ok(())
+    }
+}
+
 /// Kind of work for an output.
 #[derive(Debug)]
 pub(super) enum Work {
     /// Decodes a picture. Those of one file share what they decode, and boxes follow it.
-    Picture(ImageField),
+    Picture(Box<ImageField>),
     /// Decodes a value.
     Value(Box<dyn Decode>),
     /// Writes the default: the layout lacks the column.

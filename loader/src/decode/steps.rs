@@ -1,11 +1,14 @@
 //! Steps of a field's operations for one picture: stages, and the actions between them.
 
 use super::augment::{Action, Augment, Erasure, Operation, RandomErasing, Script};
+use super::box_format::Corners;
+use super::boxes::{Moves, ObjectCut, follow_stage};
 use super::draw::{DrawKey, FieldDraws, OpDraws};
 use super::field::Op;
+use super::framing::{Framing, Reframe};
 use super::resolve_ops::Fold;
 use super::scene::Scene;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use forebay_picture::geometry::{Size, Stage};
 
 /// Steps of one picture. It keeps its memory.
@@ -18,13 +21,28 @@ pub struct Steps {
     script: Script,
     /// Parts of the scene that the picture shows, see [`resolve_like`].
     pub scene: Scene,
+    /// Crops among the stages that leave objects out.
+    cuts: Vec<ObjectCut>,
+    /// Boxes in the picture before its operations: an argument of [`resolve`] for those that draw by boxes.
+    pub(super) objects: Option<Vec<Corners>>,
 }
 
 impl Steps {
+    /// Returns empty steps of pictures with boxes, see [`objects`](Self::objects).
+    pub(super) fn with_objects(objects: Option<Vec<Corners>>) -> Self {
+        Self { objects, ..Self::default() }
+    }
+
     /// Returns the actions after stage number `stage`, before the next one.
     pub fn after(&self, stage: usize) -> &[Action] {
         let first = if stage == 0 { 0 } else { self.bounds[stage - 1] };
         &self.script.actions[first..self.bounds[stage]]
+    }
+
+    /// Applies the steps of a picture of `size` to `boxes`, and returns the picture's size after them. The boxes are
+    /// inside of it, some perhaps without an area.
+    pub(super) fn follow(&self, boxes: &mut [Corners], size: Size) -> Size {
+        Moves { stages: &self.stages, after: &|number| self.after(number), cuts: &self.cuts }.follow(boxes, size)
     }
 }
 
@@ -55,16 +73,30 @@ pub fn resolve_like(
     key: DrawKey,
     steps: &mut Steps,
 ) -> Result<()> {
-    let Steps { stages, bounds, script, scene } = steps;
+    let Steps { stages, bounds, script, scene, cuts, objects } = steps;
     stages.clear();
     bounds.clear();
     script.actions.clear();
     scene.clear();
-    let mut fold = Fold::new(size, (draws, key), first, (stages, scene));
+    cuts.clear();
+    let mut fold = Fold::new(size, (draws, key), first, (stages, scene, cuts));
     for (place, op) in ops.iter().enumerate() {
-        let Op::Augment(augment) = op else {
-            fold.add(op)?;
-            continue;
+        let augment = match op {
+            Op::Augment(augment) => augment,
+            Op::Framing(framing) => {
+                let boxes = if framing.needs_boxes() {
+                    placed(objects.as_deref(), &fold, (bounds, &script.actions), size)?
+                } else {
+                    Vec::new()
+                };
+                let occurrence = occurrence_of_framing(&ops[..place], framing);
+                fold.reframe(framing, framing.draws(draws, key, occurrence), &boxes)?;
+                continue;
+            }
+            op => {
+                fold.add(op)?;
+                continue;
+            }
         };
         if augment.counts_pixels() {
             fold.count_pixels()?;
@@ -82,6 +114,31 @@ pub fn resolve_like(
     fold.finish();
     bounds.resize(stages.len(), script.actions.len());
     Ok(())
+}
+
+/// Returns the boxes of a picture of `size` after the operations so far.
+fn placed(
+    objects: Option<&[Corners]>,
+    fold: &Fold<'_>,
+    (bounds, actions): (&[usize], &[Action]),
+    size: Size,
+) -> Result<Vec<Corners>> {
+    let objects = objects.ok_or_else(|| {
+        Error::config("RandomIoUCrop draws by the boxes of a picture, and there are none: pass `boxes`")
+    })?;
+    let ((stages, last), mut boxes) = (fold.stages(), objects.to_vec());
+    // Stages without a bound have no actions after them yet.
+    let bound = |number: usize| bounds.get(number).copied().unwrap_or(actions.len());
+    let after = |number: usize| &actions[if number == 0 { 0 } else { bound(number - 1) }..bound(number)];
+    Moves { stages, after: &after, cuts: fold.cuts() }.follow(&mut boxes, size);
+    follow_stage(&mut boxes, last);
+    Ok(boxes)
+}
+
+/// Number of the operations of the same kind before `framing`.
+fn occurrence_of_framing(before: &[Op], framing: &Framing) -> u32 {
+    let is_same = |op: &&Op| matches!(op, Op::Framing(other) if other.number() == framing.number());
+    before.iter().filter(is_same).count() as u32
 }
 
 /// Number of the operations of the same kind before `augment`, twice, and one more if it moves pixels.

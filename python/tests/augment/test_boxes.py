@@ -33,6 +33,11 @@ LISTS = {
     "affine": (CROP, fb.RandomAffine(30, (0.2, 0.3), (0.6, 1.5), (-20, 20, -10, 10))),
     "perspective": (fb.RandomPerspective(0.7, 0.9), FLIP),
     "policy": (CROP, fb.TrivialAugmentWide()),
+    "larger canvas": (fb.RandomZoomOut(p=0.8), FLIP),
+    "scale jitter": (fb.ScaleJitter((60, 60)), fb.FixedSizeCrop(40), FLIP),
+    "shortest side": (fb.RandomShortestSize((20, 40), max_size=70), fb.PadIfSmaller(50)),
+    "letterbox": (fb.ResizeKeepRatio(48, 1.0, random_aspect_prob=0.5), fb.CenterCropOrPad(48, 9)),
+    "crop or pad": (CROP, fb.RandomCropOrPad((60, 30)), FLIP),
     "random": (fb.RandomApply([fb.RandomRotation(20), fb.RandomHorizontalFlip()], 0.7), fb.RandomChoice([fb.RandomVerticalFlip(), FLIP])),
 }
 

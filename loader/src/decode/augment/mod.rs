@@ -44,7 +44,7 @@ pub use compose::{RandomApply, RandomChoice, RandomOrder};
 pub use distort::{RandomChannelPermutation, RandomPhotometricDistort};
 pub use erase::{Erasure, RandomErasing};
 pub use geometric::{RandomAffine, RandomPerspective, RandomRotation};
-pub(super) use operation::{ALPHA_MIN, check_within};
+pub(super) use operation::{ALPHA_MIN, check_range, check_within};
 pub use operation::{Operation, Script};
 pub use policy::{AugMix, AutoAugment, LevelAugment, LevelKind, LevelOp, Policy, RandAugment, TrivialAugmentWide};
 

@@ -78,7 +78,13 @@ pub(in crate::decode) fn check_within(
 }
 
 /// Checks a range of numbers: both ends within `least` and `most`, and in order.
-pub(super) fn check_range(operation: &str, name: &'static str, range: [f64; 2], least: f64, most: f64) -> Result<()> {
+pub(in crate::decode) fn check_range(
+    operation: &str,
+    name: &'static str,
+    range: [f64; 2],
+    least: f64,
+    most: f64,
+) -> Result<()> {
     if !range.iter().all(|value| (least..=most).contains(value)) {
         return Err(outside(operation, name, least, most).with(name, format!("{range:?}")));
     }

@@ -12,7 +12,8 @@ use forebay_picture::geometry::{PixelWindow, Region, Size, Stage};
 /// Returns the steps of the field `spec` for a picture of `size`, with the numbers that are drawn for `key`: an object
 /// for each crop with its resize, for each action (of a Mask: that moves pixels) and for each erased box. `size` is
 /// that of the picture as it is delivered without operations, turned by its EXIF data if the field does so. `name` is
-/// that of the field, or of its Joint; `view` the number of one of its views, or of a crop of FiveCrop or TenCrop; 0
+/// that of the field, or of its Joint; `boxes` are those of the picture, as left, top, right and bottom, for operations
+/// that draw by them; `view` the number of one of its views, or of a crop of FiveCrop or TenCrop; 0
 /// without these.
 ///
 /// # Errors
@@ -23,7 +24,7 @@ pub fn drawn(
     (name, view): (&str, u32),
     augment_seed: u64,
     key: DrawKey,
-    size: Size,
+    (size, boxes): (Size, Option<&[[f64; 4]]>),
 ) -> Result<Vec<Value>> {
     let part = spec.scene_part();
     let (ScenePart::Pixels(ops) | ScenePart::Labels(ops)) = part else {
@@ -41,7 +42,7 @@ pub fn drawn(
     }
     let (ops, _) = grey_last(ops, CheckedOps::new(ops)?.is_grey);
     let ops = if are_labels { of_labels(&ops) } else { ops };
-    let mut steps = Steps::default();
+    let mut steps = Steps::with_objects(boxes.map(<[_]>::to_vec));
     let draws = FieldDraws::new(augment_seed, name);
     let (ops, draws) = match crops(&ops)? {
         Some(_) => (of_crop(&ops, view), draws),

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::decode::augment::Operation;
 use crate::decode::field::Op;
 use crate::decode::fields::{CheckedOps, FieldSpec, ScenePart};
+use crate::decode::framing::Reframe;
 use crate::error::{Error, Result};
 use forebay_picture::PaddingMode;
 use forebay_picture::geometry::Size;
@@ -63,6 +64,9 @@ pub(super) fn check_without_views(name: &str, spec: &FieldSpec) -> Result<()> {
 }
 
 fn has_mirrored_borders(op: &Op) -> bool {
+    if let Op::Framing(framing) = op {
+        return framing.repeats_picture();
+    }
     let (Op::Pad { padding_mode, .. } | Op::RandomCrop { padding_mode, .. }) = op else { return false };
     *padding_mode != PaddingMode::Constant
 }
@@ -75,6 +79,7 @@ fn labels_can_follow(op: &Op) -> Result<()> {
 fn sizes_where_counted(ops: &[Op]) -> Result<Vec<Option<Size>>> {
     let counts_pixels = |op: &Op| match op {
         Op::RandomCrop { .. } => true,
+        Op::Framing(framing) => framing.counts_pixels(),
         Op::Augment(augment) => augment.counts_pixels(),
         _ => false,
     };
@@ -89,6 +94,7 @@ fn drawn_part(op: &Op) -> Option<Value> {
             Op::RandomResizedCrop { size: [0, 0], scale, ratio, interpolation, alternative: None }
         }
         Op::RandomCrop { .. } | Op::RandomResize { .. } | Op::RandomHorizontalFlip { .. } => op.clone(),
+        Op::Framing(ref framing) if framing.is_random() => op.clone(),
         Op::Augment(ref augment) if augment.moves() => op.clone(),
         Op::Resize { .. }
         | Op::CenterCrop { .. }
@@ -98,6 +104,7 @@ fn drawn_part(op: &Op) -> Option<Value> {
         | Op::Grayscale
         | Op::Normalize { .. }
         | Op::RandomErasing(_)
+        | Op::Framing(_)
         | Op::Augment(_) => return None,
     };
     let mut part = serde_json::to_value(part).unwrap_or_default();
@@ -109,7 +116,7 @@ fn drawn_part(op: &Op) -> Option<Value> {
 fn remove_sampling(value: &mut Value) {
     match value {
         Value::Object(arguments) => {
-            arguments.retain(|name, _| !["interpolation", "interpolations", "fill"].contains(&name.as_str()));
+            arguments.retain(|name, _| !["interpolation", "interpolations", "alternative", "fill"].contains(&name.as_str()));
             arguments.values_mut().for_each(remove_sampling);
         }
         Value::Array(values) => values.iter_mut().for_each(remove_sampling),

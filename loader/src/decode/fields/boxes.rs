@@ -7,7 +7,7 @@ use super::column::{Columns, unsuitable};
 use super::json_path::JsonPath;
 use super::kind::{Compiled, FieldKind, JointParts, ScenePart};
 use crate::decode::box_format::{BoxFormat, Corners};
-use crate::decode::boxes;
+use crate::decode::boxes::is_large;
 use crate::decode::draw::FieldDraws;
 use crate::decode::json_value::{JsonForm, JsonValue};
 use crate::decode::numeric;
@@ -27,15 +27,22 @@ pub struct Boxes {
     /// Path to the list of boxes inside a JSON document. Default: the document.
     #[serde(default)]
     pub path: Option<JsonPath>,
-    /// Meaning of the four numbers, in the column and in the batch.
+    /// Meaning of the four numbers in the column.
     #[serde(default)]
     pub format: BoxFormat,
+    /// Meaning of the four numbers in the batch. Default: as in the column.
+    #[serde(default)]
+    pub to: Option<BoxFormat>,
     /// Name of the picture or mask. Default: the first one of the `Joint`.
     #[serde(default)]
     pub of: Option<String>,
-    /// Smallest width, height and area of a box, pixels; others are left out. Default: all are kept.
+    /// Smallest width and height of a box, pixels, and its smallest area without `min_area`; others are left out.
+    /// Default: all are kept.
     #[serde(default)]
     pub min_size: Option<f64>,
+    /// Smallest area of a box, pixels; others are left out.
+    #[serde(default)]
+    pub min_area: Option<f64>,
 }
 
 impl FieldKind for Boxes {
@@ -48,15 +55,17 @@ impl FieldKind for Boxes {
     }
 
     fn compile_in(&self, joint: &JointParts<'_>, columns: Columns<'_>, _draws: FieldDraws) -> Result<Compiled> {
-        if self.min_size.is_some_and(|least| !(least >= 0.0 && least.is_finite())) {
-            return Err(Error::config("`min_size` of Boxes is a number of pixels, at least 0"));
+        if [self.min_size, self.min_area].into_iter().flatten().any(|least| !(least >= 0.0 && least.is_finite())) {
+            return Err(Error::config("`min_size` and `min_area` of Boxes are numbers of pixels, at least 0"));
         }
         let is_picture = |part: &ScenePart<'_>| matches!(part, ScenePart::Pixels(_) | ScenePart::Labels(_));
         let picture = joint.find_step(self.of.as_deref(), "Image or Mask", is_picture)?;
         let first = joint.find_step(None, "Image or Mask", is_picture)?;
         let form = JsonForm::Array(DType::Float64, vec![None, Some(4)]);
         let (column, source) = ListSource::of(columns, &self.column, self.path.as_ref(), form)?;
-        let decoder = BoxesDecoder { source, column, format: self.format, picture, first, min_size: self.min_size };
+        let &Self { format, to, min_size, min_area, .. } = self;
+        let to = to.unwrap_or(format);
+        let decoder = BoxesDecoder { source, column, format, to, picture, first, min_size, min_area };
         Ok(Compiled::new(column, decoder, DType::Float32, RowShape::RaggedArray))
     }
 
@@ -120,12 +129,16 @@ struct BoxesDecoder {
     source: ListSource,
     column: usize,
     format: BoxFormat,
+    /// Format in the batch.
+    to: BoxFormat,
     /// Number of the picture among the steps.
     picture: usize,
     /// Number of the first picture of the Joint.
     first: usize,
     /// Smallest width, height and area of those that are kept.
     min_size: Option<f64>,
+    /// Smallest area of them.
+    min_area: Option<f64>,
 }
 
 impl Decode for BoxesDecoder {
@@ -134,16 +147,35 @@ impl Decode for BoxesDecoder {
         let out = ragged(row)?;
         let kept = boxes.iter().filter(|corners| self.is_kept(corners));
         let out = start_ragged(out, DType::Float32, &[kept.clone().count(), 4])?.as_chunks_mut::<4>().0;
-        for (out, number) in out.iter_mut().zip(kept.flat_map(|corners| self.format.numbers(*corners))) {
+        for (out, number) in out.iter_mut().zip(kept.flat_map(|corners| self.to.numbers(*corners))) {
             *out = (number as f32).to_ne_bytes();
         }
         Ok(())
+    }
+
+    fn boxes(&self, stored: &[u8], memory: &mut Memory) -> Result<Vec<Corners>> {
+        let (from, values) = self.source.read(stored, memory)?;
+        let mut numbers = vec![0; values.len() / from.size() * size_of::<f64>()];
+        numeric::convert(&values, from, &mut numbers, DType::Float64)?;
+        // Without boxes, the last dimension may be missing.
+        if !numbers.is_empty() && !matches!(memory.shape[..], [_, 4]) {
+            return Err(Error::decode("boxes are four numbers each: an array of shape (k, 4)")
+                .with("shape", format!("{:?}", memory.shape)));
+        }
+        let numbers = numbers.as_chunks::<8>().0.iter().map(|number| f64::from_ne_bytes(*number));
+        let numbers: Vec<f64> = numbers.collect();
+        Ok(numbers.as_chunks::<4>().0.iter().map(|one| self.format.corners(*one)).collect())
     }
 
     fn check_joint(&self, steps: &[Step]) -> Result<()> {
         let picture = steps.get(self.picture).and_then(Step::picture);
         if picture.is_none_or(|picture| picture.encoding.pictures(&[]).is_some()) {
             return Err(Error::config("boxes need a column with one picture per sample"));
+        }
+        if self.picture != self.first && picture.is_some_and(|picture| picture.objects.is_some()) {
+            return Err(Error::config(
+                "RandomIoUCrop draws in the first picture of a Joint: put the picture of the Boxes first",
+            ));
         }
         Ok(())
     }
@@ -158,30 +190,17 @@ impl BoxesDecoder {
         let stored = |step: &Step| stored(sample, step.column);
         // A sample that lacks the first picture begins with the next one.
         let first = (self.first != self.picture).then(|| stored(first_step).ok().zip(first_step.picture())).flatten();
-        let mut boxes = self.read(self::stored(sample, Some(self.column))?, memory)?;
+        let mut boxes = self.boxes(self::stored(sample, Some(self.column))?, memory)?;
+        memory.load_objects(picture, sample.steps, sample.column)?;
         let (steps, size) = memory.images.steps((stored(picture_step)?, picture), first, sample.key)?;
-        boxes::follow(&mut boxes, steps, size);
+        steps.follow(&mut boxes, size);
         Ok(boxes)
-    }
-
-    /// Reads stored boxes.
-    fn read(&self, bytes: &[u8], memory: &mut Memory) -> Result<Vec<Corners>> {
-        let (from, values) = self.source.read(bytes, memory)?;
-        let mut numbers = vec![0; values.len() / from.size() * size_of::<f64>()];
-        numeric::convert(&values, from, &mut numbers, DType::Float64)?;
-        // Without boxes, the last dimension may be missing.
-        if !numbers.is_empty() && !matches!(memory.shape[..], [_, 4]) {
-            return Err(Error::decode("boxes are four numbers each: an array of shape (k, 4)")
-                .with("shape", format!("{:?}", memory.shape)));
-        }
-        let numbers = numbers.as_chunks::<8>().0.iter().map(|number| f64::from_ne_bytes(*number));
-        let numbers: Vec<f64> = numbers.collect();
-        Ok(numbers.as_chunks::<4>().0.iter().map(|one| self.format.corners(*one)).collect())
     }
 
     /// Returns true if a box that has followed the picture is in the row.
     fn is_kept(&self, corners: &Corners) -> bool {
-        self.min_size.is_none_or(|least| boxes::is_large(*corners, least))
+        let (size, area) = (self.min_size.unwrap_or(0.0), self.min_area.or(self.min_size).unwrap_or(0.0));
+        (self.min_size, self.min_area) == (None, None) || is_large(*corners, size, area)
     }
 }
 

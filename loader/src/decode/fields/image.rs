@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::column::Columns;
-use super::kind::{Compiled, FieldKind, ScenePart};
+use super::kind::{Compiled, FieldKind, JointParts, ScenePart};
 use super::ops::{MeanAndStd, check_mode};
 use super::picture::PictureArgs;
 use super::views;
@@ -60,6 +60,28 @@ impl FieldKind for Image {
     }
 
     fn compile(&self, columns: Columns<'_>, draws: FieldDraws) -> Result<Compiled> {
+        self.compile_for(None, columns, draws)
+    }
+
+    fn compile_in(&self, joint: &JointParts<'_>, columns: Columns<'_>, draws: FieldDraws) -> Result<Compiled> {
+        self.compile_for(Some(joint), columns, draws)
+    }
+
+    fn scene_part(&self) -> ScenePart<'_> {
+        ScenePart::Pixels(&self.ops)
+    }
+
+    fn views(&self) -> Result<Option<u32>> {
+        views::count(self.views, &self.ops)
+    }
+
+    fn is_mixable(&self) -> bool {
+        true
+    }
+}
+
+impl Image {
+    fn compile_for(&self, joint: Option<&JointParts<'_>>, columns: Columns<'_>, draws: FieldDraws) -> Result<Compiled> {
         let &Self { dtype, layout, tolerant, apply_exif_orientation, scaled_decode, mode, .. } = self;
         let reading = ReadOptions { tolerant, apply_exif_orientation, scaled_decode };
         let (content, channels) = match mode {
@@ -76,23 +98,11 @@ impl FieldKind for Image {
             }
             PictureWriter::with_channels(dtype, layout, channels, normalise)
         };
-        let args = PictureArgs { column: &self.column, ops: &self.ops, content, reading };
+        let args = PictureArgs { column: &self.column, ops: &self.ops, content, reading, joint };
         let (index, mut field, mut shape) = args.compile(columns, draws, writer)?;
         if let Some(views) = self.views()? {
             views::add(views, &mut field, &mut shape)?;
         }
-        Ok(Compiled { column: Some(index), dtype: field.writer.dtype(), work: Work::Picture(field), shape })
-    }
-
-    fn scene_part(&self) -> ScenePart<'_> {
-        ScenePart::Pixels(&self.ops)
-    }
-
-    fn views(&self) -> Result<Option<u32>> {
-        views::count(self.views, &self.ops)
-    }
-
-    fn is_mixable(&self) -> bool {
-        true
+        Ok(Compiled { column: Some(index), dtype: field.writer.dtype(), work: Work::Picture(Box::new(field)), shape })
     }
 }

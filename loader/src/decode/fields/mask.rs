@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::column::Columns;
-use super::kind::{Compiled, FieldKind, ScenePart, int64};
+use super::kind::{Compiled, FieldKind, JointParts, ScenePart, int64};
 use super::ops::MeanAndStd;
 use super::picture::PictureArgs;
 use crate::decode::draw::FieldDraws;
@@ -36,17 +36,27 @@ impl FieldKind for Mask {
     }
 
     fn compile(&self, columns: Columns<'_>, draws: FieldDraws) -> Result<Compiled> {
+        self.compile_for(None, columns, draws)
+    }
+
+    fn compile_in(&self, joint: &JointParts<'_>, columns: Columns<'_>, draws: FieldDraws) -> Result<Compiled> {
+        self.compile_for(Some(joint), columns, draws)
+    }
+
+    fn scene_part(&self) -> ScenePart<'_> {
+        ScenePart::Labels(&self.ops)
+    }
+}
+
+impl Mask {
+    fn compile_for(&self, joint: Option<&JointParts<'_>>, columns: Columns<'_>, draws: FieldDraws) -> Result<Compiled> {
         let writer = |normalise: Option<MeanAndStd>| match normalise {
             None => PictureWriter::labels(self.dtype),
             Some(_) => Err(Error::config("a Mask holds labels: Normalize would change them")),
         };
         let (content, reading) = (Content::Labels, ReadOptions::default());
-        let args = PictureArgs { column: &self.column, ops: &self.ops, content, reading };
+        let args = PictureArgs { column: &self.column, ops: &self.ops, content, reading, joint };
         let (index, field, shape) = args.compile(columns, draws, writer)?;
-        Ok(Compiled { column: Some(index), dtype: field.writer.dtype(), work: Work::Picture(field), shape })
-    }
-
-    fn scene_part(&self) -> ScenePart<'_> {
-        ScenePart::Labels(&self.ops)
+        Ok(Compiled { column: Some(index), dtype: field.writer.dtype(), work: Work::Picture(Box::new(field)), shape })
     }
 }

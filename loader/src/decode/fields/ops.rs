@@ -2,6 +2,7 @@
 
 use crate::decode::augment::{Augment, Operation};
 use crate::decode::field::{Op, PictureMode, ResizeTo};
+use crate::decode::framing::Reframe;
 use crate::decode::resolve_ops::{padded, resize_to};
 use crate::error::{Error, Result};
 use forebay_picture::Interpolation;
@@ -26,6 +27,9 @@ pub(in crate::decode) fn of_labels(ops: &[Op]) -> Vec<Op> {
         }
         if let Op::Pad { fill, .. } | Op::RandomCrop { fill, .. } = op {
             *fill = [fill[0]; 3];
+        }
+        if let Op::Framing(framing) = op {
+            framing.become_labels();
         }
     }
     ops
@@ -103,6 +107,7 @@ impl CheckedOps {
                 Op::Normalize { mean, std } => normalise = Some((mean.clone(), std.clone())),
                 // Its arguments depend on the type of the row.
                 Op::RandomErasing(_) => {}
+                Op::Framing(framing) => size = framing.check(size)?,
                 Op::Augment(augment) => {
                     augment.check()?;
                     size = size.filter(|_| augment.keeps_size());

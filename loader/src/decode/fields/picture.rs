@@ -1,10 +1,12 @@
 //! Common parts of the fields of pictures: checks of the operations and of the column, and the compiled picture.
 
 use super::column::{Columns, unsuitable};
+use super::kind::{JointParts, ScenePart};
 use super::ops::{CheckedOps, MeanAndStd, of_labels};
 use crate::decode::augment::{Augment, Grayscale, Operation};
 use crate::decode::draw::FieldDraws;
 use crate::decode::field::Op;
+use crate::decode::framing::Reframe;
 use crate::decode::image::{ImageField, ReadOptions};
 use crate::decode::normalise::PictureWriter;
 use crate::decode::plan::RowShape;
@@ -18,6 +20,8 @@ pub(super) struct PictureArgs<'a> {
     pub ops: &'a [Op],
     pub content: Content,
     pub reading: ReadOptions,
+    /// The fields of its Joint, if it is in one.
+    pub joint: Option<&'a JointParts<'a>>,
 }
 
 impl PictureArgs<'_> {
@@ -29,7 +33,7 @@ impl PictureArgs<'_> {
         draws: FieldDraws,
         writer: impl FnOnce(Option<MeanAndStd>) -> Result<PictureWriter>,
     ) -> Result<(usize, ImageField, RowShape)> {
-        let Self { column, ops, content, reading } = self;
+        let Self { column, ops, content, reading, joint } = self;
         let CheckedOps { size, normalise, is_grey } = CheckedOps::new(ops)?;
         let writer = writer(normalise)?;
         if content == Content::Labels {
@@ -40,6 +44,7 @@ impl PictureArgs<'_> {
                 erasing.check(writer.level_max())?;
             }
         }
+        let objects = objects_of(ops, joint)?;
         let (index, column) = columns.find(column)?;
         use Encoding::{Bytes, Custom, Jpeg, JpegArray, JpegList, Pil, PilList, Png, PngList};
         let size = match column.encoding {
@@ -69,9 +74,20 @@ impl PictureArgs<'_> {
         let (ops, is_grey) = grey_last(ops, is_grey);
         let ops = if content == Content::Labels { of_labels(&ops) } else { ops };
         let (views, crops) = (None, Vec::new());
-        let field = ImageField { encoding, content, ops, size, views, crops, draws, writer, is_grey, reading };
+        let field = ImageField { encoding, content, ops, size, views, crops, draws, writer, is_grey, reading, objects };
         Ok((index, field, shape))
     }
+}
+
+/// Returns the number of the step of the boxes that operations draw by; `None` if none of them does.
+fn objects_of(ops: &[Op], joint: Option<&JointParts<'_>>) -> Result<Option<usize>> {
+    if !ops.iter().any(|op| matches!(op, Op::Framing(framing) if framing.needs_boxes())) {
+        return Ok(None);
+    }
+    let find = |joint: &JointParts<'_>| joint.find_step(None, "Boxes", |part| matches!(part, ScenePart::Boxes));
+    let found = joint.map(find).and_then(Result::ok);
+    let message = "RandomIoUCrop draws by the boxes of the picture: put the Image into a Joint with its Boxes";
+    found.ok_or_else(|| Error::config(message)).map(Some)
 }
 
 /// Rejects operations that labels cannot follow. Those that only change colours leave labels as they are.
@@ -109,7 +125,11 @@ fn keeps_grey(op: &Op) -> bool {
         Op::Pad { fill: [red, green, blue], .. } | Op::RandomCrop { fill: [red, green, blue], .. } => {
             red == green && green == blue
         }
-        Op::RandomResizedCrop { .. } | Op::Resize { .. } | Op::RandomResize { .. } | Op::Augment(_) => false,
+        Op::RandomResizedCrop { .. }
+        | Op::Resize { .. }
+        | Op::RandomResize { .. }
+        | Op::Framing(_)
+        | Op::Augment(_) => false,
         Op::CenterCrop { .. }
         | Op::FiveCrop { .. }
         | Op::TenCrop { .. }

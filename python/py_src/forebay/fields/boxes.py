@@ -13,6 +13,9 @@ from .base import Field, column_of, dtype_of, path_of
 __all__ = ["BoxLabels", "Boxes"]
 
 
+_FORMATS = ("xyxy", "xywh", "cxcywh")
+
+
 @by_name()
 @dataclass(frozen=True)
 class Boxes(Field):
@@ -31,11 +34,13 @@ class Boxes(Field):
         column: Column with an array of four numbers per box, a file of numpy, or a JSON document.
         path: Path to the list of boxes inside a JSON document, as in `Json`. None: the document is the list.
         format: "xyxy": left, top, right and bottom; "xywh": left, top, width and height; "cxcywh": column and row of the
-            middle, width and height. In pixels, of the column and of the result.
+            middle, width and height. In pixels, of the column.
         of: Name of the picture or mask. None: the first one of the `Joint`. Boxes are in the coordinates of the picture as
             it is without `ops`: turned, if `apply_exif_orientation` is set.
         min_size: Leave out boxes whose width, height or area is smaller, as torchvision's `SanitizeBoundingBoxes` does; pixels. `BoxLabels`
             leave out the same. None: keep all.
+        to: The same of the result: `Boxes("objects", "boxes", format="xywh", to="xyxy")`. None: as `format`.
+        min_area: Leave out boxes whose area is smaller. None: `min_size`.
     """
 
     column: str
@@ -43,17 +48,22 @@ class Boxes(Field):
     format: BoxFormat = "xyxy"
     of: str | None = None
     min_size: float | None = None
+    to: BoxFormat | None = None
+    min_area: float | None = None
 
     def _spec(self) -> dict[str, Any]:
         spec = {
             "kind": "boxes",
             "column": column_of(self),
-            "format": one_of("format of Boxes", self.format, ("xyxy", "xywh", "cxcywh")),
+            "format": one_of("format of Boxes", self.format, _FORMATS),
             **path_of(self),
             **_of(self),
         }
-        if self.min_size is not None:
-            spec["min_size"] = real("min_size of Boxes", self.min_size, "a number of pixels, at least 0", least=0)
+        if self.to is not None:
+            spec["to"] = one_of("to of Boxes", self.to, _FORMATS)
+        for name in ("min_size", "min_area"):
+            if getattr(self, name) is not None:
+                spec[name] = real(f"{name} of Boxes", getattr(self, name), "a number of pixels, at least 0", least=0)
         return spec
 
 

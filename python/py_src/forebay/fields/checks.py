@@ -6,16 +6,32 @@ import numbers
 from collections.abc import Sequence
 from typing import Any, Union
 
-from ..arguments import one_of, real, reals, shown, whole
+from ..arguments import U32, one_of, real, reals, shown, whole
 from ..errors import ConfigError
 
-__all__ = ["Fill", "Range", "angles", "fill_of", "interpolation_of", "listed", "range_of"]
+__all__ = [
+    "Fill",
+    "Range",
+    "Size",
+    "angles",
+    "border_of",
+    "fill_of",
+    "filter_of",
+    "filters_of",
+    "interpolation_of",
+    "listed",
+    "pair_of",
+    "range_of",
+]
 
 Range = Union[float, Sequence[float]]
 """One number for a range about a middle, or (smallest, largest)."""
 
 Fill = Union[int, Sequence[int], None]
 """Colour outside of the picture: one level, or (red, green, blue). None is black."""
+
+Size = Union[int, Sequence[int]]
+"""Pixels: one number for a square, or (height, width)."""
 
 _FILTERS = {0: "nearest", 2: "bilinear", 3: "bicubic", "nearest-exact": "nearest"}
 """Pillow's numbers of filters, and torchvision's other name of Pillow's nearest pixel."""
@@ -74,3 +90,36 @@ def interpolation_of(name: str, value: Any) -> str:
     if isinstance(named, (int, str)) and not isinstance(named, bool):
         named = _FILTERS.get(named, named)
     return one_of(name, named, ("nearest", "bilinear", "bicubic"))
+
+
+def pair_of(op: str, size: Size, name: str = "size") -> list[int]:
+    """Returns both sides of an operation's size."""
+    pair = list(size) if isinstance(size, Sequence) and not isinstance(size, str) else [size, size]
+    if len(pair) != 2:
+        raise ConfigError(f"{name} of {op} is a whole number of pixels or (height, width), but it is {size!r}")
+    return [whole(f"{name} of {op}", side, 1, U32) for side in pair]
+
+
+def filter_of(op: Any) -> dict[str, Any]:
+    """Returns an operation's filter, if it is not the usual one."""
+    name = interpolation_of(f"interpolation of {type(op).__name__}", op.interpolation)
+    return {} if name == "bilinear" else {"interpolation": name}
+
+
+def filters_of(op: Any) -> dict[str, Any]:
+    """Returns an operation's filter, or both of which one is drawn."""
+    if not isinstance(op.interpolation, (list, tuple)):
+        return filter_of(op)
+    name = f"interpolation of {type(op).__name__}"
+    if len(op.interpolation) != 2:
+        raise ConfigError(f"{name} is one filter, or two of which one is drawn, but it is {op.interpolation!r}")
+    first, second = (interpolation_of(name, value) for value in op.interpolation)
+    return {"interpolation": first, "alternative": second}
+
+
+def border_of(op: Any) -> dict[str, Any]:
+    """Returns the kind of an operation's borders, if they are not black."""
+    name = type(op).__name__
+    fill = fill_of(f"fill of {name}", op.fill)
+    mode = one_of(f"padding_mode of {name}", op.padding_mode, ("constant", "edge", "reflect", "symmetric"))
+    return ({"fill": fill} if any(fill) else {}) | ({"padding_mode": mode} if mode != "constant" else {})

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
-from ..arguments import U32, by_name, flag, one_of, real, reals, whole
+from ..arguments import U32, by_name, flag, real, reals, whole
 from ..choices import Interpolation, PaddingMode
 from ..errors import ConfigError
 from .base import ImageOp
-from .checks import Fill, fill_of, interpolation_of
+from .checks import Fill, Size, border_of, filter_of, filters_of, pair_of
 
 __all__ = [
     "IMAGENET_MEAN",
@@ -33,43 +33,6 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 
 IMAGENET_STD = (0.229, 0.224, 0.225)
 """Standard deviation of ImageNet's red, green and blue, for pixels in 0..1."""
-
-Size = Union[int, Sequence[int]]
-"""Pixels: one number for a square, or (height, width)."""
-
-
-def _pair(op: str, size: Size) -> list[int]:
-    """Returns (height, width) of an operation's size."""
-    pair = list(size) if isinstance(size, Sequence) and not isinstance(size, str) else [size, size]
-    if len(pair) != 2:
-        raise ConfigError(f"size of {op} is a whole number of pixels or (height, width), but it is {size!r}")
-    return [whole(f"size of {op}", side, 1, U32) for side in pair]
-
-
-def _filter(op: Any) -> dict[str, Any]:
-    """Returns an operation's filter, if it is not the usual one."""
-    name = interpolation_of(f"interpolation of {type(op).__name__}", op.interpolation)
-    return {} if name == "bilinear" else {"interpolation": name}
-
-
-def _filters(op: Any) -> dict[str, Any]:
-    """Returns an operation's filter, or both of which one is drawn."""
-    if not isinstance(op.interpolation, (list, tuple)):
-        return _filter(op)
-    name = f"interpolation of {type(op).__name__}"
-    if len(op.interpolation) != 2:
-        raise ConfigError(f"{name} is one filter, or two of which one is drawn, but it is {op.interpolation!r}")
-    first, second = (interpolation_of(name, value) for value in op.interpolation)
-    return {"interpolation": first, "alternative": second}
-
-
-def _border(op: Any) -> dict[str, Any]:
-    """Returns the kind of an operation's borders, if they are not black."""
-    name = type(op).__name__
-    fill = fill_of(f"fill of {name}", op.fill)
-    mode = one_of(f"padding_mode of {name}", op.padding_mode, ("constant", "edge", "reflect", "symmetric"))
-    return ({"fill": fill} if any(fill) else {}) | ({"padding_mode": mode} if mode != "constant" else {})
-
 
 def _borders(op: str, padding: Union[int, Sequence[int]]) -> list[int]:
     """Returns (left, top, right, bottom) of an operation's padding."""
@@ -102,10 +65,10 @@ class RandomResizedCrop(ImageOp):
     def _spec(self) -> dict[str, Any]:
         return {
             "op": "random_resized_crop",
-            "size": _pair("RandomResizedCrop", self.size),
+            "size": pair_of("RandomResizedCrop", self.size),
             "scale": reals("scale of RandomResizedCrop", self.scale, 2),
             "ratio": reals("ratio of RandomResizedCrop", self.ratio, 2),
-            **_filters(self),
+            **filters_of(self),
         }
 
 
@@ -132,10 +95,10 @@ class RandomCrop(ImageOp):
     def _spec(self) -> dict[str, Any]:
         return {
             "op": "random_crop",
-            "size": _pair("RandomCrop", self.size),
+            "size": pair_of("RandomCrop", self.size),
             "padding": _borders("RandomCrop", self.padding),
             "pad_if_needed": flag("pad_if_needed of RandomCrop", self.pad_if_needed),
-            **_border(self),
+            **border_of(self),
         }
 
 
@@ -157,7 +120,7 @@ class Pad(ImageOp):
     padding_mode: PaddingMode = "constant"
 
     def _spec(self) -> dict[str, Any]:
-        return {"op": "pad", "padding": _borders("Pad", self.padding), **_border(self)}
+        return {"op": "pad", "padding": _borders("Pad", self.padding), **border_of(self)}
 
 
 @by_name()
@@ -199,9 +162,9 @@ class Resize(ImageOp):
     max_size: int | None = None
 
     def _spec(self) -> dict[str, Any]:
-        spec: dict[str, Any] = {"op": "resize", **_filter(self)}
+        spec: dict[str, Any] = {"op": "resize", **filter_of(self)}
         if self.size is not None:
-            pair = _pair("Resize", self.size)
+            pair = pair_of("Resize", self.size)
             spec["size"] = pair if isinstance(self.size, Sequence) else pair[0]
         if self.max_size is not None:
             spec["max_size"] = whole("max_size of Resize", self.max_size, 1, U32)
@@ -230,7 +193,7 @@ class RandomResize(ImageOp):
             "op": "random_resize",
             "min_size": whole("min_size of RandomResize", self.min_size, 1, U32),
             "max_size": whole("max_size of RandomResize", self.max_size, 1, U32),
-            **_filter(self),
+            **filter_of(self),
         }
 
 
@@ -242,7 +205,7 @@ class CenterCrop(ImageOp):
     size: Size
 
     def _spec(self) -> dict[str, Any]:
-        return {"op": "center_crop", "size": _pair("CenterCrop", self.size)}
+        return {"op": "center_crop", "size": pair_of("CenterCrop", self.size)}
 
 
 @by_name()
@@ -263,7 +226,7 @@ class FiveCrop(ImageOp):
     size: Size
 
     def _spec(self) -> dict[str, Any]:
-        return {"op": "five_crop", "size": _pair("FiveCrop", self.size)}
+        return {"op": "five_crop", "size": pair_of("FiveCrop", self.size)}
 
 
 @by_name()
@@ -277,7 +240,7 @@ class TenCrop(ImageOp):
     size: Size
 
     def _spec(self) -> dict[str, Any]:
-        return {"op": "ten_crop", "size": _pair("TenCrop", self.size)}
+        return {"op": "ten_crop", "size": pair_of("TenCrop", self.size)}
 
 
 @by_name()

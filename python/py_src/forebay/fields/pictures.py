@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from ..arguments import U32, by_name, flag, one_of, whole, within
@@ -88,6 +89,14 @@ class Image(Field):
             dtype = "float32" if any(isinstance(op, Normalize) for op in ops) else levels
         self.dtype = dtype
 
+    def _followed_by(self, *ops: ImageOp) -> Image:
+        """Returns the field with more operations. Levels become floats if one of them is `Normalize`."""
+        field = copy.copy(self)
+        field.ops = (*self.ops, *ops)
+        if any(isinstance(op, Normalize) for op in ops) and self.dtype in ("uint8", "uint16"):
+            field.dtype = "float32"
+        return field
+
     def __repr__(self) -> str:
         parts = [repr(self.column), *map(repr, self.ops), f"dtype={self.dtype!r}", f"layout={self.layout!r}"]
         parts += [f"{name}=True" for name in self._CHOICES if getattr(self, name)]
@@ -128,6 +137,12 @@ class Mask(Field):
         self.column = column
         self.ops = _operations("Mask", column, ops)
         self.dtype = dtype
+
+    def _followed_by(self, *ops: ImageOp) -> Mask:
+        """Returns the field with more operations."""
+        field = copy.copy(self)
+        field.ops = (*self.ops, *ops)
+        return field
 
     def __repr__(self) -> str:
         return f"Mask({', '.join([repr(self.column), *map(repr, self.ops), f'dtype={self.dtype!r}'])})"

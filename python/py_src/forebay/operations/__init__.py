@@ -18,6 +18,17 @@ from .colour import ColorJitter, GaussianBlur, RadiusBlur, RandomChannelPermutat
 from .compose import RandomApply, RandomChoice, RandomOrder
 from .drawn import drawn
 from .erase import RandomErasing
+from .framing import (
+    CenterCropOrPad,
+    FixedSizeCrop,
+    PadIfSmaller,
+    RandomCropOrPad,
+    RandomIoUCrop,
+    RandomShortestSize,
+    RandomZoomOut,
+    ResizeKeepRatio,
+    ScaleJitter,
+)
 from .from_timm import from_timm
 from .from_torchvision import from_torchvision
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
@@ -28,13 +39,16 @@ from .policies import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
 __all__ = [
     "AugMix",
     "AutoAugment",
+    "CenterCropOrPad",
     "ColorJitter",
     "CutMix",
+    "FixedSizeCrop",
     "GaussianBlur",
     "LevelAugment",
     "Mix",
     "MixUp",
     "OneHot",
+    "PadIfSmaller",
     "RadiusBlur",
     "RandAugment",
     "RandomAdjustSharpness",
@@ -43,17 +57,23 @@ __all__ = [
     "RandomAutocontrast",
     "RandomChannelPermutation",
     "RandomChoice",
+    "RandomCropOrPad",
     "RandomEqualize",
     "RandomErasing",
     "RandomGrayscale",
     "RandomInvert",
+    "RandomIoUCrop",
     "RandomOrder",
     "RandomPerspective",
     "RandomPhotometricDistort",
     "RandomPosterize",
     "RandomRotation",
+    "RandomShortestSize",
     "RandomSolarize",
     "RandomVerticalFlip",
+    "RandomZoomOut",
+    "ResizeKeepRatio",
+    "ScaleJitter",
     "TrivialAugmentWide",
     "drawn",
     "from_timm",

@@ -11,7 +11,7 @@ from ..errors import ConfigError
 from ..fields import ImageOp
 from ..fields.checks import Range, is_one, range_of
 
-__all__ = ["ColorJitter", "GaussianBlur", "RandomChannelPermutation", "RandomPhotometricDistort"]
+__all__ = ["ColorJitter", "GaussianBlur", "RadiusBlur", "RandomChannelPermutation", "RandomPhotometricDistort"]
 
 
 @by_name()

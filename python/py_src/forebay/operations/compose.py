@@ -10,10 +10,14 @@ from ..arguments import by_name, real, reals, shown, within
 from ..errors import ConfigError
 from ..fields import CenterCrop, FiveCrop, ImageOp, Normalize, Pad, RandomCrop, RandomResize, RandomResizedCrop, Resize, TenCrop
 from .erase import RandomErasing
+from . import framing
 
 __all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
 
-_OUTSIDE = (CenterCrop, FiveCrop, Normalize, Pad, RandomCrop, RandomErasing, RandomResize, RandomResizedCrop, Resize, TenCrop)
+_OUTSIDE = (
+    *(CenterCrop, FiveCrop, Normalize, Pad, RandomCrop, RandomErasing, RandomResize, RandomResizedCrop, Resize, TenCrop),
+    *(getattr(framing, name) for name in framing.__all__),
+)
 """Operations that are part of decoding, or of writing the row."""
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from .._forebay import drawn_operations
-from ..arguments import U32, shown, text, whole
+from ..arguments import U32, reals, shown, text, whole
 from ..errors import ConfigError
 from ..fields import Image, Joint, Mask
 
@@ -23,6 +24,7 @@ def drawn(
     stream: int = 0,
     draw: int = 0,
     view: int = 0,
+    boxes: Sequence[Sequence[float]] | None = None,
 ) -> list[dict[str, Any]]:
     """Returns the steps of a field's operations for one sample, with the numbers that the engine draws.
 
@@ -39,6 +41,7 @@ def drawn(
         stream: The stream's number, from 0.
         draw: The sample's place in the epoch, before it is distributed to ranks.
         view: Number of the view, from 0, of an `Image` with `views`.
+        boxes: Left, top, right and bottom of the sample's boxes, for a field with `RandomIoUCrop`.
     """
     if not isinstance(field, (Image, Mask)):
         what = "the Image or the Mask in the Joint" if isinstance(field, Joint) else "an Image or a Mask"
@@ -53,5 +56,6 @@ def drawn(
         whole("augment_seed", augment_seed),
         (whole("epoch", epoch), whole("stream", stream, 0, U32), whole("draw", draw), whole("view", view, 0, U32)),
         (whole("width", width, 1, U32), whole("height", height, 1, U32)),
+        None if boxes is None else [reals(f"boxes[{place}] of drawn", box, 4) for place, box in enumerate(boxes)],
     )
     return json.loads(steps)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from .. import fields as native
 from ..errors import ConfigError
-from . import erase, levels
+from . import erase, framing, levels
 from .from_torchvision import Library, translated
 
 __all__ = ["from_timm"]
@@ -38,6 +39,17 @@ def _filters(interpolation: Any) -> Any:
 
 def _resized_crop(transform: Any) -> native.ImageOp:
     return native.RandomResizedCrop(transform.size, tuple(transform.scale), tuple(transform.ratio), _filters(transform.interpolation))
+
+
+def _keep_ratio(transform: Any) -> native.ImageOp:
+    names = ("size", "longest", "random_scale_prob", "random_scale_range", "random_scale_area", "random_aspect_prob", "random_aspect_range")
+    return framing.ResizeKeepRatio(interpolation=_filters(transform.interpolation), **{name: getattr(transform, name) for name in names})
+
+
+def _crop_or_pad(kind: type) -> Callable[[Any], native.ImageOp]:
+    """Returns the maker of a part of a fixed size with borders."""
+
+    return lambda transform: kind(transform.size, transform.fill, transform.padding_mode)
 
 
 def _erasing(transform: Any) -> native.ImageOp:
@@ -87,6 +99,9 @@ _TIMM = Library(
     conversions=frozenset(("MaybeToTensor", "MaybePILToTensor")),
     makers={
         "RandomResizedCropAndInterpolation": _resized_crop,
+        "ResizeKeepRatio": _keep_ratio,
+        "CenterCropOrPad": _crop_or_pad(framing.CenterCropOrPad),
+        "RandomCropOrPad": _crop_or_pad(framing.RandomCropOrPad),
         "RandomErasing": _erasing,
         "RandAugment": _rand,
         "AutoAugment": lambda transform: _policy(transform.policy),

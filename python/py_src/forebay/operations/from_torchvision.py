@@ -5,35 +5,54 @@ The transforms are recognised by their classes' names, of both of torchvision's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, overload
 
 from .. import fields as native
 from ..errors import ConfigError
 from ..fields.checks import listed
-from . import by_chance, colour, compose, erase, geometric, policies
+from . import by_chance, colour, compose, erase
+from .kinds_of_data import Kind, of_kind, with_fill
+from .torchvision_makers import MAKERS, OF_SCRIPTS, normalize, resize_filter
 
 __all__ = ["from_torchvision"]
 
 
-def from_torchvision(transforms: Any) -> list[native.ImageOp]:
+@overload
+def from_torchvision(transforms: Any) -> list[native.ImageOp]: ...
+
+
+@overload
+def from_torchvision(transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels) -> native.Joint: ...
+
+
+def from_torchvision(
+    transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels
+) -> list[native.ImageOp] | native.Joint:
     """Returns the operations of `Image` that do what torchvision's transforms do: `fb.Image("jpg", *fb.from_torchvision(...))`.
 
-    Accepts a `Compose`, a list, or one transform, of `torchvision.transforms` or its `v2`. Conversions to tensors need no
+    With fields it returns a `Joint` of them, in which pictures, masks and boxes follow the transforms together:
+    `fb.from_torchvision(recipe, image=fb.Image("jpg"), boxes=fb.Boxes("boxes"), labels=fb.BoxLabels("classes"))`. The operations follow
+    those that a field already has. A `Mask` has the `fill` that a dict has for masks; `ConvertBoundingBoxFormat` becomes `to` of `Boxes`
+    and `SanitizeBoundingBoxes` their `min_size` and `min_area`, where these are not set.
+
+    Accepts a `Compose`, a list, or one transform, of `torchvision.transforms` or its `v2`, operations of forebay among them, and the presets
+    of torchvision's reference scripts for `v2`. Conversions to tensors need no
     operation. A conversion to floats without `Normalize` becomes a `Normalize` that changes nothing, so that the pixels are
-    floats from 0 to 1. After `Normalize` there can only be `RandomErasing`.
+    floats from 0 to 1. After `Normalize` there can only be `RandomErasing`; one with a value may be before it.
 
     Pixels are those that torchvision gives for pictures of Pillow. For tensors its results differ by a grey level here and
     there.
 
     Args:
         transforms: The transforms.
+        **fields: Each output's name and its `Image`, `Mask`, `Boxes` or `BoxLabels`.
 
     Raises:
         ConfigError: With every transform that has no translation, and the reason.
     """
-    return translated(transforms, "from_torchvision")
+    return _joint(transforms, fields) if fields else translated(transforms, "from_torchvision")
 
 
 @dataclass(frozen=True)
@@ -53,17 +72,54 @@ class Library:
         return _module(transform) == self.name
 
 
+@dataclass
+class _OfBoxes:
+    """Arguments of `Boxes` that transforms have set, and the type of masks."""
+
+    to: str | None = None
+    min_size: float | None = None
+    min_area: float | None = None
+    mask_dtype: str | None = None
+    is_sanitized: bool = False
+    """True if boxes have been left out, which the engine does after all operations."""
+    keeps_labels: bool = False
+    """True if labels of boxes that are left out stay."""
+
+
+@dataclass(frozen=True)
+class _Context:
+    """Kind of data that transforms are translated for."""
+
+    library: Library | None = None
+    kind: Kind = "image"
+    boxes: _OfBoxes | None = None
+    """Arguments of boxes, if the picture is in a `Joint`."""
+    found: list[native.ImageOp] = field(default_factory=list)
+    """Operations so far."""
+
+
 def translated(transforms: Any, caller: str, library: Library | None = None) -> list[native.ImageOp]:
     """Returns the operations of torchvision's transforms, and of those of another `library`."""
-    found: list[native.ImageOp] = []
-    problems: list[str] = []
+    return _translated(transforms, caller, _Context(library))
+
+
+def _translated(transforms: Any, caller: str, context: _Context) -> list[native.ImageOp]:
+    found, problems = context.found, []
     is_float, last = False, ""
-    for number, transform in enumerate(_flat(transforms, library)):
+    for number, transform in enumerate(_flat(transforms, context.library)):
         try:
-            was_float, is_float = is_float, _is_float_after(transform, is_float, library)
+            was_float, is_float = is_float, _is_float_after(transform, is_float, context)
             if is_float:
                 _has_no_levels(transform)
-            ops = _translate(transform, library)
+            ops = _translate(transform, context)
+            if context.boxes and context.boxes.is_sanitized and not all(isinstance(op, _KEEPS_BOXES) for op in ops):
+                raise ConfigError("put it before SanitizeBoundingBoxes: boxes are left out by their sizes after all operations")
+            if context.kind == "mask":
+                found += [op for op in ops if not isinstance(op, (native.Normalize, native.Grayscale, erase.RandomErasing))]
+                continue
+            if last and was_float == is_float and _are_erased_before(found, ops):
+                _normalize_values(found, ops[0])
+                continue
             if last and (was_float != is_float or any(not isinstance(op, erase.RandomErasing) for op in ops)):
                 raise ConfigError(f"put it before {last}: only RandomErasing can be after Normalize or RandomErasing")
             found += ops
@@ -74,9 +130,57 @@ def translated(transforms: Any, caller: str, library: Library | None = None) -> 
     if problems:
         raise ConfigError(f"{caller} cannot translate " + "; ".join(problems))
     if is_float and not any(isinstance(op, native.Normalize) for op in found):
-        erasing = (place for place, op in enumerate(found) if isinstance(op, erase.RandomErasing))
-        found.insert(next(erasing, len(found)), native.Normalize((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)))
+        found.insert(_first_erasing(found), native.Normalize((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)))
     return found
+
+
+def _first_erasing(ops: list[native.ImageOp]) -> int:
+    return next((place for place, op in enumerate(ops) if isinstance(op, erase.RandomErasing)), len(ops))
+
+
+def _are_erased_before(found: list[native.ImageOp], ops: list[native.ImageOp]) -> bool:
+    """Returns True for a `Normalize` that follows boxes of constant values from 0 to 1."""
+    is_one = len(ops) == 1 and isinstance(ops[0], native.Normalize)
+    erasing = found[_first_erasing(found) :]
+    return is_one and bool(erasing) and not any(isinstance(op, native.Normalize) for op in found)
+
+
+def _normalize_values(found: list[native.ImageOp], normalized: Any) -> None:
+    """Adds a `Normalize` before the erased boxes of `found`, with the values that it makes of theirs."""
+    first = _first_erasing(found)
+    for place in range(first, len(found)):
+        op: Any = found[place]
+        if isinstance(op.value, str):
+            raise ConfigError("it would change the noise of RandomErasing: put RandomErasing after it")
+        values = listed(op.value)
+        values = values * 3 if len(values) == 1 else values
+        each = zip(values, normalized.mean, normalized.std, strict=True)
+        found[place] = replace(op, value=tuple((value - mean) / std for value, mean, std in each))
+    found.insert(first, normalized)
+
+
+def _joint(transforms: Any, fields: Mapping[str, Any]) -> native.Joint:
+    """Returns a `Joint` of fields that follow transforms."""
+    caller, boxes = "from_torchvision", _OfBoxes()
+    native.Joint(**fields)  # Rejects what cannot be in one.
+    transforms = list(_flat(transforms))  # An iterator would be empty for the second field.
+    made: dict[str, Any] = {}
+    ops = {"image": _translated(transforms, caller, _Context(None, "image", boxes))}
+    boxes.is_sanitized = False
+    if any(isinstance(of, native.Mask) for of in fields.values()):
+        ops["mask"] = _translated(transforms, caller, _Context(None, "mask", boxes))
+    for name, of in fields.items():
+        made[name] = of
+        if isinstance(of, (native.Image, native.Mask)):
+            made[name] = of._followed_by(*ops["image" if isinstance(of, native.Image) else "mask"])
+        if isinstance(of, native.Boxes):
+            changed = {key: getattr(boxes, key) for key in ("to", "min_size", "min_area") if getattr(of, key) is None}
+            made[name] = replace(of, **changed)
+        if isinstance(of, native.BoxLabels) and boxes.keeps_labels:
+            raise ConfigError("SanitizeBoundingBoxes with labels_getter=None keeps the labels of boxes that it leaves out: leave out BoxLabels")
+        if isinstance(of, native.Mask) and boxes.mask_dtype not in (None, str(of.dtype).removeprefix("torch.")):
+            raise ConfigError(f'{name}: ToDtype converts masks to {boxes.mask_dtype}: pass dtype="{boxes.mask_dtype}" to the Mask')
+    return native.Joint(**made)
 
 
 _IN_A_MAP = (
@@ -84,6 +188,25 @@ _IN_A_MAP = (
     'Loader(..., map=lambda sample, rng: sample | {"x": transform(sample["x"])})'
 )
 """Way to use a transform without a translation."""
+
+_JOINT_IN_A_MAP = (
+    "leave it out of the list, and call it for each sample in the loader's map, on the picture together with its masks and boxes, which are "
+    "tv_tensors for it: a call for the picture alone would move it without them"
+)
+"""Way to use a transform without a translation in a `Joint`."""
+
+_FOR_BOXES = frozenset(("ConvertBoundingBoxFormat", "ClampBoundingBoxes", "SanitizeBoundingBoxes"))
+"""Transforms of boxes alone."""
+
+_KEEPS_BOXES = (
+    *(native.RandomHorizontalFlip, native.Normalize, native.Grayscale, erase.RandomErasing),
+    *(getattr(module, name) for module in (by_chance, colour) for name in module.__all__),
+)
+"""Operations that leave the sizes of boxes."""
+
+
+def _in_a_map(context: _Context) -> str:
+    return _IN_A_MAP if context.boxes is None else _JOINT_IN_A_MAP
 
 
 def _flat(transforms: Any, library: Library | None = None) -> Iterator[Any]:
@@ -114,20 +237,23 @@ def _shown(transform: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _is_float_after(transform: Any, is_float: bool, library: Library | None) -> bool:
+def _is_float_after(transform: Any, is_float: bool, context: _Context) -> bool:
     """Returns True if pixels are floats from 0 to 1 after a transform; rejects conversions that pictures cannot have."""
-    name = type(transform).__name__
+    name, library = type(transform).__name__, context.library
     if library is not None and library.has(transform):
         return is_float or name in library.floats
     if not _is_torchvision(transform) or name not in _CHANGES_OF_TYPE:
         return is_float
     if name == "ToPILImage" and transform.mode not in (None, "RGB"):
         raise ConfigError(f'pass mode="{transform.mode}" to Image, and leave the transform out')
+    if context.kind == "mask":
+        _type_of_masks(transform, context.boxes)
+        return False
     if name in ("ToTensor", "ToPILImage"):
         return name == "ToTensor"
-    dtype = transform.dtype
-    if isinstance(dtype, dict):
-        raise ConfigError("a type for each kind of data is not known: pass one type")
+    dtype = of_kind(transform.dtype, "image")
+    if dtype is None:
+        return is_float
     kind = str(dtype).removeprefix("torch.")
     if kind not in ("uint8", "float32"):
         raise ConfigError(f'convert to float32, and pass dtype="{kind}" to Image')
@@ -136,10 +262,20 @@ def _is_float_after(transform: Any, is_float: bool, library: Library | None) -> 
     return kind == "float32"
 
 
+def _type_of_masks(transform: Any, boxes: _OfBoxes | None) -> None:
+    """Keeps the type that `ToDtype` has for masks; one type alone is for pictures."""
+    dtype = getattr(transform, "dtype", None)
+    dtype = of_kind(dtype, "mask") if isinstance(dtype, Mapping) else None
+    if dtype is not None and boxes is not None:
+        boxes.mask_dtype = str(dtype).removeprefix("torch.")
+
+
 def _has_no_levels(transform: Any) -> None:
     """Rejects levels from 0 to 1: operations run before the conversion to floats, on levels from 0 to 255."""
     for part in (transform, *_parts(transform)):
-        if type(part).__name__ == "RandomSolarize" or _has_colour(getattr(part, "fill", None)):
+        if not isinstance(part, native.ImageOp) and (
+            type(part).__name__ == "RandomSolarize" or _has_colour(of_kind(getattr(part, "fill", None), "image"))
+        ):
             raise ConfigError(
                 f"{type(part).__name__} has a level from 0 to 1 after a conversion to floats: "
                 "put it before the conversion, with a level from 0 to 255"
@@ -148,7 +284,7 @@ def _has_no_levels(transform: Any) -> None:
 
 def _parts(transform: Any) -> Iterator[Any]:
     """Returns all transforms inside a composition that draws."""
-    if _is_torchvision(transform) and type(transform).__name__ in ("RandomApply", "RandomChoice", "RandomOrder"):
+    if _is_torchvision(transform) and type(transform).__name__ in _COMPOSITIONS:
         for part in _flat(list(transform.transforms)):
             yield part
             yield from _parts(part)
@@ -158,45 +294,70 @@ def _has_colour(fill: Any) -> bool:
     return any(level not in (0, None) for level in (fill if isinstance(fill, (list, tuple)) else [fill]))
 
 
-def _translate(transform: Any, library: Library | None = None) -> list[native.ImageOp]:
+def _translate(transform: Any, context: _Context) -> list[native.ImageOp]:
     """Returns the operations of one transform."""
-    name = type(transform).__name__
+    name, library = type(transform).__name__, context.library
+    if isinstance(transform, native.ImageOp):
+        transform._spec()
+        return [transform]
     if library is not None and library.has(transform):
-        return _translate_other(transform, library)
+        return _made(library.makers.get(name), transform, context) if name not in library.conversions else []
     if _module(transform) == "timm":
         raise ConfigError("pass the transforms to from_timm, which knows those of timm and of torchvision")
+    if name in OF_SCRIPTS and all(hasattr(transform, attribute) for attribute in OF_SCRIPTS[name][1]):
+        return _made(OF_SCRIPTS[name][0], transform, context)
     if not _is_torchvision(transform):
-        raise ConfigError(f"only torchvision's transforms are known: {_IN_A_MAP}")
+        raise ConfigError(f"only torchvision's transforms are known: {_hint(name)}{_in_a_map(context)}")
     if name in _CONVERSIONS:
+        return []
+    if name in _FOR_BOXES:
+        _set_boxes(transform, context)
         return []
     if name in ("MixUp", "CutMix"):
         raise ConfigError(f"it mixes the samples of a batch: use forebay.Mix(forebay.{name}(...), x=Image(...), y=OneHot(...))")
     if name == "ImageClassification":  # Of `Weights.transforms()`.
         short, crop = (size[0] if len(size) == 1 else size for size in (transform.resize_size, transform.crop_size))
-        return [native.Resize(short, _filter(transform)), native.CenterCrop(crop), _normalize(transform)]
-    if hasattr(transform, "transforms") and name not in _MAKERS:
+        return [native.Resize(short, resize_filter(transform)), native.CenterCrop(crop), normalize(transform)]
+    if name in _COMPOSITIONS:
+        inner = _inner(transform, context)
+        if not inner and name != "RandomChoice":
+            return []  # It held conversions only.
+        return _made(lambda transform: _COMPOSITIONS[name](transform, inner), transform, context)
+    if hasattr(transform, "transforms") and name not in MAKERS:
         raise ConfigError("it is a class around a list of transforms: pass its attribute `transforms`")
-    make = _MAKERS.get(name)
-    if make is None:
-        raise ConfigError(f"there is no such operation: {_IN_A_MAP}")
-    op = make(transform)
-    if isinstance(op, (compose.RandomApply, compose.RandomOrder)) and not op.transforms:
-        return []  # It held conversions only.
-    op._spec()  # Arguments that torchvision accepts, but the engine does not.
-    return [op]
+    return _made(MAKERS.get(name), transform, context)
 
 
-def _translate_other(transform: Any, library: Library) -> list[native.ImageOp]:
-    """Returns the operations of a transform of another library."""
-    name = type(transform).__name__
-    if name in library.conversions:
-        return []
-    make = library.makers.get(name)
+def _made(make: Callable[[Any], native.ImageOp] | None, transform: Any, context: _Context) -> list[native.ImageOp]:
+    """Returns the operation that a maker makes of a transform."""
     if make is None:
-        raise ConfigError(f"there is no such operation: {_IN_A_MAP}")
-    op = make(transform)
+        raise ConfigError(f"there is no such operation: {_in_a_map(context)}")
+    op = make(with_fill(transform, context.kind))
     op._spec()  # Arguments that the library accepts, but the engine does not.
     return [op]
+
+
+def _hint(name: str) -> str:
+    """Returns the operation that a script's own class may have, as the start of a sentence."""
+    if name == "GaussianBlur":  # Of DINO and MoCo v3.
+        return "if it is a blur by Pillow, put forebay.RadiusBlur((0.1, 2.0)) in its place, in a RandomApply with its probability; otherwise "
+    return ""
+
+
+def _set_boxes(transform: Any, context: _Context) -> None:
+    """Keeps what a transform of boxes asks for."""
+    name, boxes = type(transform).__name__, context.boxes
+    if boxes is None:
+        raise ConfigError(
+            "it is for boxes: pass the fields of the picture and its boxes, as in from_torchvision(transforms, "
+            'image=Image("jpg"), boxes=Boxes("boxes"), labels=BoxLabels("classes"))'
+        )
+    if name == "ConvertBoundingBoxFormat":
+        boxes.to = str(getattr(transform.format, "value", transform.format)).lower()
+    if name == "SanitizeBoundingBoxes":
+        boxes.min_size, boxes.min_area = float(transform.min_size), float(getattr(transform, "min_area", 1.0))
+        boxes.keeps_labels = transform.labels_getter is None
+        boxes.is_sanitized = True
 
 
 _CHANGES_OF_TYPE = frozenset(("ToTensor", "ConvertImageDtype", "ToDtype", "ToPILImage"))
@@ -205,133 +366,24 @@ _CHANGES_OF_TYPE = frozenset(("ToTensor", "ConvertImageDtype", "ToDtype", "ToPIL
 _CONVERSIONS = _CHANGES_OF_TYPE | {"PILToTensor", "ToImage", "ToImageTensor", "ToPureTensor", "RGB", "Identity"}
 """Conversions between forms of a picture. The engine's pixels are already RGB, and become a tensor."""
 
-
-def _filter(transform: Any) -> Any:
-    if transform.antialias is False:
-        raise ConfigError("pictures are resized with antialias=True")
-    return transform.interpolation
-
-
-def _normalize(transform: Any) -> native.ImageOp:
-    # torchvision has one number for all channels, and the pictures have three.
-    mean, std = (listed(values) for values in (transform.mean, transform.std))
-    return native.Normalize(*(values * 3 if len(values) == 1 else values for values in (mean, std)))
+_COMPOSITIONS: dict[str, Callable[[Any, list[native.ImageOp]], native.ImageOp]] = {
+    "RandomApply": lambda transform, inner: compose.RandomApply(inner, transform.p),
+    "RandomChoice": lambda transform, inner: compose.RandomChoice(inner, transform.p),
+    "RandomOrder": lambda transform, inner: compose.RandomOrder(inner),
+}
+"""Makers of compositions, by the names of torchvision's classes."""
 
 
-def _rotation(transform: Any) -> native.ImageOp:
-    if transform.expand and transform.center is not None:
-        raise ConfigError("with expand it turns about the middle here, so that the whole picture is in the result: leave out center")
-    names = ("degrees", "interpolation", "expand", "center", "fill")
-    return _same(geometric.RandomRotation, *names)(transform)
-
-
-def _resized_crop(transform: Any) -> native.ImageOp:
-    return native.RandomResizedCrop(transform.size, tuple(transform.scale), tuple(transform.ratio), _filter(transform))
-
-
-def _resize(transform: Any) -> native.ImageOp:
-    size = transform.size
-    if isinstance(size, Sequence) and len(size) == 1:
-        size = size[0]
-    return native.Resize(size, _filter(transform), transform.max_size)
-
-
-def _crop(transform: Any) -> native.ImageOp:
-    padding = transform.padding or 0
-    is_v2 = ".v2" in type(transform).__module__
-    if is_v2 and padding:
-        left, right, top, bottom = padding
-        padding = (left, top, right, bottom)
-    if not is_v2 and padding and transform.pad_if_needed and transform.padding_mode in ("reflect", "symmetric"):
-        raise ConfigError("it mirrors the borders of `padding` again where a picture is still too small: use the one of v2")
-    _has_one_colour(transform.fill)
-    return native.RandomCrop(transform.size, padding, transform.pad_if_needed, transform.fill, transform.padding_mode)
-
-
-def _has_one_colour(fill: Any) -> None:
-    if isinstance(fill, dict):
-        raise ConfigError("a colour for each kind of data is not known: give the Mask of a Joint another operation")
-
-
-def _ten_crop(transform: Any) -> native.ImageOp:
-    if transform.vertical_flip:
-        raise ConfigError("the second five crops are those of the picture mirrored left to right: pass vertical_flip=False")
-    return native.TenCrop(transform.size)
-
-
-def _grayscale(transform: Any) -> native.ImageOp:
-    if transform.num_output_channels != 3:
-        raise ConfigError('pictures have three channels: pass num_output_channels=3, or leave it out and use Image(mode="L")')
-    return native.Grayscale()
-
-
-def _erasing(transform: Any) -> native.ImageOp:
-    value = "random" if transform.value is None else transform.value
-    return erase.RandomErasing(transform.p, tuple(transform.scale), tuple(transform.ratio), value)
-
-
-def _inner(transform: Any) -> list[native.ImageOp]:
+def _inner(transform: Any, context: _Context) -> list[native.ImageOp]:
     """Returns the operations that a composition holds, one for each."""
     for part in _parts(transform):
-        if type(part).__name__ in _CHANGES_OF_TYPE:
+        if type(part).__name__ in _CHANGES_OF_TYPE | _FOR_BOXES:
             raise ConfigError(f"{_shown(part)} cannot be in a composition: put it before or after")
     inner = []
     for part in transform.transforms:
-        ops = [op for flat in _flat(part) for op in _translate(flat)]
+        ops = [op for flat in _flat(part) for op in _translate(flat, context)]
         if not ops and type(transform).__name__ == "RandomChoice":
             raise ConfigError(f"{_shown(part)} is no operation, so it cannot be chosen")
         # A list in a list is applied as one.
         inner += ops if len(ops) < 2 else [compose.RandomApply(ops, p=1.0)]
     return inner
-
-
-def _same(kind: type, *names: str) -> Callable[[Any], native.ImageOp]:
-    """Returns the maker of an operation whose arguments have the same names as the transform's attributes."""
-
-    def make(transform: Any) -> native.ImageOp:
-        values = {name: getattr(transform, name) for name in names}
-        _has_one_colour(values.get("fill"))
-        return kind(**values)
-
-    return make
-
-
-_MAKERS: dict[str, Callable[[Any], native.ImageOp]] = {
-    "RandomResizedCrop": _resized_crop,
-    "Resize": _resize,
-    "RandomResize": lambda transform: native.RandomResize(transform.min_size, transform.max_size, _filter(transform)),
-    "CenterCrop": _same(native.CenterCrop, "size"),
-    "FiveCrop": _same(native.FiveCrop, "size"),
-    "TenCrop": _ten_crop,
-    "Pad": _same(native.Pad, "padding", "fill", "padding_mode"),
-    "RandomCrop": _crop,
-    "Grayscale": _grayscale,
-    "RandomHorizontalFlip": _same(native.RandomHorizontalFlip, "p"),
-    "Normalize": _normalize,
-    "RandomVerticalFlip": _same(by_chance.RandomVerticalFlip, "p"),
-    "RandomGrayscale": _same(by_chance.RandomGrayscale, "p"),
-    "RandomInvert": _same(by_chance.RandomInvert, "p"),
-    "RandomPosterize": _same(by_chance.RandomPosterize, "bits", "p"),
-    "RandomSolarize": _same(by_chance.RandomSolarize, "threshold", "p"),
-    "RandomAutocontrast": _same(by_chance.RandomAutocontrast, "p"),
-    "RandomEqualize": _same(by_chance.RandomEqualize, "p"),
-    "RandomAdjustSharpness": _same(by_chance.RandomAdjustSharpness, "sharpness_factor", "p"),
-    "ColorJitter": _same(colour.ColorJitter, "brightness", "contrast", "saturation", "hue"),
-    "GaussianBlur": _same(colour.GaussianBlur, "kernel_size", "sigma"),
-    "RandomPhotometricDistort": _same(colour.RandomPhotometricDistort, "brightness", "contrast", "saturation", "hue", "p"),
-    "RandomChannelPermutation": _same(colour.RandomChannelPermutation),
-    "RandomErasing": _erasing,
-    "RandomRotation": _rotation,
-    "RandomAffine": _same(geometric.RandomAffine, "degrees", "translate", "scale", "shear", "interpolation", "fill", "center"),
-    "RandomPerspective": _same(geometric.RandomPerspective, "distortion_scale", "p", "interpolation", "fill"),
-    "RandomApply": lambda transform: compose.RandomApply(_inner(transform), transform.p),
-    "RandomChoice": lambda transform: compose.RandomChoice(_inner(transform), transform.p),
-    "RandomOrder": lambda transform: compose.RandomOrder(_inner(transform)),
-    "TrivialAugmentWide": _same(policies.TrivialAugmentWide, "num_magnitude_bins", "interpolation", "fill"),
-    "RandAugment": _same(policies.RandAugment, "num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill"),
-    "AutoAugment": _same(policies.AutoAugment, "policy", "interpolation", "fill"),
-    "AugMix": _same(
-        policies.AugMix, "severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation", "fill"
-    ),
-}
-"""Makers by the names of torchvision's classes."""
