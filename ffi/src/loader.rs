@@ -151,9 +151,10 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// number, "nan", text, or nested lists; bytes are a list of numbers.
 ///
 /// A field `joint` has `fields`, images, masks and boxes as above, which share their random draws. A field `mix` has
-/// `fields`, images of one size and fields `one_hot` (`classes`; `dtype` ("float32")), a class as probabilities; `by`,
-/// a list of `{"op": "mix_up", "alpha": 1.0}` and `{"op": "cut_mix", "alpha": 1.0}`, of which one is drawn for each
-/// batch; `p` (1.0).
+/// `fields`, images of one size and fields `one_hot` (`classes`; `dtype` ("float32"); `smoothing` (0.0)), a class as
+/// probabilities; `by`, a list of `{"op": "mix_up", "alpha": 1.0}` and `{"op": "cut_mix", "alpha": 1.0}` (`minmax`
+/// (null)), of which one is drawn for each batch, by `weights` (null); `p` (1.0); `mode` ("previous"), or "batch",
+/// "pair", "elem".
 ///
 /// An operation is an object with its `op`; sizes are `[height, width]` in pixels:
 ///

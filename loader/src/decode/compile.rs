@@ -8,10 +8,9 @@ mod joint;
 use std::sync::Arc;
 
 use super::draw::FieldDraws;
-use super::field::BatchOp;
 use super::fields::{Columns, Compiled, FieldKind, FieldSpec, JointParts};
 use super::image::ImageField;
-use super::mix::{Member, Mix};
+use super::mix::{Member, Mix, MixRule};
 use super::plan::{FieldPlan, Output};
 use super::step::{Step, Work};
 use crate::error::{Context, Error, Result};
@@ -36,8 +35,9 @@ impl FieldPlan {
             let draws = FieldDraws::new(augment_seed, name);
             if let FieldSpec::Joint { fields } = spec {
                 plan.add_joint(fields, draws).context("joint", || name)?;
-            } else if let FieldSpec::Mix { fields, by, p } = spec {
-                plan.add_mix(fields, by, *p, augment_seed, draws).context("mix", || name)?;
+            } else if let FieldSpec::Mix { fields, by, p, mode, weights } = spec {
+                let rule = MixRule { by, p: *p, mode: *mode, weights: weights.as_deref() };
+                plan.add_mix(fields, rule, augment_seed, draws).context("mix", || name)?;
             } else {
                 plan.add_output(name, spec, |field, columns| field.compile(columns, draws))?;
             }
@@ -50,8 +50,7 @@ impl FieldPlan {
     fn add_mix(
         &mut self,
         fields: &[(String, FieldSpec)],
-        by: &[BatchOp],
-        p: f64,
+        rule: MixRule<'_>,
         augment_seed: u64,
         draws: FieldDraws,
     ) -> Result<()> {
@@ -74,7 +73,7 @@ impl FieldPlan {
             let picture = self.steps[output].picture().map(measure).transpose()?;
             members.push(Member { output, dtype: self.outputs[output].dtype, picture });
         }
-        self.mixes.push(Mix::new(by, p, draws, members)?);
+        self.mixes.push(Mix::new(rule, draws, members)?);
         Ok(())
     }
 

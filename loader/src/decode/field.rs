@@ -23,7 +23,26 @@ pub enum BatchOp {
         /// Parameter of the Beta distribution of the box's area.
         #[serde(default = "one")]
         alpha: f64,
+        /// Smallest and largest side of the box divided by the picture's, instead of a drawn area.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        minmax: Option<[f64; 2]>,
     },
+}
+
+/// Rows of a batch that are mixed with each other, and that have the same draws.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MixMode {
+    /// Each row with the one before it; all have the same draws, as in torchvision.
+    #[default]
+    Previous,
+    /// Each row with the one as far from the end of the batch as it is from the start, as in timm; all have the same
+    /// draws.
+    Batch,
+    /// As `Batch`, with the same draws for both rows of a pair.
+    Pair,
+    /// As `Batch`, with other draws for each row.
+    Elem,
 }
 
 pub(super) fn one() -> f64 {

@@ -1,15 +1,16 @@
 //! Operations on a whole batch: rows that are mixed with those before them, and their labels with them.
 //!
 //! As in torchvision, a row's partner is the row before it, and the last one is that of the first row. If samples are
-//! repeated, it is the row as many places before it, since neighbours may be the same sample. So the result depends on
-//! the rows of the batch, and with them on the number of ranks. The numbers are drawn once per batch, from the key of
-//! its first sample.
+//! repeated, it is the row as many places before it, since neighbours may be the same sample. In the other modes, which
+//! are timm's, it is the row as far from the end of the batch. So the result depends on the rows of the batch, and with
+//! them on the number of ranks. The numbers are drawn once per batch, or for each pair or row, from the key of the
+//! batch's first sample.
 
 use half::{bf16, f16};
 
-use super::augment::{ALPHA_MIN, check_within};
+use super::augment::{ALPHA_MIN, check_range, check_within};
 use super::draw::{DrawKey, Draws, FieldDraws, OpDraws};
-use super::field::{BatchOp, PixelLayout};
+use super::field::{BatchOp, MixMode, PixelLayout};
 use crate::error::{Error, Result};
 use crate::format::encoding::DType;
 use forebay_picture::geometry::{Region, Size};
@@ -18,10 +19,26 @@ use forebay_picture::geometry::{Region, Size};
 #[derive(Clone, Debug)]
 pub struct Mix {
     ops: Vec<BatchOp>,
-    /// Probability that a batch is mixed.
+    /// Probability that a batch, a pair or a row is mixed.
     p: f64,
+    mode: MixMode,
+    /// Weights of the operations; `None`: all are equally probable.
+    weights: Option<Vec<f64>>,
     draws: FieldDraws,
     members: Vec<Member>,
+}
+
+/// Arguments of a mix.
+#[derive(Clone, Copy, Debug)]
+pub struct MixRule<'a> {
+    /// Operations, one of which is drawn.
+    pub by: &'a [BatchOp],
+    /// Probability that a batch, a pair or a row is mixed.
+    pub p: f64,
+    /// Rows that are mixed with each other, and that have the same draws.
+    pub mode: MixMode,
+    /// Weight of each operation; `None`: all are equally probable.
+    pub weights: Option<&'a [f64]>,
 }
 
 /// Output that is mixed.
@@ -54,19 +71,31 @@ pub struct RowPlace {
 }
 
 impl Mix {
-    /// Mixes `members` by one of `ops`, with probability `p` per batch.
+    /// Mixes `members` by a rule.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Config`]: no operation, arguments outside of their range, pictures of different sizes, a
     /// blend of grey levels.
-    pub fn new(ops: &[BatchOp], p: f64, draws: FieldDraws, members: Vec<Member>) -> Result<Self> {
+    pub fn new(rule: MixRule<'_>, draws: FieldDraws, members: Vec<Member>) -> Result<Self> {
+        let MixRule { by: ops, p, mode, weights } = rule;
         if ops.is_empty() {
             return Err(Error::config("Mix needs MixUp, CutMix or a list of them, and the list is empty"));
         }
         for op in ops {
             match *op {
                 BatchOp::MixUp { alpha } => check_within("MixUp", "alpha", alpha, ALPHA_MIN, 1e3)?,
-                BatchOp::CutMix { alpha } => check_within("CutMix", "alpha", alpha, ALPHA_MIN, 1e3)?,
+                BatchOp::CutMix { alpha, minmax } => {
+                    check_within("CutMix", "alpha", alpha, ALPHA_MIN, 1e3)?;
+                    minmax.map_or(Ok(()), |sides| check_range("CutMix", "minmax", sides, 0.0, 1.0))?;
+                }
+            }
+        }
+        if let Some(weights) = weights {
+            let sum: f64 = weights.iter().sum();
+            if weights.len() != ops.len() || weights.iter().any(|w| *w < 0.0) || !(sum > 0.0 && sum.is_finite()) {
+                return Err(Error::config("Mix needs a weight of at least 0 for each of its operations")
+                    .with("weights", format!("{weights:?}"))
+                    .with("operations", ops.len()));
             }
         }
         check_within("Mix", "p", p, 0.0, 1.0)?;
@@ -81,24 +110,27 @@ impl Mix {
                 "MixUp needs pictures of a float type: add Normalize, or pass dtype=\"float32\"",
             ));
         }
-        Ok(Self { ops: ops.to_vec(), p, draws, members })
+        Ok(Self { ops: ops.to_vec(), p, mode, weights: weights.map(<[_]>::to_vec), draws, members })
     }
 
-    /// Draws the numbers of the batch whose first sample has `key`; `None` if it is not mixed.
-    pub fn draw(&self, key: DrawKey) -> Option<Mixture> {
-        let mut numbers = OpDraws::new(self.draws, key, NUMBER, 0).numbers();
+    /// Draws the numbers of a batch, a pair or a row; `None` if it is not mixed.
+    fn draw(&self, mut numbers: Draws) -> Option<Mixture> {
         if numbers.unit() >= self.p {
             return None;
         }
-        let op = self.ops[numbers.below(self.ops.len() as u32) as usize];
+        let op = *self.ops.get(self.draw_place(&mut numbers))?;
         let beta = |numbers: &mut Draws, alpha: f64| {
             let (own, other) = (numbers.gamma(alpha), numbers.gamma(alpha));
             own / (own + other)
         };
         match op {
             BatchOp::MixUp { alpha } => Some(Mixture { share: beta(&mut numbers, alpha), region: None }),
-            BatchOp::CutMix { alpha } => {
+            BatchOp::CutMix { alpha, minmax } => {
                 let size = self.members.iter().find_map(|member| member.picture)?.0;
+                if self.mode != MixMode::Previous || minmax.is_some() {
+                    let share = beta(&mut numbers, alpha);
+                    return Some(Mixture::cut(size, timm_box(&mut numbers, size, share, minmax)));
+                }
                 let half = 0.5 * (1.0 - beta(&mut numbers, alpha)).sqrt();
                 let side = |middle: u32, side: u32| {
                     let half = (half * f64::from(side)) as u32;
@@ -106,15 +138,26 @@ impl Mix {
                 };
                 let (left, right) = side(numbers.below(size.w), size.w);
                 let (top, bottom) = side(numbers.below(size.h), size.h);
-                let region = Region { x: left, y: top, w: right - left, h: bottom - top };
-                let share = 1.0 - region.size().pixels() as f64 / size.pixels() as f64;
-                Some(Mixture { share, region: Some(region) })
+                Some(Mixture::cut(size, Region { x: left, y: top, w: right - left, h: bottom - top }))
             }
         }
     }
 
+    /// Draws the number of an operation.
+    fn draw_place(&self, numbers: &mut Draws) -> usize {
+        let Some(weights) = &self.weights else { return numbers.below(self.ops.len() as u32) as usize };
+        let mut rest = numbers.unit() * weights.iter().sum::<f64>();
+        let chosen = weights.iter().position(|weight| {
+            rest -= weight;
+            rest < 0.0
+        });
+        // Rounding may leave a rest: the last one that has a weight.
+        chosen.or_else(|| weights.iter().rposition(|weight| *weight > 0.0)).unwrap_or(0)
+    }
+
     /// Mixes the rows `kept` of a batch, ascending, in its memory, each with the one `repeats` places before it: the
-    /// repeats of a sample. `place` returns the rows of an output.
+    /// repeats of a sample, or with the one that the mode sets. `key` is that of the first sample, and `place` returns
+    /// the rows of an output.
     pub fn run(
         &self,
         key: DrawKey,
@@ -123,7 +166,11 @@ impl Mix {
         memory: &mut [u8],
         place: impl Fn(usize) -> RowPlace,
     ) {
-        let Some(mixture) = self.draw(key) else { return };
+        let draws = OpDraws::new(self.draws, key, NUMBER, 0);
+        if self.mode != MixMode::Previous {
+            return self.run_mirrored(draws, kept, memory, place);
+        }
+        let Some(mixture) = self.draw(draws.numbers()) else { return };
         // A batch of the repeats of one sample has no other partner.
         let distance = if repeats < kept.len() { repeats } else { 1.min(kept.len()) };
         let mut partners = Vec::new();
@@ -144,6 +191,59 @@ impl Mix {
             }
         }
     }
+}
+
+impl Mix {
+    /// Mixes each row with the one as far from the end.
+    fn run_mirrored(&self, draws: OpDraws, kept: &[usize], memory: &mut [u8], place: impl Fn(usize) -> RowPlace) {
+        let all = (self.mode == MixMode::Batch).then(|| self.draw(draws.numbers()));
+        let drawn = |row: usize| all.unwrap_or_else(|| self.draw(draws.part(row as u32).numbers()));
+        let mut own = Vec::new();
+        for first in 0..kept.len() / 2 {
+            let last = kept.len() - 1 - first;
+            let of_first = drawn(first);
+            let of_last = if self.mode == MixMode::Elem { drawn(last) } else { of_first };
+            for member in &self.members {
+                let RowPlace { offset, bytes } = place(member.output);
+                let start = |row: usize| offset + kept[row] * bytes;
+                let (before, after) = memory.split_at_mut(start(last));
+                let (row, partner) = (&mut before[start(first)..][..bytes], &mut after[..bytes]);
+                own.clear();
+                own.extend_from_slice(row);
+                if let Some(mixture) = of_first {
+                    member.mix(mixture, row, partner);
+                }
+                if let Some(mixture) = of_last {
+                    member.mix(mixture, partner, &own);
+                }
+            }
+        }
+    }
+}
+
+impl Mixture {
+    /// Returns the numbers of a box in pictures of `size`.
+    fn cut(size: Size, region: Region) -> Self {
+        let share = 1.0 - region.size().pixels() as f64 / size.pixels() as f64;
+        Self { share, region: Some(region) }
+    }
+}
+
+/// Draws a box as timm does: of a share of the area about a point, cut off at the sides, or of sides between bounds.
+fn timm_box(numbers: &mut Draws, size: Size, share: f64, minmax: Option<[f64; 2]>) -> Region {
+    let ratio = (1.0 - share).sqrt();
+    let mut side = |side: u32| {
+        let Some([least, most]) = minmax else {
+            let (cut, middle) = ((f64::from(side) * ratio) as u32, numbers.below(side));
+            let start = middle.saturating_sub(cut / 2);
+            return (start, (middle + cut.div_ceil(2)).min(side) - start);
+        };
+        let [least, most] = [least, most].map(|bound| (f64::from(side) * bound) as u32);
+        let cut = least + numbers.below(most - least);
+        (numbers.below(side - cut + 1), cut)
+    };
+    let ((y, h), (x, w)) = (side(size.h), side(size.w));
+    Region { x, y, w, h }
 }
 
 /// Number of the operation in the key of its draws, other than those of a picture's operations.

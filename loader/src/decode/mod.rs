@@ -69,7 +69,7 @@ pub use crate::format::encoding::DType;
 pub use box_format::BoxFormat;
 pub use compile::drawn;
 pub use draw::{DRAWS_VERSION, DrawKey};
-pub use field::{BatchOp, Op, PictureMode, PixelLayout, ResizeTo};
+pub use field::{BatchOp, MixMode, Op, PictureMode, PixelLayout, ResizeTo};
 pub use fields::{FieldSpec, JsonPart, JsonPath, JsonText, JsonType};
 pub use forebay_picture::{Border, Interpolation, PaddingMode};
 pub use forebay_picture::{formats, geometry, jpeg, picture_ops, pixels, resize, vectors};

@@ -16,8 +16,8 @@ pub struct Scene {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DrawnFrame {
     size: Size,
-    /// Box that `RandomResizedCrop` or an operation by the objects has drawn; `None` for other operations, whose numbers
-    /// are pixels, and for no box.
+    /// Box that `RandomResizedCrop` or an operation by the objects has drawn; `None` for other operations, whose
+    /// numbers are pixels, and for no box.
     crop: Option<Region>,
 }
 

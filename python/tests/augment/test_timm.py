@@ -106,3 +106,51 @@ def test_transforms_without_a_translation_are_named():
 def test_torch_normalises_as_timm(odd):
     ops = fb.from_timm(data.create_transform(32, mean=(0.5,) * 3, std=(0.25,) * 3))
     assert spec(ops) == spec([fb.Resize(36), fb.CenterCrop(32), fb.Normalize((0.5,) * 3, (0.25,) * 3)])
+
+
+def mixup(**arguments):
+    return pytest.importorskip("timm.data.mixup").Mixup(**{"num_classes": 9, "label_smoothing": 0.1} | arguments)
+
+
+def test_a_mixup_is_translated():
+    x, y = fb.Image("image", fb.CenterCrop(8), dtype="float32"), fb.OneHot("class", 9)
+    smooth = fb.OneHot("class", 9, smoothing=0.1)
+    for arguments, expected in [
+        ({"mixup_alpha": 0.8, "cutmix_alpha": 1.0}, fb.Mix([fb.MixUp(0.8), fb.CutMix(1.0)], 1.0, "batch", [0.5, 0.5], x=x, y=smooth)),
+        ({"mixup_alpha": 0.2, "mode": "elem", "prob": 0.7}, fb.Mix([fb.MixUp(0.2)], 0.7, "elem", x=x, y=smooth)),
+        ({"mixup_alpha": 0.0, "cutmix_minmax": [0.2, 0.8], "mode": "pair"}, fb.Mix([fb.CutMix(1.0, (0.2, 0.8))], 1.0, "pair", x=x, y=smooth)),
+    ]:
+        assert fb.from_timm(mixup(**arguments), x=x, y=y)._spec() == expected._spec()
+    for arguments, sentence in [({"mode": "half"}, "mode is 'half'"), ({"cutmix_alpha": 1.0, "correct_lam": False}, "correct_lam=True")]:
+        with pytest.raises(fb.ConfigError, match=sentence):
+            fb.from_timm(mixup(**arguments), x=x, y=y)
+    with pytest.raises(fb.ConfigError, match="num_classes=9"):
+        fb.from_timm(mixup(), x=x, y=fb.OneHot("class", 8))
+    with pytest.raises(fb.ConfigError, match="for timm's Mixup alone"):
+        fb.from_timm(data.create_transform(224), x=x)
+
+
+def test_boxes_of_a_mix_have_timm_s_distribution(odd):
+    stats = pytest.importorskip("scipy.stats")
+    rand_bbox = pytest.importorskip("timm.data.mixup").rand_bbox
+    size, ours = (30, 41), []
+    image = fb.Image("image", fb.Resize(size), dtype="float32")
+    options = {"local": odd[0], "batch_size": 10, "shuffle": True}
+    with (
+        fb.Loader(fields={"x": image}, **options) as plain,
+        fb.Loader(fields={"mix": fb.Mix(fb.CutMix(), mode="elem", x=image)}, **options) as mixed,
+    ):
+        for _ in range(60):
+            for a, b in zip(plain, mixed, strict=True):
+                for own, other, got in zip(a["x"], a["x"].flip(0), b["x"], strict=True):
+                    if (own != other).any(0).all():  # Otherwise the box cannot be seen.
+                        rows, columns = ((got != own).any(0).any(axis).nonzero().flatten() for axis in (1, 0))
+                        ours.append((rows[0], rows[-1] + 1, columns[0], columns[-1] + 1) if len(rows) else None)
+    rng = np.random.default_rng(1)
+    np.random.seed(4)
+    theirs = [rand_bbox((3, *size), rng.beta(1.0, 1.0)) for _ in range(1500)]
+    theirs = [box for box in theirs if box[0] < box[1] and box[2] < box[3]]
+    ours = [box for box in ours if box is not None]
+    assert len(ours) > 300
+    for mine, other in zip(np.array(ours, float).T, np.array(theirs, float).T, strict=True):
+        assert stats.ks_2samp(mine, other).pvalue > 1e-3

@@ -116,7 +116,8 @@ fn drawn_part(op: &Op) -> Option<Value> {
 fn remove_sampling(value: &mut Value) {
     match value {
         Value::Object(arguments) => {
-            arguments.retain(|name, _| !["interpolation", "interpolations", "alternative", "fill"].contains(&name.as_str()));
+            let sampling = ["interpolation", "interpolations", "alternative", "fill"];
+            arguments.retain(|name, _| !sampling.contains(&name.as_str()));
             arguments.values_mut().for_each(remove_sampling);
         }
         Value::Array(values) => values.iter_mut().for_each(remove_sampling),

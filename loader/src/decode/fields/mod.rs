@@ -38,7 +38,7 @@ mod views;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::field::{BatchOp, one};
+use super::field::{BatchOp, MixMode, one};
 use crate::error::Result;
 use crate::format::Column;
 use crate::format::encoding::Encoding;
@@ -94,9 +94,15 @@ pub enum FieldSpec {
         fields: Vec<(String, FieldSpec)>,
         /// Operations, one of which is drawn for each batch.
         by: Vec<BatchOp>,
-        /// Probability that a batch is mixed.
+        /// Probability that a batch is mixed, or a pair of rows or a row, by `mode`.
         #[serde(default = "one")]
         p: f64,
+        /// Rows that are mixed with each other.
+        #[serde(default)]
+        mode: MixMode,
+        /// Weight of each operation. Default: 1.
+        #[serde(default)]
+        weights: Option<Vec<f64>>,
     },
     /// Fields whose random operations share their draws: a picture and its mask. Each becomes a separate output.
     Joint {

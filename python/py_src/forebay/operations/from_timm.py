@@ -4,30 +4,72 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, overload
 
 from .. import fields as native
+from ..arguments import shown
 from ..errors import ConfigError
-from . import erase, framing, levels
+from . import erase, framing, levels, mix
 from .from_torchvision import Library, translated
 
 __all__ = ["from_timm"]
 
 
-def from_timm(transforms: Any) -> list[native.ImageOp]:
+@overload
+def from_timm(transforms: Any) -> list[native.ImageOp]: ...
+
+
+@overload
+def from_timm(transforms: Any, **fields: native.Image | mix.OneHot) -> mix.Mix: ...
+
+
+def from_timm(transforms: Any, **fields: native.Image | mix.OneHot) -> list[native.ImageOp] | mix.Mix:
     """Returns the operations of `Image` that do what timm's transforms do: `fb.Image("jpg", *fb.from_timm(create_transform(...)))`.
 
     Accepts what `timm.data.create_transform` returns, with torchvision's transforms among timm's, a list, or one transform.
-    Pictures are drawn from the same distributions, and have Pillow's pixels; the engine draws its own numbers. `Mixup` is none
-    of them: mix batches by `fb.Mix`.
+    Pictures are drawn from the same distributions, and have Pillow's pixels; the engine draws its own numbers.
+
+    With fields it returns the `Mix` that does what timm's `Mixup` does to the batches of these fields, in all of its modes, with its label
+    smoothing: `fb.from_timm(Mixup(...), x=fb.Image("jpg", *fb.from_timm(create_transform(...))), y=fb.OneHot("cls", 1000))`.
 
     Args:
-        transforms: The transforms, also a tuple of the parts that `separate=True` returns.
+        transforms: The transforms, also a tuple of the parts that `separate=True` returns; or a `Mixup`.
+        **fields: For a `Mixup`, each output's name and its `Image` or `OneHot`.
 
     Raises:
         ConfigError: With every transform that has no translation, and the reason.
     """
+    if fields:
+        return _mix(transforms, fields)
     return translated(transforms, "from_timm", _TIMM)
+
+
+def _mix(mixup: Any, fields: dict[str, Any]) -> mix.Mix:
+    """Returns the mix of a `Mixup`, or of its `FastCollateMixup`."""
+    if type(mixup).__name__ not in ("Mixup", "FastCollateMixup"):
+        raise ConfigError(f"from_timm makes a Mix of fields for timm's Mixup alone, but it is {shown(mixup)}")
+    if mixup.mode not in ("batch", "pair", "elem"):
+        raise ConfigError(f'from_timm cannot translate Mixup: mode is {mixup.mode!r}, and it is "batch", "pair" or "elem" here')
+    if not mixup.correct_lam and mixup.cutmix_alpha > 0:
+        raise ConfigError("from_timm cannot translate Mixup: labels are mixed by the box's area, so pass correct_lam=True")
+    if getattr(mixup, "multi_label", False):
+        raise ConfigError("from_timm cannot translate Mixup: it is for one class per sample, so pass multi_label=False")
+    by: list[mix.MixUp | mix.CutMix] = []
+    if mixup.mixup_alpha > 0:
+        by.append(mix.MixUp(float(mixup.mixup_alpha)))
+    if mixup.cutmix_alpha > 0:
+        minmax = mixup.cutmix_minmax
+        by.append(mix.CutMix(float(mixup.cutmix_alpha), None if minmax is None else tuple(minmax)))
+    weights = [1.0 - mixup.switch_prob, mixup.switch_prob] if len(by) == 2 else None
+    made: dict[str, Any] = {}
+    for name, of in fields.items():
+        made[name] = of
+        if isinstance(of, mix.OneHot):
+            if of.classes != mixup.num_classes:
+                raise ConfigError(f"{name}: the Mixup has num_classes={mixup.num_classes}, and the OneHot has classes={of.classes}")
+            made[name] = replace(of, smoothing=of.smoothing or float(mixup.label_smoothing))
+    return mix.Mix(by, float(mixup.mix_prob), mixup.mode, weights, **made)
 
 
 def _filters(interpolation: Any) -> Any:

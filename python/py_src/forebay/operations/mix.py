@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Union
 
-from ..arguments import by_name, real, shown, text, whole, within
+from ..arguments import by_name, one_of, real, reals, shown, text, whole, within
 from ..choices import DType
 from ..errors import ConfigError
 from ..fields import Field, Image, Scalar
@@ -33,9 +33,11 @@ class CutMix:
 
     Args:
         alpha: Parameter of the Beta distribution of the box's area.
+        minmax: Bounds of the box's sides divided by the picture's, in place of a drawn area, as timm's `cutmix_minmax`.
     """
 
     alpha: float = 1.0
+    minmax: Sequence[float] | None = None
 
 
 @by_name()
@@ -47,18 +49,22 @@ class OneHot(Field):
         column: Column with the number of the class, from 0.
         classes: Number of classes.
         dtype: "float32", "float16" or "bfloat16".
+        smoothing: Label smoothing: the share that is taken from the class and spread evenly over all classes.
     """
 
     column: str
     classes: int
     dtype: Literal["float32", "float16", "bfloat16"] | DType = "float32"
+    smoothing: float = 0.0
 
     def _spec(self) -> dict[str, Any]:
         dtype = str(self.dtype).removeprefix("torch.")
         if dtype not in ("float32", "float16", "bfloat16"):
             raise ConfigError(f'dtype of OneHot is "float32", "float16" or "bfloat16", but it is {shown(self.dtype)}')
         column = text("column of OneHot", self.column, "a column's name")
-        return {"kind": "one_hot", "column": column, "classes": whole("classes of OneHot", self.classes, 1), "dtype": dtype}
+        spec = {"kind": "one_hot", "column": column, "classes": whole("classes of OneHot", self.classes, 1), "dtype": dtype}
+        smoothing = real("smoothing of OneHot", self.smoothing, "a number from 0 to 1", least=0)
+        return spec | ({"smoothing": smoothing} if smoothing else {})
 
 
 class Mix(Field):
@@ -70,16 +76,27 @@ class Mix(Field):
 
     Args:
         by: `MixUp`, `CutMix`, or a list of them, of which one is drawn for each batch.
-        p: Probability that a batch is mixed.
+        p: Probability that a batch is mixed; of a pair of samples or a sample, if `mode` is "pair" or "elem".
+        mode: "previous": a sample is mixed with the one before it, as in torchvision. The others are those of timm's `Mixup`, with its boxes: a
+            sample is mixed with the one as far from the end of the batch as it is from the start; "batch" draws once, "pair" for each pair
+            and "elem" for each sample.
+        weights: Weight of each operation of the list. None: 1.
         **fields: Each output's name and its `Image`, of a fixed size and for `MixUp` of a float type, or `OneHot`.
 
     The outputs are in the batch under their own names, with the crops that they have without the `Mix`.
     """
 
-    __slots__ = ("by", "fields", "p")
+    __slots__ = ("by", "fields", "mode", "p", "weights")
 
-    def __init__(self, by: Union[MixUp, CutMix, Sequence[Union[MixUp, CutMix]]], p: float = 1.0, **fields: Image | OneHot) -> None:
-        for name, value in (("by", by), ("p", p)):
+    def __init__(
+        self,
+        by: Union[MixUp, CutMix, Sequence[Union[MixUp, CutMix]]],
+        p: float = 1.0,
+        mode: Literal["previous", "batch", "pair", "elem"] = "previous",
+        weights: Sequence[float] | None = None,
+        **fields: Image | OneHot,
+    ) -> None:
+        for name, value in (("by", by), ("p", p), ("mode", mode), ("weights", weights)):
             if isinstance(value, Field):
                 raise ConfigError(
                     f"{name} of Mix is an argument, but it is a field: give the {type(value).__name__} another name, as in "
@@ -90,10 +107,14 @@ class Mix(Field):
                 raise ConfigError(f"Mix: {name} is {field!r}, but only an Image or a OneHot can be mixed{_mixable(field)}")
         self.by = by
         self.p = p
+        self.mode = mode
+        self.weights = weights
         self.fields = fields
 
     def __repr__(self) -> str:
-        return f"Mix({self.by!r}, p={self.p!r}, {', '.join(f'{name}={field!r}' for name, field in self.fields.items())})"
+        options = {"p": self.p, "mode": self.mode, "weights": self.weights}
+        shown = {name: value for name, value in options.items() if name == "p" or value not in ("previous", None)}
+        return f"Mix({self.by!r}, {', '.join(f'{name}={value!r}' for name, value in (shown | self.fields).items())})"
 
     def _spec(self) -> dict[str, Any]:
         ops = list(self.by) if isinstance(self.by, Sequence) else [self.by]
@@ -106,11 +127,16 @@ class Mix(Field):
                 )
             name = "mix_up" if isinstance(op, MixUp) else "cut_mix"
             by.append({"op": name, "alpha": real(f"alpha of {type(op).__name__}", op.alpha)})
+            if isinstance(op, CutMix) and op.minmax is not None:
+                by[-1]["minmax"] = reals("minmax of CutMix", op.minmax, 2)
         specs = []
         for name, field in self.fields.items():
             with within(name):
                 specs.append([name, field._spec()])
-        return {"kind": "mix", "fields": specs, "by": by, "p": real("p of Mix", self.p)}
+        spec = {"kind": "mix", "fields": specs, "by": by, "p": real("p of Mix", self.p)}
+        mode = one_of("mode of Mix", self.mode, ("previous", "batch", "pair", "elem"))
+        weights = {} if self.weights is None else {"weights": reals("weights of Mix", self.weights, len(by))}
+        return spec | ({"mode": mode} if mode != "previous" else {}) | weights
 
 
 def _mixable(field: Any) -> str:
