@@ -184,6 +184,7 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `random_grayscale`: `p` (0.1). `random_invert`, `random_autocontrast`, `random_equalize`, `random_vertical_flip`:
 ///   `p` (0.5). `random_posterize`: `bits`, `p`. `random_solarize`: `threshold`, `p`. `random_adjust_sharpness`:
 ///   `sharpness_factor`, `p`. `gaussian_blur`: `kernel_size`, columns and rows; `sigma` (`[0.1, 2.0]`).
+///   `gaussian_noise`: `mean` (0.0), `sigma` (0.1), `clip` (true). `jpeg`: `quality`, smallest and largest.
 /// * `random_rotation`: `degrees`, smallest and largest; `expand` (false), `center` (null). `random_affine`: `degrees`,
 ///   `translate`, `scale`, `shear` (null; four numbers), `center`. `random_perspective`: `distortion_scale` (0.5), `p`
 ///   (0.5). These and the policies have `interpolation` ("nearest"; "bilinear" for perspectives and `aug_mix`) and

@@ -115,7 +115,7 @@ const VIEWS: u32 = 1 << 16;
 const BLOCK_BITS: u32 = 16;
 
 /// Stream of random numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Draws {
     key: [u32; 2],
     counter: [u32; 4],
@@ -177,6 +177,18 @@ impl Draws {
         let turn = std::f32::consts::TAU * ((self.word() >> 8) as f32 * STEP);
         let radius = (-2.0 * radius.ln()).sqrt();
         (radius * turn.cos(), radius * turn.sin())
+    }
+
+    /// Returns a source of the normally distributed numbers of [`normals`](Self::normals), one after the other.
+    pub fn into_normals(mut self) -> impl FnMut() -> f32 {
+        let mut second = None;
+        move || {
+            second.take().unwrap_or_else(|| {
+                let (first, other) = self.normals();
+                second = Some(other);
+                first
+            })
+        }
     }
 
     /// Gamma-distributed with this shape, above 0, and scale 1.

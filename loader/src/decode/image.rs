@@ -270,7 +270,7 @@ impl ImageDecoder {
         } else {
             self.decode_alone(&file, field, scale)?;
         }
-        self.run_stages(field.content, moved, part);
+        self.run_stages(field.content, moved, part)?;
         self.write_row(target, part, key, row)
     }
 
@@ -311,7 +311,7 @@ impl ImageDecoder {
     }
 
     /// Runs all stages but the last one, which is planned. The first one reads the shared `part`, if there is one.
-    fn run_stages(&mut self, content: Content, moved: Content, part: Option<SharedPart>) {
+    fn run_stages(&mut self, content: Content, moved: Content, part: Option<SharedPart>) -> Result<()> {
         for i in 1..self.steps.stages.len() {
             if self.run_whole(content, i - 1) {
                 self.resizer.plan_for(&self.steps.stages[i], moved);
@@ -323,9 +323,10 @@ impl ImageDecoder {
             };
             self.resizer.run_into(source, &mut self.between);
             std::mem::swap(&mut self.source, &mut self.between);
-            self.augmenter.run(self.steps.after(i - 1), content, &mut self.source, &mut self.between);
+            self.augmenter.run(self.steps.after(i - 1), content, &mut self.source, &mut self.between)?;
             self.resizer.plan_for(&self.steps.stages[i], moved);
         }
+        Ok(())
     }
 
     /// Runs the last stage into `row`.

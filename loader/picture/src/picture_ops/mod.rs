@@ -8,6 +8,7 @@
 //! sharpness  a blend with a smoothed copy
 //! warp       affine and perspective transforms, rotation; matrices has their parameters
 //! flips      mirrored pictures
+//! noise      normally distributed noise
 //! kernel     inner loops, each compiled for the vectors that a machine may have; all give the same bits
 //! ```
 //!
@@ -22,6 +23,7 @@ mod colour;
 mod flips;
 mod kernel;
 mod matrices;
+mod noise;
 mod points;
 mod radius_blur;
 mod sharpness;
@@ -33,6 +35,7 @@ pub use blur::gaussian_blur;
 pub use colour::{grayscale, hue, permute_channels, saturation};
 pub use flips::{flip_horizontal, flip_vertical};
 pub use matrices::{Rotation, affine_matrix, perspective_coefficients};
+pub use noise::gaussian_noise;
 pub use points::{Histogram, PointOp, Tables, points};
 pub use radius_blur::radius_blur;
 pub use sharpness::sharpness;

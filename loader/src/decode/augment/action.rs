@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use crate::decode::draw::Draws;
 use forebay_picture::Interpolation;
 use forebay_picture::geometry::Size;
 use forebay_picture::picture_ops::{Rotation, Shape};
@@ -138,6 +139,23 @@ pub enum Action {
     RadiusBlur {
         /// Standard deviation, pixels.
         radius: f64,
+    },
+    /// Adds normally distributed noise.
+    GaussianNoise {
+        /// Mean, for levels from 0 to 1.
+        mean: f64,
+        /// Standard deviation, for levels from 0 to 1.
+        sigma: f64,
+        /// True if levels out of range become the nearest one; they wrap around otherwise.
+        clip: bool,
+        /// Source of the noise.
+        #[serde(skip)]
+        noise: Draws,
+    },
+    /// Compresses to a JPEG and back.
+    Jpeg {
+        /// From 1 to 100.
+        quality: u8,
     },
     /// Starts a mixture: keeps the picture, and its share.
     StartMixture {

@@ -1,8 +1,10 @@
 //! Application of actions to pixels.
 
 use super::action::{Action, Sampling};
+use crate::error::Result;
 use forebay_picture::Interpolation;
 use forebay_picture::geometry::{Region, Size};
+use forebay_picture::jpeg::{Decoder, JpegDecoder as _, Subsampling, encode};
 use forebay_picture::kept::{fit, release};
 use forebay_picture::picture_ops as ops;
 use forebay_picture::picture_ops::{PointOp, Rotation, Scratch, Shape};
@@ -15,6 +17,7 @@ pub(crate) struct Augmenter {
     /// Point operations that follow each other: one pass over the pixels.
     points: Vec<PointOp>,
     mixture: Mixture,
+    jpeg: Option<Decoder>,
 }
 
 /// Picture that a mixture started from, and the sum of those that were added.
@@ -27,7 +30,16 @@ struct Mixture {
 impl Augmenter {
     /// Applies `actions` to `picture`, a whole picture; of labels only those that move pixels. `spare` is memory for
     /// results.
-    pub(crate) fn run(&mut self, actions: &[Action], content: Content, picture: &mut Pixels, spare: &mut Pixels) {
+    ///
+    /// # Errors
+    /// A picture that is too large for a JPEG.
+    pub(crate) fn run(
+        &mut self,
+        actions: &[Action],
+        content: Content,
+        picture: &mut Pixels,
+        spare: &mut Pixels,
+    ) -> Result<()> {
         let applies = |action: &&Action| content != Content::Labels || action.moves();
         for action in actions.iter().filter(applies) {
             if let Some(point) = point(action) {
@@ -35,12 +47,27 @@ impl Augmenter {
                 continue;
             }
             self.apply_points(picture);
+            if let Action::Jpeg { quality } = action {
+                self.recompress(*quality, picture, spare)?;
+                continue;
+            }
             self.apply(action, content, picture, spare);
         }
         self.apply_points(picture);
         self.scratch.release();
         release(&mut self.mixture.start);
         release(&mut self.mixture.sum);
+        Ok(())
+    }
+
+    /// Replaces a picture by the pixels of its JPEG, as Pillow writes it.
+    fn recompress(&mut self, quality: u8, picture: &mut Pixels, spare: &mut Pixels) -> Result<()> {
+        let Region { w, h, .. } = picture.region();
+        let size = Size { w, h };
+        let file = encode(picture.rgb_mut(), size, quality, Subsampling::S420, false)?;
+        self.jpeg.get_or_insert_default().decode(&file, Region::all(size), spare)?;
+        std::mem::swap(picture, spare);
+        Ok(())
     }
 
     fn apply_points(&mut self, picture: &mut Pixels) {
@@ -64,6 +91,13 @@ impl Augmenter {
             Action::GaussianBlur { kernel_size, sigma } => {
                 let kernel = kernel_size.map(|side| side as usize);
                 ops::gaussian_blur(shape, pixels, kernel, [*sigma; 2], &mut self.scratch);
+            }
+            Action::GaussianNoise { mean, sigma, clip, noise } => {
+                ops::gaussian_noise(pixels, *mean, *sigma, *clip, noise.clone().into_normals());
+                if content == Content::Grey {
+                    // One channel, which is three times here.
+                    pixels.as_chunks_mut::<3>().0.iter_mut().for_each(|pixel| *pixel = [pixel[0]; 3]);
+                }
             }
             Action::RadiusBlur { radius } => ops::radius_blur(shape, pixels, *radius, &mut self.scratch),
             Action::Rotate { angle, expand, center, sampling } => {
@@ -100,7 +134,8 @@ impl Augmenter {
             | Action::Solarize { .. }
             | Action::SolarizeAdd { .. }
             | Action::Autocontrast
-            | Action::Equalize => {}
+            | Action::Equalize
+            | Action::Jpeg { .. } => {}
         }
     }
 }

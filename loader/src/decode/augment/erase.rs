@@ -147,16 +147,12 @@ impl RandomErasing {
 impl Erasure {
     /// Returns the values of the box, channel by channel and row by row.
     pub(in crate::decode) fn values(self) -> impl FnMut(usize) -> f32 {
-        let Self { value, mut noise, .. } = self;
-        let mut second = None;
+        let Self { value, noise, .. } = self;
+        let mut noise = noise.into_normals();
         move |channel| match value {
             // A fourth channel has the value of the others.
             Some(value) => value[channel.min(2)],
-            None => second.take().unwrap_or_else(|| {
-                let (first, other) = noise.normals();
-                second = Some(other);
-                first
-            }),
+            None => noise(),
         }
     }
 }

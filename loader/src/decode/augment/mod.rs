@@ -22,6 +22,7 @@ mod apply;
 mod by_chance;
 mod colour;
 mod compose;
+mod corrupt;
 mod distort;
 mod erase;
 mod geometric;
@@ -41,6 +42,7 @@ pub use by_chance::{
 };
 pub use colour::{ColorJitter, GaussianBlur, RadiusBlur};
 pub use compose::{RandomApply, RandomChoice, RandomOrder};
+pub use corrupt::{GaussianNoise, Jpeg};
 pub use distort::{RandomChannelPermutation, RandomPhotometricDistort};
 pub use erase::{Erasure, RandomErasing};
 pub use geometric::{RandomAffine, RandomPerspective, RandomRotation};
@@ -99,6 +101,8 @@ operations! {
     24 "random_channel_permutation" RandomChannelPermutation;
     25 "level_augment" LevelAugment;
     26 "radius_blur" RadiusBlur;
+    27 "gaussian_noise" GaussianNoise;
+    28 "jpeg" Jpeg;
 }
 
 impl Augment {

@@ -16,6 +16,7 @@ from .by_chance import (
 )
 from .colour import ColorJitter, GaussianBlur, RadiusBlur, RandomChannelPermutation, RandomPhotometricDistort
 from .compose import RandomApply, RandomChoice, RandomOrder
+from .corrupt import JPEG, GaussianNoise
 from .drawn import drawn
 from .erase import RandomErasing
 from .framing import (
@@ -37,6 +38,7 @@ from .mix import CutMix, Mix, MixUp, OneHot
 from .policies import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
 
 __all__ = [
+    "JPEG",
     "AugMix",
     "AutoAugment",
     "CenterCropOrPad",
@@ -44,6 +46,7 @@ __all__ = [
     "CutMix",
     "FixedSizeCrop",
     "GaussianBlur",
+    "GaussianNoise",
     "LevelAugment",
     "Mix",
     "MixUp",

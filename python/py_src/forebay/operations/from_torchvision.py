@@ -12,7 +12,7 @@ from typing import Any, overload
 from .. import fields as native
 from ..errors import ConfigError
 from ..fields.checks import listed
-from . import by_chance, colour, compose, erase
+from . import by_chance, colour, compose, corrupt, erase
 from .kinds_of_data import Kind, of_kind, with_fill
 from .torchvision_makers import MAKERS, OF_SCRIPTS, normalize, resize_filter
 
@@ -200,7 +200,7 @@ _FOR_BOXES = frozenset(("ConvertBoundingBoxFormat", "ClampBoundingBoxes", "Sanit
 
 _KEEPS_BOXES = (
     *(native.RandomHorizontalFlip, native.Normalize, native.Grayscale, erase.RandomErasing),
-    *(getattr(module, name) for module in (by_chance, colour) for name in module.__all__),
+    *(getattr(module, name) for module in (by_chance, colour, corrupt) for name in module.__all__),
 )
 """Operations that leave the sizes of boxes."""
 
@@ -273,6 +273,8 @@ def _type_of_masks(transform: Any, boxes: _OfBoxes | None) -> None:
 def _has_no_levels(transform: Any) -> None:
     """Rejects levels from 0 to 1: operations run before the conversion to floats, on levels from 0 to 255."""
     for part in (transform, *_parts(transform)):
+        if type(part).__name__ == "GaussianNoise" and _is_torchvision(part):
+            raise ConfigError("GaussianNoise adds to levels from 0 to 255: put it before the conversion to floats")
         if not isinstance(part, native.ImageOp) and (
             type(part).__name__ == "RandomSolarize" or _has_colour(of_kind(getattr(part, "fill", None), "image"))
         ):

@@ -8,7 +8,7 @@ from typing import Any
 from .. import fields as native
 from ..errors import ConfigError
 from ..fields.checks import listed
-from . import by_chance, colour, erase, framing, geometric, policies
+from . import by_chance, colour, corrupt, erase, framing, geometric, policies
 
 __all__ = ["MAKERS", "OF_SCRIPTS", "normalize", "resize_filter"]
 
@@ -121,6 +121,8 @@ MAKERS: dict[str, Callable[[Any], native.ImageOp]] = {
     "RandomAdjustSharpness": _same(by_chance.RandomAdjustSharpness, "sharpness_factor", "p"),
     "ColorJitter": _same(colour.ColorJitter, "brightness", "contrast", "saturation", "hue"),
     "GaussianBlur": _same(colour.GaussianBlur, "kernel_size", "sigma"),
+    "GaussianNoise": _same(corrupt.GaussianNoise, "mean", "sigma", "clip"),
+    "JPEG": lambda transform: corrupt.JPEG(tuple(transform.quality)),
     "RandomPhotometricDistort": _same(colour.RandomPhotometricDistort, "brightness", "contrast", "saturation", "hue", "p"),
     "RandomChannelPermutation": _same(colour.RandomChannelPermutation),
     "RandomZoomOut": _same(framing.RandomZoomOut, "fill", "side_range", "p"),
