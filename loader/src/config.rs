@@ -50,8 +50,8 @@ options! {
         /// Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a
         /// stem.
         pub files: Option<FilesAre> = None,
-        /// CSV, TSV or JSON-lines file with a line for each file below `remote`, whose other columns the samples have.
-        /// Names such as `mask_file_name` are columns of further files.
+        /// CSV, TSV or JSON-lines file with a line for each sample: its files below `remote`, in columns such as
+        /// `file_name` and `mask_file_name`, and values.
         pub manifest: Option<String> = None,
         /// Read tars and record files once to find their samples and all their fields, in place of counts of other
         /// programs.

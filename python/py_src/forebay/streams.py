@@ -37,8 +37,7 @@ class Stream:
         local: Folder that holds the shards, or will. None: a stable folder in the user's cache directory.
         split: Sub-folder of both, such as "train", or split of a folder of files without an index.
         files: Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a stem.
-        manifest: CSV, TSV or JSON-lines file with a line for each file below `remote`, whose other columns the samples have. Names such
-            as `mask_file_name` are columns of further files.
+        manifest: CSV, TSV or JSON-lines file with a line for each sample: its files below `remote`, in columns such as `file_name` and `mask_file_name`, and values.
         ignore_counts: Read tars and record files once to find their samples and all their fields, in place of counts of other programs.
         subset: Samples to keep, by number: text such as "0:1000, 5000:6000", a list of numbers, or a file of them.
         fraction: Seeded part to keep, such as (0, 0.9) and (0.9, 1): neighbouring parts share no sample and miss none.
