@@ -166,6 +166,15 @@ def test_a_recipe_that_would_part_a_picture_from_its_boxes_is_an_error(transform
         fb.from_torchvision(transforms, **fields())
 
 
+def test_a_preset_names_its_list():
+    class DetectionPresetTrain:
+        transforms = v2.Compose([FLIP])
+
+    with pytest.raises(fb.ConfigError, match="pass its attribute `transforms`"):
+        fb.from_torchvision(DetectionPresetTrain(), **fields())
+    assert fb.from_torchvision(DetectionPresetTrain().transforms) == [fb.RandomHorizontalFlip(0.5)]
+
+
 def test_boxes_in_a_list_for_one_image_are_an_error():
     with pytest.raises(fb.ConfigError, match="number 1, SanitizeBoundingBoxes.*pass the fields of the picture and its boxes"):
         fb.from_torchvision([FLIP, v2.SanitizeBoundingBoxes()])

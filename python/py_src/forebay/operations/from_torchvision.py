@@ -195,6 +195,8 @@ _JOINT_IN_A_MAP = (
 )
 """Way to use a transform without a translation in a `Joint`."""
 
+_AROUND = "it is a class around a list of transforms: pass its attribute `transforms`"
+
 _FOR_BOXES = frozenset(("ConvertBoundingBoxFormat", "ClampBoundingBoxes", "SanitizeBoundingBoxes"))
 """Transforms of boxes alone."""
 
@@ -309,6 +311,8 @@ def _translate(transform: Any, context: _Context) -> list[native.ImageOp]:
     if name in OF_SCRIPTS and all(hasattr(transform, attribute) for attribute in OF_SCRIPTS[name][1]):
         return _made(OF_SCRIPTS[name][0], transform, context)
     if not _is_torchvision(transform):
+        if type(getattr(transform, "transforms", None)).__name__ == "Compose":  # As the presets of torchvision's scripts.
+            raise ConfigError(_AROUND)
         raise ConfigError(f"only torchvision's transforms are known: {_hint(name)}{_in_a_map(context)}")
     if name in _CONVERSIONS:
         return []
@@ -326,7 +330,7 @@ def _translate(transform: Any, context: _Context) -> list[native.ImageOp]:
             return []  # It held conversions only.
         return _made(lambda transform: _COMPOSITIONS[name](transform, inner), transform, context)
     if hasattr(transform, "transforms") and name not in MAKERS:
-        raise ConfigError("it is a class around a list of transforms: pass its attribute `transforms`")
+        raise ConfigError(_AROUND)
     return _made(MAKERS.get(name), transform, context)
 
 
