@@ -5,10 +5,8 @@ use crate::error::{Error, Result};
 use crate::format::HashAlgo;
 use crate::sources::Names;
 use crate::store::{ListedEntry, Remote};
-use crate::versions;
+use crate::versions::FileFacts;
 use std::collections::HashMap;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -82,11 +80,6 @@ impl FoundFile {
     }
 }
 
-/// Returns the version of a file of this machine.
-pub(super) fn version_of(found: &Metadata) -> String {
-    versions::of_file(found.ino(), found.mtime(), found.mtime_nsec(), found.len())
-}
-
 /// Returns true for a version that is that of an index of the files.
 pub(super) fn is_of_index(version: &str) -> bool {
     version.starts_with(INDEXED)
@@ -128,5 +121,5 @@ fn local_file(folder: &Path, name: String) -> Result<FoundFile> {
     };
     let modified = found.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     let version = modified.map_or_else(String::new, |at| at.as_nanos().to_string());
-    Ok(FoundFile { name, bytes: Some(found.len()), version, tag: version_of(&found) })
+    Ok(FoundFile { name, bytes: Some(found.len()), version, tag: FileFacts::from(&found).version_at(&path) })
 }

@@ -1,7 +1,7 @@
 //! Versions of open files.
 
 use crate::error::{Error, Result};
-use crate::versions::{self, Found, Versions};
+use crate::versions::{self, FileFacts, Found, Versions};
 use rustix::fs::Stat;
 use std::os::fd::AsFd;
 
@@ -11,8 +11,8 @@ use std::os::fd::AsFd;
 ///
 /// `Stale` for a file that has changed; by the error number.
 pub(crate) fn compare(versions: &Versions, name: &str, file: impl AsFd) -> Result<()> {
-    let stat = rustix::fs::fstat(file).map_err(|errno| Error::from_io(errno.into(), "a file cannot be read"))?;
-    let text = versions::of_file(stat.st_ino, stat.st_mtime, stat.st_mtime_nsec as i64, length(&stat));
+    let stat = rustix::fs::fstat(&file).map_err(|errno| Error::from_io(errno.into(), "a file cannot be read"))?;
+    let text = FileFacts::from(&stat).version_of(file);
     let found = Found { text: &text, is_time: false, modified_s: None, answered_s: None, is_of_content: true };
     if versions.is_changed(name, found) { Err(versions::changed()) } else { Ok(()) }
 }

@@ -5,9 +5,9 @@ use super::failure::Failure;
 use super::source::{Body, GetRequest, GetResponse, Head, Source, Times, Version};
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
-use forebay_core::versions;
+use forebay_core::versions::FileFacts;
 use std::fs::File;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Bytes per read: large enough for a disk, small enough that the thread's other transfers do not starve.
@@ -50,7 +50,7 @@ impl Source for FileSource {
             let why = format!("the file has {total} bytes, and byte {start} was requested");
             return Err(Failure::permanent(Error::new(ErrorKind::Checksum, why).with("path", path.display())));
         }
-        let version = Some(Version::ETag(versions::of_file(meta.ino(), meta.mtime(), meta.mtime_nsec(), total)));
+        let version = Some(Version::ETag(FileFacts::from(&meta).version_of(&file)));
         let times = Times::default();
         let head = Head { start, promised: Some(end - start), total: Some(total), version, encoding: None, times };
         Ok(GetResponse { head, body: Box::new(FileBody { file, at: start, end, path }) })

@@ -1,11 +1,10 @@
 //! Listing of a folder of this machine, by several threads: the lengths of a million files are as many system calls.
 
-use crate::catalog::found_files::version_of;
 use crate::catalog::kept_index::KeptFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sources::files::FileList;
 use crate::sync::{Condvar, Mutex, in_threads};
-use crate::versions::Versions;
+use crate::versions::{FileFacts, Versions};
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
@@ -157,7 +156,7 @@ fn read_folder(root: &Path, folder: &str, versions: Option<&Versions>) -> Result
         } else if meta.is_file() {
             content.files.push(&key, meta.len());
             if let Some(versions) = versions {
-                versions.expect(&key, &version_of(&meta));
+                versions.expect(&key, &FileFacts::from(&meta).version_at(&entry.path()));
             }
         }
     }

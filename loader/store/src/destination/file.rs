@@ -7,6 +7,7 @@ use crate::context::ThreadContext;
 use crate::failure::Failure;
 use async_trait::async_trait;
 use forebay_core::sync::{Arc, Mutex};
+use forebay_core::versions::FileFacts;
 use rustix::fs::{CWD, FlockOperation, RenameFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
@@ -291,13 +292,10 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
     }
 }
 
-/// Returns the version of a file: each write makes another file. `None` if there is none.
+/// Returns the version of a file, which each write replaces; `None` if there is none.
 fn version_of(path: &Path) -> io::Result<Option<String>> {
     match fs::metadata(path) {
-        Ok(meta) => {
-            let (number, seconds, nanoseconds) = (meta.ino(), meta.mtime(), meta.mtime_nsec());
-            Ok(Some(format!("{number}-{seconds}-{nanoseconds}-{}", meta.len())))
-        }
+        Ok(meta) => Ok(Some(FileFacts::from(&meta).version_at(path))),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
     }
