@@ -74,6 +74,7 @@ use crate::store::{Outside, Simulation};
 use crate::sync::Arc;
 use crate::topology::Topology;
 pub(crate) use absent_columns::StreamColumns;
+pub(crate) use again::repeated;
 pub(crate) use cache_folder::writable_local;
 use column_units::check_units;
 pub(crate) use column_uses::columns_of;

@@ -50,7 +50,7 @@ impl FileEnds {
             };
             let ranges: Vec<_> = asked.iter().map(range).collect();
             let mut longer = Vec::new();
-            fetch_ranges(remote, &ranges, |at, end| {
+            fetch_ranges(remote, &ranges, |at, end, _| {
                 progress();
                 let (number, asked) = asked[at];
                 match parse(number, end, bytes[number]).context("file", || &files[number].name)? {

@@ -54,8 +54,13 @@ pub(super) trait Survey: Sync {
     /// Name of a compressed file in the cache, where it is unpacked.
     fn raw_name(&self, name: &str) -> String;
 
-    /// Counts the samples of a file.
-    fn count(&self, file: &dyn ReadAt) -> Result<Self::Counts>;
+    /// Counts the samples of a file. Damage of single samples is an error unless it is accepted.
+    fn count(&self, file: &dyn ReadAt, accepts_damage: bool) -> Result<Self::Counts>;
+
+    /// Number of samples that are damaged.
+    fn damaged(&self, _: &Self::Counts) -> u64 {
+        0
+    }
 
     /// Returns the number of samples and their layout, and true if these show all that is known of the samples.
     fn layout(&self, counts: &Self::Counts) -> (u64, Layout, bool);
@@ -149,10 +154,15 @@ impl<S: Survey> Pass<S> {
         {
             return Ok(Surveyed { entry: kept.value.clone(), counts: None, version: kept.version.clone() });
         }
-        let read = again(&self.remote, name, || match self.survey.compression(name, None)? {
-            Some(compression) => self.unpacked(name, compression, progress),
-            None => self.read(name, progress),
+        // Bytes that are damaged in every attempt are damaged where they are stored.
+        let read = again(&self.remote, name, |is_last| match self.survey.compression(name, None)? {
+            Some(compression) => self.unpacked(name, compression, is_last, progress),
+            None => self.read(name, is_last, progress),
         })?;
+        let damaged = self.survey.damaged(&read.counts);
+        if damaged > 0 {
+            log::warn!("{damaged} samples of the {} {name} are damaged: reading them is an error", S::NOUN);
+        }
         let (samples, layout, is_complete) = self.survey.layout(&read.counts);
         let entry = match read.packed {
             Some((compression, packed)) => Shard {
@@ -162,32 +172,38 @@ impl<S: Survey> Pass<S> {
             },
             None => Shard::new(layout.into(), samples, info(name, read.bytes)),
         };
-        if is_complete {
+        if is_complete && damaged == 0 {
             self.journal.add(name, &entry, read.version.as_ref());
         }
         let version = read.version.as_ref().map(Version::to_string);
         Ok(Surveyed { entry, counts: Some(read.counts), version })
     }
 
-    fn read(&self, name: &str, progress: &dyn Fn()) -> Result<ReadFile<S::Counts>> {
+    fn read(&self, name: &str, accepts_damage: bool, progress: &dyn Fn()) -> Result<ReadFile<S::Counts>> {
         let file = RemoteFile::open(&self.remote, name, progress)?;
         let mut front = [0; FRONT_BYTES];
         let front = &mut front[..FRONT_BYTES.min(usize::try_from(file.bytes()).unwrap_or(FRONT_BYTES))];
         file.read_at(front, 0)?;
         if let Some(compression) = self.survey.compression(name, Some(front))? {
-            return self.unpacked(name, compression, progress);
+            return self.unpacked(name, compression, accepts_damage, progress);
         }
-        let counts = self.survey.count(&file)?;
+        let counts = self.survey.count(&file, accepts_damage)?;
         Ok(ReadFile { counts, bytes: file.bytes(), packed: None, version: file.version().cloned() })
     }
 
     /// Reads a compressed file as a whole.
-    fn unpacked(&self, name: &str, compression: Compression, progress: &dyn Fn()) -> Result<ReadFile<S::Counts>> {
+    fn unpacked(
+        &self,
+        name: &str,
+        compression: Compression,
+        accepts_damage: bool,
+        progress: &dyn Fn(),
+    ) -> Result<ReadFile<S::Counts>> {
         let _alone = self.unpacking.lock();
         let (packed, version) = self.remote.get_small(name, S::PACKED_BYTES_MAX as usize)?;
         let raw = compression.decompress_all(&packed, S::RAW_BYTES_MAX)?;
         progress();
-        let (counts, bytes) = (self.survey.count(&raw)?, raw.len() as u64);
+        let (counts, bytes) = (self.survey.count(&raw, accepts_damage)?, raw.len() as u64);
         Ok(ReadFile { counts, bytes, packed: Some((compression, packed.len() as u64)), version })
     }
 

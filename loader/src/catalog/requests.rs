@@ -32,7 +32,7 @@ impl FileRange<'_> {
 }
 
 /// Fetches `ranges` and calls `take` with each, its number and its content, in order. A range that `take` rejects with
-/// an error of its format is fetched again.
+/// an error of its format is fetched again; in the last attempt `take` gets true.
 ///
 /// # Errors
 ///
@@ -40,7 +40,7 @@ impl FileRange<'_> {
 pub(super) fn fetch_ranges(
     remote: &Remote,
     ranges: &[FileRange<'_>],
-    mut take: impl FnMut(usize, &[u8]) -> Result<()>,
+    mut take: impl FnMut(usize, &[u8], bool) -> Result<()>,
 ) -> Result<()> {
     let mut waiting = ranges.iter();
     let mut in_flight: VecDeque<FetchTicket> = VecDeque::new();
@@ -51,9 +51,9 @@ pub(super) fn fetch_ranges(
             in_flight.push_back(next.request(remote)?);
         }
         let mut first = Some(in_flight.pop_front().ok_or_else(|| Error::internal("a range was not requested"))?);
-        again(remote, range.name, || {
+        again(remote, range.name, |is_last| {
             let ticket = first.take().map_or_else(|| range.request(remote), Ok)?;
-            take(number, &ticket.wait()?)
+            take(number, &ticket.wait()?, is_last)
         })?;
     }
     Ok(())

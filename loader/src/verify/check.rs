@@ -121,7 +121,8 @@ impl<'a, R: FnMut(&FileInfo) -> FoundFile> ShardCheck<'a, R> {
         if let Some(raw) = raw
             && std::ptr::eq(pair.raw, self.shard.table_file())
         {
-            self.noted(file, self.shard.check(&raw).map_err(|e| e.message().to_owned()));
+            let checked = self.shard.offsets(&*raw).and_then(|places| self.shard.check(&raw, &places));
+            self.noted(file, checked.map_err(|e| e.message().to_owned()));
         }
     }
 

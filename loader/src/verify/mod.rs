@@ -191,7 +191,7 @@ impl Verification {
         let remote = stream.remote.as_ref().ok_or_else(|| Error::internal("a cache without a remote"))?;
         let (run, origin) = (Run::new(), Some(Origin::Store(remote)));
         let fetch = ShardFetch { stream, origin, run: &run, stats: &self.stats, watch: &|_| () };
-        let fetched = fetch.fetch(shard, None)?;
+        let fetched = fetch.fetch(shard, None)?.undamaged()?;
         if !stream.dir.is_limited() && fetched.replace(&stream.dir, number)? {
             return Ok(());
         }

@@ -23,7 +23,7 @@ CHUNKS = FILE.parents[1] / "array_record/plain.array_record.gz"
 
 
 class Flipping(RangeHandler):
-    """Changes one bit of a page in the first `times` answers that have it."""
+    """Changes a bit of a byte in the first `times` answers that have it: another one each time."""
 
     times, at = 0, FLIPPED
 
@@ -33,7 +33,7 @@ class Flipping(RangeHandler):
         # Requests for the footer do not reach the page.
         if self.command == "GET" and status in (200, 206) and 0 <= at < len(body) and type(self).times > 0:
             type(self).times -= 1
-            body = body[:at] + bytes([body[at] ^ 4]) + body[at + 1 :]
+            body = body[:at] + bytes([body[at] ^ 1 << type(self).times % 8]) + body[at + 1 :]
         super().answer(status, body, **headers)
 
 

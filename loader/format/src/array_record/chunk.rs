@@ -70,6 +70,9 @@ impl Head {
     }
 }
 
+/// Data of a chunk, or an error if they are damaged.
+type ChunkData<'a> = Result<Cow<'a, [u8]>>;
+
 /// Bytes of a range of a file.
 struct Blocks<'a> {
     bytes: &'a [u8],
@@ -110,8 +113,8 @@ impl<'a> Blocks<'a> {
         Ok(taken)
     }
 
-    /// Returns the next chunk; `None` at the end.
-    fn chunk(&mut self) -> Result<Option<(Head, Cow<'a, [u8]>)>> {
+    /// Returns the next chunk, with an error in place of data that are damaged; `None` at the end.
+    fn chunk(&mut self) -> Result<Option<(Head, ChunkData<'a>)>> {
         if self.at >= self.bytes.len() {
             return Ok(None);
         }
@@ -120,9 +123,8 @@ impl<'a> Blocks<'a> {
         let head = head.first_chunk().ok_or_else(|| Error::internal("the head of a chunk was not read"))?;
         let head = Head::parse(head)?;
         let data = self.take(head.data_bytes)?;
-        if hash(&data) != head.data_hash {
-            return Err(Error::format("the data of a chunk do not match their hash: the file is damaged"));
-        }
+        let damaged = || Error::format("the data of a chunk do not match their hash: the file is damaged");
+        let data = if hash(&data) == head.data_hash { Ok(data) } else { Err(damaged()) };
         // Padding: a chunk has at least as many bytes as records, and ends neither in the head of a block nor right
         // after it.
         let padded = start.saturating_add(head.records);
@@ -138,6 +140,22 @@ impl<'a> Blocks<'a> {
     }
 }
 
+/// Content of a chunk.
+#[derive(Debug)]
+pub enum ChunkContent<'a> {
+    /// A record.
+    Record(&'a [u8]),
+    /// All records of a chunk that is damaged.
+    Lost {
+        /// Number of records.
+        records: u64,
+        /// Bytes of all of them.
+        bytes: u64,
+        /// Reason, with the place of the chunk.
+        error: Error,
+    },
+}
+
 /// Calls `each` with each record of the chunks in `bytes`, which are at byte `start` of the file. Returns after the
 /// record for which it returns false.
 ///
@@ -146,16 +164,40 @@ impl<'a> Blocks<'a> {
 /// [`ErrorKind::Format`] for damaged chunks, with their place; [`ErrorKind::Unsupported`] for transposed ones, and for
 /// those of more than 4 GiB; errors of `each`.
 pub fn each_record(bytes: &[u8], start: u64, mut each: impl FnMut(&[u8]) -> Result<bool>) -> Result<()> {
+    each_content(bytes, start, |content| match content {
+        ChunkContent::Record(record) => each(record),
+        ChunkContent::Lost { error, .. } => Err(error),
+    })
+}
+
+/// Calls `each` like [`each_record`], and once for each chunk whose data are damaged, if its head is whole.
+///
+/// # Errors
+///
+/// As [`each_record`].
+pub fn each_content(bytes: &[u8], start: u64, mut each: impl FnMut(ChunkContent<'_>) -> Result<bool>) -> Result<()> {
     let mut blocks = Blocks { bytes, start, at: 0 };
     loop {
         let place = blocks.position();
         let located = |e: Error| e.with("byte", place);
         let Some((head, data)) = blocks.chunk().map_err(located)? else { return Ok(()) };
-        let records = Records::decode(head, &data).map_err(located)?;
+        let decoded = match data {
+            Ok(ref data) => Records::decode(head, data),
+            Err(damage) => Err(damage),
+        };
+        let records = match decoded.map_err(located) {
+            Err(error) if error.kind() == ErrorKind::Format => {
+                if !each(ChunkContent::Lost { records: head.records, bytes: head.record_bytes, error })? {
+                    return Ok(());
+                }
+                continue;
+            }
+            decoded => decoded?,
+        };
         let mut at = 0;
         for size in records.sizes {
             let end = at + size;
-            if !each(&records.values[at..end])? {
+            if !each(ChunkContent::Record(&records.values[at..end]))? {
                 return Ok(());
             }
             at = end;

@@ -19,5 +19,5 @@ mod footer;
 #[cfg(test)]
 mod tests;
 
-pub use chunk::{BLOCK_BYTES, each_record, hash, starts_file};
+pub use chunk::{BLOCK_BYTES, ChunkContent, each_content, each_record, hash, starts_file};
 pub use footer::{ChunkPlace, chunk_places, footer_start};

@@ -3,10 +3,11 @@
 use super::{BLOCK_BYTES, ChunkPlace, chunk_places, each_record, footer_start, starts_file};
 use crate::Compression;
 use crate::recipe::{Recipe, RecordChunks};
-use crate::tfrecord::{FeatureCounts, count_features};
+use crate::tfrecord::{FeatureCounts, count_features, count_whole_records};
 use crate::{Layout, ReadAt};
 use bytes::Bytes;
 use forebay_core::error::{ErrorKind, Result};
+use std::sync::Arc;
 
 fn file(name: &str) -> Vec<u8> {
     let path = format!("{}/../../tests/data/array_record/{name}.gz", env!("CARGO_MANIFEST_DIR"));
@@ -204,4 +205,30 @@ fn a_shard_is_a_file_of_tensorflows_records() {
         let e = other.assemble(&layout, 7, vec![part.clone()]).unwrap_err();
         assert!(e.to_string().contains("other records than the footer of the file declares (file a"), "{e}");
     }
+}
+
+#[test]
+fn a_damaged_chunk_loses_its_own_records_alone() {
+    let mut file = file("set.array_record-00001-of-00003");
+    let places = places(&file).unwrap();
+    let record_bytes = places.iter().map(|place| place.record_bytes).sum();
+    let (start, end) = (places[0].start, places[1].end);
+    let key = Arc::from("a");
+    let chunks = RecordChunks { key, file_bytes: file.len() as u64, start, end, records: 7, record_bytes };
+    let layout = Layout::tfrecord(&FeatureCounts::default());
+    let part = |file: &[u8]| vec![Bytes::copy_from_slice(&file[start as usize..end as usize])];
+    let whole = chunks.assemble(&layout, 7, part(&file)).unwrap();
+    assert_eq!(chunks.assemble_damaged(&part(&file)).unwrap(), whole);
+    file[places[1].end as usize - 1] ^= 4;
+    let e = chunks.assemble(&layout, 7, part(&file)).unwrap_err();
+    assert!(e.kind() == ErrorKind::Format && e.to_string().contains("do not match their hash"), "{e}");
+    let damaged = chunks.assemble_damaged(&part(&file)).unwrap();
+    assert_eq!(damaged.len(), whole.len());
+    let counts = count_whole_records(&damaged[..]).unwrap();
+    assert_eq!((counts.samples, counts.damaged), (places[0].records, places[1].records));
+    let first = (places[0].record_bytes + 16 * places[0].records) as usize;
+    assert_eq!(damaged[..first], whole[..first]);
+    // Without the head of a chunk the next one cannot be found.
+    file[places[1].start as usize + 20] ^= 4;
+    assert_eq!(chunks.assemble_damaged(&part(&file)).unwrap_err().kind(), ErrorKind::Format);
 }

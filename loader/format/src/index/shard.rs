@@ -217,19 +217,18 @@ impl Shard {
         offsets.context("file", || &self.table_file().basename)
     }
 
-    /// Checks the whole `file`, which is the shard's [`table_file`](Self::table_file): the places of the samples, and
-    /// the checksums of its format.
+    /// Compares the checksums that the samples of the whole `file` have, which is the shard's
+    /// [`table_file`](Self::table_file). `places` are its [`offsets`](Self::offsets).
     ///
     /// # Errors
     ///
-    /// As [`offsets`](Self::offsets).
-    pub fn check(&self, file: &[u8]) -> Result<()> {
-        let places = self.offsets(file)?;
+    /// [`crate::ErrorKind::Format`] for a sample that is damaged, with its place.
+    pub fn check(&self, file: &[u8], places: &OffsetTable) -> Result<()> {
         if self.raw_meta.is_some() || self.slice.is_some() {
             // The samples are in another file, or among others.
             return Ok(());
         }
-        self.layout.format.check(file, &places).context("file", || &self.table_file().basename)
+        self.layout.format.check(file, places).context("file", || &self.table_file().basename)
     }
 
     fn parse_offsets<R: ReadAt + ?Sized>(&self, file: &R) -> Result<OffsetTable> {

@@ -133,6 +133,11 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
         None
     }
 
+    /// Returns the chunks of which the samples are records: a damaged one loses its own records alone.
+    fn as_chunks(&self) -> Option<&RecordChunks> {
+        None
+    }
+
     /// Returns the table of which the samples are rows.
     fn as_table(&self) -> Option<&dyn TableRows> {
         None

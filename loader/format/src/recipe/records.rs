@@ -1,9 +1,9 @@
 //! Recipe of a shard of the records of an ArrayRecord file. It becomes a file of TensorFlow's records.
 
 use super::{ObjectRange, Recipe};
-use crate::array_record::each_record;
+use crate::array_record::{ChunkContent, each_content};
 use crate::layout::Layout;
-use crate::tfrecord::{FRAME_BYTES, append};
+use crate::tfrecord::{FRAME_BYTES, append, append_lost};
 use bytes::Bytes;
 use forebay_core::error::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -31,7 +31,16 @@ impl RecordChunks {
         self.records.saturating_mul(FRAME_BYTES).saturating_add(self.record_bytes)
     }
 
-    fn read(&self, parts: &[Bytes]) -> Result<Vec<u8>> {
+    /// Makes the shard's file of chunks that may be damaged: reading a record of such a chunk is an error.
+    ///
+    /// # Errors
+    ///
+    /// As [`Recipe::assemble`], for damaged heads of chunks.
+    pub fn assemble_damaged(&self, parts: &[Bytes]) -> Result<Vec<u8>> {
+        self.read(parts, true).map_err(|e| e.with("file", &self.key))
+    }
+
+    fn read(&self, parts: &[Bytes], accepts_damage: bool) -> Result<Vec<u8>> {
         let [chunks] = parts else { return Err(Error::internal("other ranges were fetched than a shard is made of")) };
         let bytes = usize::try_from(self.assembled_bytes()).unwrap_or(usize::MAX);
         let other = || Error::format("the chunks have other records than the footer of the file declares");
@@ -39,12 +48,24 @@ impl RecordChunks {
         let mut file = Vec::new();
         // The footer may declare anything: memory grows with the records.
         file.try_reserve_exact(bytes.min(chunks.len().saturating_mul(4))).map_err(full)?;
-        each_record(chunks, self.start, |record| {
-            if record.len() + FRAME_BYTES as usize > bytes - file.len() {
-                return Err(other());
+        let reserve = |file: &mut Vec<u8>, records: u64, record_bytes: u64| {
+            let needed = records.saturating_mul(FRAME_BYTES).saturating_add(record_bytes);
+            let needed = usize::try_from(needed).ok().filter(|needed| *needed <= bytes - file.len());
+            file.try_reserve(needed.ok_or_else(other)?).map_err(full)
+        };
+        each_content(chunks, self.start, |content| {
+            match content {
+                ChunkContent::Record(record) => {
+                    reserve(&mut file, 1, record.len() as u64)?;
+                    append(record, &mut file);
+                }
+                ChunkContent::Lost { records, bytes: lost, .. } if accepts_damage => {
+                    reserve(&mut file, records, lost)?;
+                    // The size of each is not known.
+                    (0..records).for_each(|number| append_lost(if number == 0 { lost as usize } else { 0 }, &mut file));
+                }
+                ChunkContent::Lost { error, .. } => return Err(error),
             }
-            file.try_reserve(record.len() + FRAME_BYTES as usize).map_err(full)?;
-            append(record, &mut file);
             Ok(true)
         })?;
         // The number of records is compared when the shard is opened.
@@ -63,7 +84,11 @@ impl Recipe for RecordChunks {
     }
 
     fn assemble(&self, _: &Layout, _: u64, parts: Vec<Bytes>) -> Result<Vec<u8>> {
-        self.read(&parts).map_err(|e| e.with("file", &self.key))
+        self.read(&parts, false).map_err(|e| e.with("file", &self.key))
+    }
+
+    fn as_chunks(&self) -> Option<&RecordChunks> {
+        Some(self)
     }
 
     fn facts_of(&self, index: u32) -> Vec<(&'static str, String)> {

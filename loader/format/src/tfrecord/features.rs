@@ -15,8 +15,10 @@ const FEATURES_MAX: usize = 10_000;
 /// Features of the records of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeatureCounts {
-    /// Number of records.
+    /// Number of records, without damaged ones.
     pub samples: u64,
+    /// Records that do not match their CRC.
+    pub damaged: u64,
     /// Features by name; `None` if the records are no Examples.
     pub(super) features: Option<BTreeMap<String, Counts>>,
     /// The features are those of some records: others may lack any of them.
@@ -84,11 +86,13 @@ impl FeatureCounts {
     ///
     /// [`ErrorKind::Format`] if one of them has Examples and the other has not, and for values of other types.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
-        if other.samples == 0 {
+        let damaged = self.damaged + other.damaged;
+        if self.samples == 0 && other.samples > 0 {
+            *self = Self { damaged, ..other.clone() };
             return Ok(());
         }
-        if self.samples == 0 {
-            *self = other.clone();
+        self.damaged = damaged;
+        if other.samples == 0 {
             return Ok(());
         }
         self.samples += other.samples;
@@ -126,7 +130,7 @@ impl FeatureCounts {
             };
             features.iter().map(of).collect()
         };
-        Self { samples, features: self.features.as_ref().map(all), is_sampled: true }
+        Self { samples, damaged: 0, features: self.features.as_ref().map(all), is_sampled: true }
     }
 }
 

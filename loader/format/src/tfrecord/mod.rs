@@ -26,7 +26,9 @@ mod tfrecord_format;
 
 pub use features::FeatureCounts;
 pub use parts::RECORD;
-pub(super) use record::FRAME_BYTES;
-pub use record::{append, compression_of, count_features, front_features, is_record, starts_record};
+pub(super) use record::{FRAME_BYTES, append_lost};
+pub use record::{
+    append, compression_of, count_features, count_whole_records, front_features, is_record, starts_record,
+};
 pub(super) use tfrecord_format::INDEXED;
 pub use tfrecord_format::layout_of;

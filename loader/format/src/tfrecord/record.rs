@@ -39,6 +39,12 @@ pub fn append(data: &[u8], out: &mut Vec<u8>) {
     out.extend(masked_crc(data).to_le_bytes());
 }
 
+/// Appends a record of `bytes` bytes that were lost. Its CRC is wrong, so that reading it is an error.
+pub(crate) fn append_lost(bytes: usize, out: &mut Vec<u8>) {
+    append(&vec![0; bytes], out);
+    out.last_mut().into_iter().for_each(|byte| *byte ^= 1);
+}
+
 /// Returns the length of the record that begins with `head`.
 pub(super) fn length(head: &[u8; HEAD_BYTES]) -> Result<u64> {
     let [l0, l1, l2, l3, l4, l5, l6, l7, crc @ ..] = *head;
@@ -179,29 +185,52 @@ pub(super) fn check(file: &[u8], places: &OffsetTable) -> Result<()> {
 /// [`crate::ErrorKind::Format`] for a file that is no TFRecord file or is damaged, with the place; errors of its
 /// storage.
 pub fn count_features<R: ReadAt + ?Sized>(file: &R) -> Result<FeatureCounts> {
+    counted(file, false)
+}
+
+/// Counts like [`count_features`], where records do not match their CRC: their features are unknown.
+///
+/// # Errors
+///
+/// As [`count_features`], also for a file without a record that is whole.
+pub fn count_whole_records<R: ReadAt + ?Sized>(file: &R) -> Result<FeatureCounts> {
+    counted(file, true)
+}
+
+fn counted<R: ReadAt + ?Sized>(file: &R, accepts_damage: bool) -> Result<FeatureCounts> {
     let (mut records, mut counts) = (Records::new(file), FeatureCounts::default());
-    let mut record = Vec::new();
+    let (mut record, mut damage) = (Vec::new(), None);
     while let Some(place) = records.next()? {
+        let located = |e: Error| e.with("byte", place.start);
         // The file has as many bytes.
         record.resize((place.end - place.start) as usize, 0);
         file.read_at(&mut record, place.start)?;
-        data(&record).and_then(|data| counts.add(&record[data])).map_err(|e| e.with("byte", place.start))?;
+        match data(&record).map_err(located) {
+            Err(e) if accepts_damage => {
+                counts.damaged += 1;
+                damage.get_or_insert(e);
+            }
+            data => counts.add(&record[data?]).map_err(located)?,
+        }
     }
-    Ok(counts)
+    damage.filter(|_| counts.samples == 0).map_or(Ok(counts), Err)
 }
 
-/// Counts the whole records at the `front` of a file that is cut off there.
+/// Counts the whole records at the `front` of a file that is cut off there, without those that do not match their CRC.
 ///
 /// # Errors
 ///
 /// [`crate::ErrorKind::Format`] for a front that is not one of a TFRecord file.
 pub fn front_features(front: &[u8]) -> Result<FeatureCounts> {
-    let (mut counts, mut rest) = (FeatureCounts::default(), front);
+    let (mut counts, mut rest, mut damage) = (FeatureCounts::default(), front, None);
     while let Some(head) = rest.first_chunk() {
         let whole = usize::try_from(length(head)? + FRAME_BYTES).unwrap_or(usize::MAX);
         let Some((record, more)) = rest.split_at_checked(whole) else { break };
-        counts.add(&record[data(record)?])?;
+        match data(record) {
+            Ok(data) => counts.add(&record[data])?,
+            Err(e) => damage = damage.or(Some(e)),
+        }
         rest = more;
     }
-    Ok(counts)
+    damage.filter(|_| counts.samples == 0).map_or(Ok(counts), Err)
 }

@@ -1,7 +1,7 @@
 //! Records that are made here byte by byte; `tests/data/tfrecord` has TensorFlow's.
 
 use super::record::{front_features, masked_crc};
-use super::{FeatureCounts, compression_of, count_features};
+use super::{FeatureCounts, compression_of, count_features, count_whole_records};
 use crate::columns::Scratch;
 use crate::index::{FileInfo, Index, Shard};
 use crate::layout::Layout;
@@ -412,4 +412,37 @@ fn a_record_whose_data_changed_is_found_in_a_whole_file() {
         damaged[at] ^= 4;
         assert!(super::record::check(&damaged, &places).unwrap_err().to_string().contains("CRC"), "{at}");
     }
+}
+
+#[test]
+fn records_that_do_not_match_their_crc_are_counted_without_their_features() {
+    let file = three();
+    let whole = count_features(&file[..]).unwrap();
+    assert_eq!(count_whole_records(&file[..]).unwrap(), whole);
+    let places = super::record::offsets(&file, 3).unwrap();
+    let damaged = |numbers: &[usize]| {
+        let mut file = file.clone();
+        for number in numbers {
+            let (start, bytes) = places.range(*number).unwrap();
+            file[(start + u64::from(bytes)) as usize - 1] ^= 4;
+        }
+        file
+    };
+    for number in 0..3 {
+        let file = damaged(&[number]);
+        let counts = count_whole_records(&file[..]).unwrap();
+        assert_eq!((counts.samples, counts.damaged), (2, 1));
+        assert!(count_features(&file[..]).is_err());
+        let front = front_features(&file).unwrap();
+        assert_eq!((front.samples, front.features), (2, counts.features));
+    }
+    let file = damaged(&[0, 1, 2]);
+    let e = count_whole_records(&file[..]).unwrap_err();
+    assert!(e.to_string().contains("do not match their CRC") && e.to_string().contains("byte 0"), "{e}");
+    assert!(front_features(&file).is_err());
+    let mut merged = FeatureCounts::default();
+    merged.merge(&count_whole_records(&damaged(&[1])[..]).unwrap()).unwrap();
+    merged.merge(&whole).unwrap();
+    merged.merge(&count_whole_records(&damaged(&[0])[..]).unwrap()).unwrap();
+    assert_eq!((merged.samples, merged.damaged), (7, 2));
 }

@@ -41,14 +41,14 @@ impl FeatureCounts {
     pub fn of_layout(layout: &Layout, samples: u64) -> Option<Self> {
         let TfRecord { optional, parts, is_sampled } = layout.format_as()?;
         if parts.contains(&RecordPart::Whole) {
-            return Some(Self { samples, features: None, is_sampled: *is_sampled });
+            return Some(Self { samples, damaged: 0, features: None, is_sampled: *is_sampled });
         }
         let counts = |(column, part): (&Column, &RecordPart)| {
             let of_records = if optional.contains(&column.name) { samples.saturating_sub(1) } else { samples };
             (column.name.clone(), Counts::of_encoding(&column.encoding, *part, of_records))
         };
         let features = Some(layout.columns.iter().zip(parts).map(counts).collect());
-        Some(Self { samples, features, is_sampled: *is_sampled })
+        Some(Self { samples, damaged: 0, features, is_sampled: *is_sampled })
     }
 }
 

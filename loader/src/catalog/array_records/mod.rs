@@ -14,7 +14,7 @@ use super::parallel::in_threads;
 use super::requests::{FileRange, fetch_ranges};
 use super::stream::IndexedStream;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::array_record::{BLOCK_BYTES, ChunkPlace, chunk_places, each_record, footer_start};
+use crate::format::array_record::{BLOCK_BYTES, ChunkContent, ChunkPlace, chunk_places, each_content, footer_start};
 use crate::format::recipe::RecordChunks;
 use crate::format::tfrecord::{FeatureCounts, layout_of};
 use crate::format::{Digests, FileInfo, HashAlgo, Index, Layout, Shard};
@@ -191,14 +191,20 @@ impl ArrayRecords {
             file_bytes: files[*number].0,
         };
         let mut counts = FeatureCounts::default();
-        fetch_ranges(remote, &seen.iter().map(range).collect::<Vec<_>>(), |at, content| {
+        let mut damage = None;
+        fetch_ranges(remote, &seen.iter().map(range).collect::<Vec<_>>(), |at, content, is_last| {
             progress();
             let (number, chunk) = seen[at];
+            let name = &self.files[number].name;
             // Apart, since a damaged chunk is fetched again.
-            let mut of_chunk = FeatureCounts::default();
-            let counted = each_record(content, chunk.start, |record| of_chunk.add(record).map(|()| true));
-            counted.and_then(|()| counts.merge(&of_chunk)).context("file", || &self.files[number].name)
+            let of_chunk = features_of(content, chunk.start, is_last, &mut damage);
+            of_chunk.and_then(|of_chunk| counts.merge(&of_chunk)).context("file", || name)
         })?;
+        if counts.samples == 0
+            && let Some(damage) = damage
+        {
+            return Err(damage);
+        }
         let records = chunks.iter().map(|(_, chunk)| chunk.records).fold(0, u64::saturating_add);
         // Those of all records are exact.
         Ok(if counts.samples == records { counts } else { counts.of_samples(records) })
@@ -216,25 +222,41 @@ impl ArrayRecords {
         let groups =
             shards.iter().enumerate().flat_map(|(number, groups)| groups.iter().map(move |group| (number, group)));
         let groups: Vec<(usize, &Group)> = groups.collect();
-        let counted = in_threads(GROUPS_AT_ONCE, &groups, |(number, group)| {
+        let of_groups = in_threads(GROUPS_AT_ONCE, &groups, |(number, group)| {
             let name = &self.files[*number].name;
-            again(remote, name, || {
+            again(remote, name, |is_last| {
                 let request = FetchRequest::try_new(name.clone(), group.end - group.start)?;
                 let request = FetchRequest { start: group.start, object_len: Some(files[*number].0), ..request };
                 let content = remote.fetch(request)?.wait()?;
                 progress();
-                let mut counts = FeatureCounts::default();
-                let read = each_record(&content, group.start, |record| counts.add(record).map(|()| true));
-                read.context("file", || name)?;
-                Ok(counts)
+                features_of(&content, group.start, is_last, &mut None).context("file", || name)
             })
         })?;
         let mut all = FeatureCounts::default();
-        for (counts, (number, _)) in counted.iter().zip(&groups) {
+        for (counts, (number, _)) in of_groups.iter().zip(&groups) {
             all.merge(counts).context("file", || &self.files[*number].name)?;
         }
         Ok(all)
     }
+}
+
+/// Returns the features of the records of the chunks in `content`, which are at byte `start` of their file. If it
+/// `accepts_damage`, the first chunk whose data are damaged is noted in `damage`, and its records are left out: reading
+/// them is an error.
+fn features_of(content: &[u8], start: u64, accepts_damage: bool, damage: &mut Option<Error>) -> Result<FeatureCounts> {
+    let mut counts = FeatureCounts::default();
+    each_content(content, start, |content| {
+        match content {
+            ChunkContent::Record(record) => counts.add(record)?,
+            ChunkContent::Lost { records, error, .. } if accepts_damage => {
+                log::warn!("{records} records are damaged, and reading them is an error: {error}");
+                damage.get_or_insert(error);
+            }
+            ChunkContent::Lost { error, .. } => return Err(error),
+        }
+        Ok(true)
+    })?;
+    Ok(counts)
 }
 
 /// Divides the chunks of a file into shards.

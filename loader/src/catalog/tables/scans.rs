@@ -29,7 +29,7 @@ pub(super) fn fetch(
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<TableFile>> {
     let scanned = in_parallel(files, |file| {
-        again(remote, &file.name, || {
+        again(remote, &file.name, |_| {
             let opened = RemoteFile::open(remote, &file.name, progress)?;
             let found = if file.name.ends_with(CHUNK) {
                 place_of_rows(&opened).and_then(|place| batches_in(&opened, place))

@@ -102,7 +102,7 @@ fn sized_and_probed(remote: &Remote, files: &[FoundFile], all: Vec<Option<Fact>>
         counts.push(count);
     }
     let ranges: Vec<FileRange<'_>> = probes.iter().map(|(_, _, range)| *range).collect();
-    fetch_ranges(remote, &ranges, |at, block| {
+    fetch_ranges(remote, &ranges, |at, block, _| {
         let (number, has_header, _) = probes[at];
         // No file follows the last sample.
         let is_same = if has_header { is_header(block) } else { block.iter().all(|byte| *byte == 0) };

@@ -73,7 +73,7 @@ impl Survey for TarSurvey {
         raw_name(name)
     }
 
-    fn count(&self, file: &dyn ReadAt) -> Result<FieldCounts> {
+    fn count(&self, file: &dyn ReadAt, _: bool) -> Result<FieldCounts> {
         count_fields(file)
     }
 

@@ -70,7 +70,7 @@ fn drop_misfits(remote: &Remote, files: &[FoundFile], indexes: &mut [Option<Reco
         bytes: PROBE_BYTES.min(lengths[*number] - probe.start),
         file_bytes: lengths[*number],
     };
-    fetch_ranges(remote, &probes.iter().map(range).collect::<Vec<_>>(), |at, head| {
+    fetch_ranges(remote, &probes.iter().map(range).collect::<Vec<_>>(), |at, head, _| {
         let (number, probe) = &probes[at];
         if indexes[*number].is_some() && !is_record(head, probe.end - probe.start) {
             misfits(*number);

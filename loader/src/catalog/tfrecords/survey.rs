@@ -4,7 +4,7 @@ use super::indexed;
 use crate::catalog::found_files::FoundFile;
 use crate::catalog::pass::{Survey, Surveyed};
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::tfrecord::{FeatureCounts, compression_of, count_features};
+use crate::format::tfrecord::{FeatureCounts, compression_of, count_features, count_whole_records};
 use crate::format::{Compression, Index, Layout, ReadAt, Shard};
 use crate::sources::tfrecords::{RecordIndex, raw_name};
 use crate::store::Remote;
@@ -72,18 +72,22 @@ impl Survey for RecordSurvey {
         if raw == name { format!("{name}{UNPACKED}") } else { raw.to_owned() }
     }
 
-    fn count(&self, file: &dyn ReadAt) -> Result<FeatureCounts> {
+    fn count(&self, file: &dyn ReadAt, accepts_damage: bool) -> Result<FeatureCounts> {
         let bytes = file.bytes();
         if bytes > BYTES_MAX {
             let message =
                 format!("a TFRecord file of {bytes} bytes; those of more than 4 GiB are not read: write smaller ones");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        count_features(file)
+        if accepts_damage { count_whole_records(file) } else { count_features(file) }
+    }
+
+    fn damaged(&self, counts: &FeatureCounts) -> u64 {
+        counts.damaged
     }
 
     fn layout(&self, counts: &FeatureCounts) -> (u64, Layout, bool) {
-        (counts.samples, Layout::tfrecord(counts), !counts.is_partial())
+        (counts.samples + counts.damaged, Layout::tfrecord(counts), !counts.is_partial())
     }
 
     fn is_of(&self, layout: &Layout) -> bool {

@@ -102,7 +102,7 @@ impl SurveyFiles for TokenFiles {
         let pairs: Vec<&[FoundFile]> = self.files.chunks(2).collect();
         let of_pair = |pair: &&[FoundFile]| {
             let name = &pair[0].name;
-            again(remote, name, || self.pair(remote, name, progress)).context("file", || name)
+            again(remote, name, |_| self.pair(remote, name, progress)).context("file", || name)
         };
         let index = TokenIndex { window: self.window, files: in_parallel(&pairs, of_pair)? };
         let lengths = index.files.iter().flat_map(|file| [file.bin_bytes, file.idx.bytes]);

@@ -1,12 +1,14 @@
 //! A shard's files, from the store or from their compressed form on disk, to bytes that can be published.
 //!
 //! Size and hash of every file are compared before its bytes are used, the table of offsets is checked, and so are the
-//! checksums that the format or the compression has. A file that is found damaged is fetched again.
+//! checksums that the format or the compression has. A file that is found damaged is fetched again. Samples that are
+//! damaged in the same way in all [`Attempts`] are damaged where they are stored: the shard is kept for the others.
 
+use super::attempts::{Attempts, Kept, digest_of};
 use super::fetch_event::FetchEvent;
 use super::ranges::RangeFetch;
 use crate::cache::{Admission, PublishFile, ResidencyGuard, StreamCache};
-use crate::catalog::Stream;
+use crate::catalog::{Stream, repeated};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::recipe::ObjectRange;
 use crate::format::{FileInfo, FilePair, HashAlgo, Recipe, Shard, hash};
@@ -42,6 +44,7 @@ pub(crate) struct ShardFetch<'a> {
 pub(crate) struct FetchedShard<'a> {
     files: Vec<FetchedFile<'a>>,
     raw_bytes: u64,
+    damage: Option<Error>,
 }
 
 /// One file: its raw bytes and, if it is stored compressed, the compressed bytes as well.
@@ -63,23 +66,26 @@ impl ShardFetch<'_> {
         if let Some(recipe) = &shard.recipe {
             return self.assemble(shard, &**recipe);
         }
-        let mut files = Vec::new();
+        let (mut files, mut damage) = (Vec::new(), None);
         // The cache lists the data file first, the index the meta file.
         for (i, pair) in shard.files().collect::<Vec<_>>().into_iter().rev().enumerate() {
-            let file = match (packed, self.origin) {
+            let (file, damaged) = match (packed, self.origin) {
                 (Some(paths), _) => {
                     let read = read_regular(&paths[i], pair.stored().bytes).map_err(|e| {
                         Error::from_io(e, "a compressed shard cannot be read").with("file", paths[i].display())
                     })?;
-                    self.checked(shard, pair, read)?
+                    let attempts = Attempts::new();
+                    let file = self.checked(shard, pair, read, &attempts);
+                    attempts.kept(file)?
                 }
                 (None, Some(origin)) => self.fetch_file(origin, shard, pair)?,
                 (None, None) => return Err(Error::internal("a shard without remote was claimed")),
             };
             (self.watch)(FetchEvent::File);
             files.push(file);
+            damage = damage.or(damaged);
         }
-        Ok(FetchedShard { files, raw_bytes: shard.raw_bytes() })
+        Ok(self.noted(FetchedShard { files, raw_bytes: shard.raw_bytes(), damage }))
     }
 
     /// Makes the data file of `shard` of the objects in `recipe`. They are fetched again if their bytes contradict
@@ -91,76 +97,109 @@ impl ShardFetch<'_> {
         let (stage, unpack) = (self.stats.stage("fetch"), self.stats.stage("unpack"));
         let (encoded, watch) = (Encoded::Refused, self.watch);
         let fetch = RangeFetch { remote, run: self.run, file: &shard.raw_data, encoded, watch };
-        let assembled = self.repeated(
-            || {
-                let parts = stage.timed(TimeKind::Busy, || fetch.all(&recipe.ranges()))?;
-                let parts: Vec<_> = parts.into_iter().map(FetchBuffer::freeze).collect();
-                stage.done(1, parts.iter().map(|part| part.len() as u64).sum());
-                let made = unpack.timed(TimeKind::Busy, || recipe.assemble(&shard.layout, shard.samples, parts));
-                made.and_then(|made| shard.offsets(&*made).map(|_| made))
-            },
-            |error| error.kind() == ErrorKind::Format,
-        )?;
+        let (assembled, damage) = self.repeated(false, |attempts| {
+            let parts = stage.timed(TimeKind::Busy, || fetch.all(&recipe.ranges()))?;
+            let parts: Vec<_> = parts.into_iter().map(FetchBuffer::freeze).collect();
+            stage.done(1, parts.iter().map(|part| part.len() as u64).sum());
+            attempts.arrived();
+            let chunks = recipe.as_chunks().map(|chunks| (chunks, parts.clone()));
+            let made = unpack.timed(TimeKind::Busy, || recipe.assemble(&shard.layout, shard.samples, parts));
+            let made = made.inspect_err(|error| {
+                if let Some((chunks, parts)) = chunks.filter(|_| error.kind() == ErrorKind::Format)
+                    && let Ok(made) = chunks.assemble_damaged(&parts)
+                    && shard.offsets(&*made).is_ok()
+                {
+                    attempts.damaged(digest_of(parts.iter().map(AsRef::as_ref)), made);
+                }
+            })?;
+            shard.offsets(&*made).map(|_| made)
+        })?;
         (self.watch)(FetchEvent::File);
         let raw_bytes = assembled.len() as u64;
         unpack.done(1, raw_bytes);
         let pair = FilePair { raw: &shard.raw_data, zip: None };
-        Ok(FetchedShard { files: vec![FetchedFile { pair, raw: assembled.into(), zip: None }], raw_bytes })
+        let files = vec![FetchedFile { pair, raw: assembled.into(), zip: None }];
+        Ok(self.noted(FetchedShard { files, raw_bytes, damage }))
     }
 
     /// Fetches and unpacks a file, again if it does not match its hash, or without one if its bytes contradict their
     /// format. A file with a hash is also fetched again if it changed on the way, since it may have been replaced by an
     /// equal one.
-    fn fetch_file<'s>(&self, origin: Origin<'_>, shard: &Shard, pair: FilePair<'s>) -> Result<FetchedFile<'s>> {
+    fn fetch_file<'s>(&self, origin: Origin<'_>, shard: &Shard, pair: FilePair<'s>) -> Result<Kept<FetchedFile<'s>>> {
         let (stage, file) = (self.stats.stage("fetch"), pair.stored());
         let has_hash = expected_hash(self.stream, file).is_some();
-        let is_damage = |kind| match kind {
+        self.repeated(has_hash, |attempts| {
+            let fetched = stage.timed(TimeKind::Busy, || match origin {
+                Origin::Store(remote) => self.fetch_from_store(remote, file),
+                Origin::External(fetcher) => self.fetch_externally(fetcher, file),
+            })?;
+            stage.done(1, file.bytes);
+            self.checked(shard, pair, fetched, attempts)
+        })
+    }
+
+    /// Compares the `stored` bytes of a file with their hash, unpacks them, and checks the result if it is the file
+    /// with the places of the samples: without a hash, a file of the right size may still be anything. Notes a file
+    /// whose samples are damaged in `attempts`.
+    fn checked<'s>(
+        &self,
+        shard: &Shard,
+        pair: FilePair<'s>,
+        stored: Vec<u8>,
+        attempts: &Attempts<FetchedFile<'s>>,
+    ) -> Result<FetchedFile<'s>> {
+        check_hash(self.stream, pair.stored(), &stored)?;
+        attempts.arrived();
+        let file = unpack(shard, pair, stored.into(), self.stats)?;
+        if !std::ptr::eq(pair.raw, shard.table_file()) {
+            return Ok(file);
+        }
+        let places = shard.offsets(&*file.raw)?;
+        match shard.check(&file.raw, &places) {
+            Ok(()) => Ok(file),
+            Err(error) => {
+                attempts.damaged(digest_of([&**file.zip.as_ref().unwrap_or(&file.raw)]), file);
+                Err(error)
+            }
+        }
+    }
+
+    /// Calls `fetch` until its result has no error, or one that shows no damage. Samples that are damaged where they
+    /// are stored are no error of the shard.
+    fn repeated<T>(&self, has_hash: bool, fetch: impl Fn(&Attempts<T>) -> Result<T>) -> Result<Kept<T>> {
+        let is_damage = |error: &Error| match error.kind() {
             ErrorKind::Checksum | ErrorKind::Stale => has_hash,
             // With the right hash it is damaged where it is stored.
             ErrorKind::Format => !has_hash,
             _ => false,
         };
-        self.repeated(
-            || {
-                let fetched = stage.timed(TimeKind::Busy, || match origin {
-                    Origin::Store(remote) => self.fetch_from_store(remote, file),
-                    Origin::External(fetcher) => self.fetch_externally(fetcher, file),
-                })?;
-                stage.done(1, file.bytes);
-                self.checked(shard, pair, fetched)
-            },
-            |error| is_damage(error.kind()),
-        )
-    }
-
-    /// Compares the `stored` bytes of a file with their hash, unpacks them, and checks the result if it is the file
-    /// with the places of the samples: without a hash, a file of the right size may still be anything.
-    fn checked<'s>(&self, shard: &Shard, pair: FilePair<'s>, stored: Vec<u8>) -> Result<FetchedFile<'s>> {
-        check_hash(self.stream, pair.stored(), &stored)?;
-        let file = unpack(shard, pair, stored.into(), self.stats)?;
-        if std::ptr::eq(pair.raw, shard.table_file()) {
-            shard.check(&file.raw)?;
-        }
-        Ok(file)
-    }
-
-    /// Calls `fetch` until its result has no error, or one that `is_damage` does not accept:
-    /// a proxy or a replica may have damaged the bytes, and the next attempt may get good ones.
-    fn repeated<T>(&self, fetch: impl Fn() -> Result<T>, is_damage: impl Fn(&Error) -> bool) -> Result<T> {
-        let attempts = self.stream.download_retry.max(1);
-        let mut attempt = 1;
-        loop {
-            let error = match fetch() {
-                Err(error) if is_damage(&error) => error.with("attempt", format!("{attempt} of {attempts}")),
-                result => return result,
-            };
-            if attempt == attempts {
-                return Err(error);
-            }
+        let failed = |error: &Error| {
             log::info!("{}: {error}", self.stream.name);
             self.stats.counter("store_retries").add(1);
-            attempt += 1;
+        };
+        let attempts = Attempts::new();
+        let attempt = || {
+            attempts.begin();
+            fetch(&attempts)
+        };
+        let mut result = repeated(self.stream.download_retry, is_damage, failed, |_| attempt());
+        if let Err(error) = &result
+            && !has_hash
+            && attempts.is_single_damage()
+        {
+            failed(error);
+            result = attempt();
         }
+        attempts.kept(result)
+    }
+
+    /// Logs the damage of a shard.
+    fn noted<'s>(&self, shard: FetchedShard<'s>) -> FetchedShard<'s> {
+        if let Some(damage) = &shard.damage {
+            let stream = &self.stream.name;
+            log::warn!("{stream}: samples are damaged where they are stored, and reading them is an error: {damage}");
+        }
+        shard
     }
 
     fn fetch_from_store(&self, remote: &Remote, file: &FileInfo) -> Result<Vec<u8>> {
@@ -239,6 +278,15 @@ impl FetchedShard<'_> {
     /// As [`StreamCache::replace`].
     pub(crate) fn replace(&self, cache: &StreamCache, shard: u32) -> Result<bool> {
         cache.replace(shard, &self.list())
+    }
+
+    /// Returns the shard itself if no sample is damaged where it is stored.
+    ///
+    /// # Errors
+    ///
+    /// That of the first damaged sample.
+    pub(crate) fn undamaged(mut self) -> Result<Self> {
+        self.damage.take().map_or(Ok(self), Err)
     }
 
     fn list(&self) -> Vec<PublishFile<'_>> {

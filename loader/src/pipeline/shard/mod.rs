@@ -9,6 +9,7 @@
 //!   [`Places`](forebay_core::flow::Places) limit;
 //! * `source`: cache directories in front of stores: claim, room and publication;
 //! * `fetch`: a shard's files, from the store or from their compressed form on disk, to bytes that can be published;
+//! * `attempts`: the bytes of the attempts to fetch a file whose samples are damaged;
 //! * `fetch_event`: its progress;
 //! * `ranges`: ranges of stored objects, fetched together;
 //! * `next_use`: the next use of each shard, in this epoch and the one after it, for eviction;
@@ -17,6 +18,7 @@
 //! * `shard_table`: a bounded table, for open shards here and in `worker`;
 //! * `janitor`: closes evicted shards and shares room with other processes.
 
+mod attempts;
 pub(crate) mod fetch;
 pub(crate) mod fetch_event;
 mod janitor;
