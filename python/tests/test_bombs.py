@@ -38,12 +38,12 @@ def tar_gz(path, bytes=RAW_BYTES):
     return path
 
 
-def parquet(path):
+def parquet(path, rows=1 << 13):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
     # One entry of the dictionary, and the same number for each row.
-    column = pa.array(["x" * (1 << 16)] * (1 << 13))
+    column = pa.array(["x" * (1 << 16)] * rows)
     pq.write_table(pa.table({"n": column}), path, compression="zstd", use_dictionary=True)
     assert os.path.getsize(path) < 1 << 20
     return path
@@ -75,6 +75,7 @@ def test_a_bomb_is_refused_with_little_memory(tmp_path, kind):
     done = subprocess.run([sys.executable, "-c", READ, kind, path], env=env, capture_output=True, text=True, check=True)
     error, mebibytes = done.stdout.splitlines()
     assert error.startswith("FormatError") and BOMB in error and os.path.basename(path) in error, error
+    assert ("smaller row groups" if kind == "parquet" else "smaller files") in error, error
     assert int(mebibytes) < 900, done.stdout
 
 
@@ -83,3 +84,9 @@ def test_what_is_packed_well_but_small_is_read(tmp_path):
     assert os.path.getsize(path) < 1 << 20
     with fb.Loader(remote=path, batch_size=1, framework="numpy", fields={"n": fb.Bytes("bin")}) as loader:
         assert [len(batch["n"][0]) for batch in loader] == [100 << 20]
+
+
+def test_rows_that_repeat_are_read_up_to_256_mib(tmp_path):
+    path = parquet(str(tmp_path / "a.parquet"), rows=4000)
+    with fb.Loader(remote=path, local=tmp_path / "local", batch_size=500, framework="numpy", fields={"n": fb.Text("n")}) as loader:
+        assert sum(len(text) for batch in loader for text in batch["n"]) == 4000 << 16

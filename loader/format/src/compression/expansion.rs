@@ -23,11 +23,10 @@ pub fn check_expansion(stored: u64, bytes: u64) -> Result<(), Error> {
         return Ok(());
     }
     let message = format!(
-        "{stored} stored bytes become more than {RATIO_MAX} times as many and {} MiB, as those of a decompression \
-         bomb: if they are data, write them into smaller files",
+        "{stored} stored bytes become more than {RATIO_MAX} times as many and {} MiB, as those of a decompression bomb",
         BYTES_MAX >> 20
     );
-    Err(Error::format(message))
+    Err(Error::format(message).hinting("if they are data, write them into smaller files"))
 }
 
 /// Packed stream that counts the bytes that are used of it.

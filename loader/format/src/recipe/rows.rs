@@ -19,6 +19,11 @@ use std::sync::Arc;
 /// Bytes between two columns that are fetched with them: cheaper than another request.
 const GAP_BYTES: u64 = 64 << 10;
 
+/// Advice for rows that become too many bytes. Neighbouring groups up to 16 MiB are a shard together.
+const SMALLER_GROUPS: &str = "if they are data, such as padded tokens, write smaller row groups (pyarrow: \
+                              row_group_size=10_000) into smaller files: row groups of less than 16 MiB together are \
+                              one shard, and 256 MiB of values are always accepted";
+
 /// Bytes and rows of a batch, in which rows are decoded.
 const BATCH_BYTES: u64 = 8 << 20;
 const BATCH_ROWS_MAX: u64 = 4096;
@@ -179,7 +184,7 @@ impl Recipe for RowGroups {
         let stored = parts.iter().map(|part| part.len() as u64).sum();
         self.visit(parts, |row| {
             append_row(&mut file, row)?;
-            check_expansion(stored, file.bytes())
+            check_expansion(stored, file.bytes()).map_err(|e| e.hinting(SMALLER_GROUPS))
         })?;
         file.finish(samples)
     }
