@@ -89,6 +89,11 @@ impl TableHead {
         self.schema.fields()
     }
 
+    /// Returns the writer's note `key`.
+    pub fn note(&self, key: &str) -> Option<&str> {
+        self.schema.metadata().get(key).map(|note| &**note)
+    }
+
     /// Numbers of the dictionaries that the columns `roots` need; `None` for all columns.
     pub fn dictionaries(&self, roots: Option<&[usize]>) -> HashSet<i64> {
         let mut found = HashSet::new();

@@ -1,6 +1,7 @@
 //! Columns of a file, as an Arrow table.
 
 use super::{damaged, guarded, thrift};
+use crate::arrow::{CLASSES_NOTE, ClassNames, class_names};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use forebay_core::error::{Error, Result};
 use parquet::arrow::ARROW_SCHEMA_META_KEY;
@@ -23,6 +24,7 @@ pub struct TableSchema {
     pub(crate) columns: SchemaDescPtr,
     /// The columns as their rows are read: texts and binary values are views of the pages.
     arrow: SchemaRef,
+    class_names: Arc<ClassNames>,
 }
 
 impl TableSchema {
@@ -61,7 +63,8 @@ impl TableSchema {
         let found =
             found.or_else(|_| read(ArrowReaderOptions::new().with_skip_arrow_metadata(true))).map_err(damaged)?;
         let arrow = Arc::new(Schema::new(as_views(found.schema().fields())));
-        Ok(Self { bytes, columns, arrow })
+        let class_names = Arc::new(class_names(found.schema().metadata().get(CLASSES_NOTE).map(|note| &**note)));
+        Ok(Self { bytes, columns, arrow, class_names })
     }
 
     /// Form in which an index keeps it.
@@ -72,6 +75,11 @@ impl TableSchema {
     /// Columns of the table.
     pub fn fields(&self) -> &Fields {
         self.arrow.fields()
+    }
+
+    /// Names of the classes of columns, as the writer has noted them.
+    pub fn class_names(&self) -> &ClassNames {
+        &self.class_names
     }
 
     /// Returns the numbers of the file's columns that have the values below `path`.

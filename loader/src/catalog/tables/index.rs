@@ -121,6 +121,12 @@ impl TableIndex {
         self.tables.get(file.schema).ok_or_else(|| Error::format("the index has a file without a schema"))
     }
 
+    /// Name of the first file with rows and the schema number `schema`.
+    pub(super) fn file_with_rows(&self, schema: usize) -> Option<&str> {
+        let has_rows = |file: &&TableFile| file.groups.iter().any(|group| group.rows > 0);
+        self.files.iter().find(|file| file.schema == schema && has_rows(file)).map(|file| &*file.name)
+    }
+
     /// Returns the schemas, and the columns that are read of each.
     ///
     /// # Errors

@@ -7,8 +7,10 @@
 //!
 //! * `index`: the index of a stream, or next to the files, which saves reading their ends; `footers` makes it of
 //!   Parquet files, `scans` of Arrow files; `table` has the columns of a file;
+//! * `classes`: comparison of the names of classes in the files;
 //! * `shards`: the division of files into shards, which is the same for all columns.
 
+mod classes;
 mod footers;
 mod index;
 mod scans;

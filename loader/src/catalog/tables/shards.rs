@@ -1,6 +1,7 @@
 //! Division of files into shards. It depends on all columns of the files, not on those that are read, so that the
 //! order of samples and checkpoints stay the same when a loader reads other columns.
 
+use super::classes;
 use super::index::{TableFile, TableIndex};
 use super::table::Table;
 use crate::error::{Context, Error, Result};
@@ -26,10 +27,12 @@ const PARTS_MAX: u64 = 1 << 12;
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Format`] for a document whose parts do not fit together.
+/// [`crate::ErrorKind::Format`] for a document whose parts do not fit together; those of [`classes::check`].
 pub(super) fn index(kept: &TableIndex, texts: &[String]) -> Result<Index> {
     let mut readers: Vec<Reader<'_>> = Vec::new();
-    for (table, mut projection) in kept.projections()? {
+    let tables = kept.projections()?;
+    classes::check(kept, &tables)?;
+    for (table, mut projection) in tables {
         let documents = documents(&mut projection.columns, texts);
         let (layout, columns) = RowGroups::layout(projection.columns)?;
         let known = readers.iter().find(|known| *known.layout == layout).map(|known| known.layout.clone());

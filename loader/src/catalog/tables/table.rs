@@ -4,11 +4,12 @@ use crate::catalog::column_uses::columns_of;
 use crate::decode::FieldSpec;
 use crate::error::{Error, Result};
 use crate::format::ColumnUse;
-use crate::format::arrow::{TableColumn, columns, list_of_columns};
+use crate::format::arrow::{CLASSES_NOTE, ClassNames, TableColumn, class_names, columns, list_of_columns};
 use crate::format::ipc::TableHead;
 use crate::format::parquet::{Group, TableSchema};
 use arrow_schema::Fields;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Format of files with tables.
@@ -39,6 +40,14 @@ impl Table {
         match self {
             Self::Parquet(schema) => schema.bytes(),
             Self::Arrow(head) => head.bytes(),
+        }
+    }
+
+    /// Names of the classes of columns, as the writer has noted them.
+    pub(super) fn class_names(&self) -> Cow<'_, ClassNames> {
+        match self {
+            Self::Parquet(schema) => Cow::Borrowed(schema.class_names()),
+            Self::Arrow(head) => Cow::Owned(class_names(head.note(CLASSES_NOTE))),
         }
     }
 

@@ -1,0 +1,45 @@
+//! Comparison of the names of classes in the files of a stream: a label means one class in all of them.
+
+use super::index::TableIndex;
+use super::table::{Projection, Table};
+use crate::error::{Error, Result};
+use std::collections::BTreeMap;
+
+/// Compares the names of the classes of the columns that are read. `tables` are the schemas of `index`.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Config`] with the column, both files and the first class that differs.
+pub(super) fn check(index: &TableIndex, tables: &[(&Table, Projection)]) -> Result<()> {
+    let mut known = BTreeMap::new();
+    for (number, (table, projection)) in tables.iter().enumerate() {
+        let Some(file) = index.file_with_rows(number) else { continue };
+        let names = table.class_names();
+        let roots = projection.columns.iter().filter_map(|column| column.path.first());
+        for (root, lists) in roots.filter_map(|root| names.get_key_value(root)) {
+            let (first, others) = known.entry(root.clone()).or_insert_with(|| (file, lists.clone()));
+            if others != lists {
+                return Err(other_classes(root, (first, others), (file, lists)));
+            }
+        }
+    }
+    Ok(())
+}
+
+type Lists = [Vec<String>];
+
+fn other_classes(column: &str, (first, a): (&str, &Lists), (second, b): (&str, &Lists)) -> Error {
+    let (a, b): (Vec<&String>, Vec<&String>) = (a.iter().flatten().collect(), b.iter().flatten().collect());
+    let differs = (0..).find(|n| a.get(*n) != b.get(*n) || *n == a.len()).unwrap_or(0);
+    let shown = |names: &[&String]| names.get(differs).map_or("none", |name| name).to_owned();
+    let message = format!(
+        "two files have other classes, of which number {differs} is the first that differs, so their labels do not \
+         fit: write them with one list of classes, or leave the column out of `fields`"
+    );
+    Error::config(message)
+        .with("column", column)
+        .with("class", shown(&a))
+        .with("file", first)
+        .with("class", shown(&b))
+        .with("file", second)
+}
