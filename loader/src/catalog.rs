@@ -61,7 +61,7 @@ mod tokens;
 mod whole_files;
 mod windows;
 
-use crate::cache::{CacheGroup, check_limit, disk_bytes};
+use crate::cache::{Blocks, CacheGroup, check_limit, disk_bytes};
 use crate::config::{LoaderConfig, OnError};
 use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
@@ -343,10 +343,16 @@ fn shape_of(streams: &[Stream]) -> Result<(DataSetShape, bool)> {
 /// Checks that `limit` holds all indexes and the largest shard.
 fn check_cache_limit(limit: Option<u64>, streams: &[IndexedStream]) -> Result<()> {
     let Some(limit) = limit else { return Ok(()) };
-    let cached = || streams.iter().filter(|stream| stream.cache.has_remote);
-    let index_bytes = cached().map(|stream| stream.index_bytes).sum();
-    let sizes = cached().flat_map(|IndexedStream { cache, .. }| {
-        cache.shards.iter().map(|shard| (disk_bytes(shard, cache.keep_zip), shard))
+    let cached = || {
+        let cached = streams.iter().filter(|stream| stream.cache.has_remote);
+        cached.map(|stream| (stream, Blocks::of(&stream.cache.dir)))
+    };
+    let index = |(stream, blocks): (&IndexedStream, Blocks)| {
+        blocks.of_file(stream.index_bytes) + blocks.of_folder(&stream.cache.dir)
+    };
+    let index_bytes = cached().map(index).sum();
+    let sizes = cached().flat_map(|(IndexedStream { cache, .. }, blocks)| {
+        cache.shards.iter().map(move |shard| (disk_bytes(shard, cache.keep_zip, blocks), shard))
     });
     sizes.max_by_key(|(bytes, _)| *bytes).map_or(Ok(()), |(bytes, shard)| check_limit(limit, index_bytes, shard, bytes))
 }

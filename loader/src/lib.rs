@@ -95,6 +95,7 @@ mod subsets;
 pub mod verify;
 pub mod worker;
 
+pub use cache::bytes_on_disk;
 pub use catalog::{FileListing, KnownColumn, TarSet};
 pub use config::LoaderConfig;
 pub use error::{Error, ErrorKind, Result};

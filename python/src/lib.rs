@@ -60,7 +60,7 @@ mod _forebay {
         row_index_trailer, tar_encoding,
     };
     #[pymodule_export]
-    use super::machine::{cpu_count, describe_machine};
+    use super::machine::{bytes_on_disk, cpu_count, describe_machine};
     #[pymodule_export]
     use super::objects::{
         ObjectFill, ObjectPages, ObjectRange, ObjectRanges, ObjectReads, ObjectStores, ObjectUpload, is_root,

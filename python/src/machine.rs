@@ -5,6 +5,7 @@ use forebay_gpu::{Libraries, device_count};
 use forebay_loader::topology::{self, Topology};
 use forebay_loader::{decode, io};
 use pyo3::prelude::*;
+use std::path::PathBuf;
 
 /// Number of CPUs this process may use, at least 1.
 #[pyfunction]
@@ -36,4 +37,10 @@ pub(crate) fn describe_machine(py: Python<'_>) -> PyResult<String> {
         })
         .to_string())
     })
+}
+
+/// Returns the bytes that a file of `length` bytes occupies on the disk of `folder`.
+#[pyfunction]
+pub(crate) fn bytes_on_disk(folder: PathBuf, length: u64) -> u64 {
+    forebay_loader::bytes_on_disk(&folder, length)
 }

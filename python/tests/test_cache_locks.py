@@ -124,7 +124,8 @@ def test_two_users_with_a_limit_in_a_folder_with_the_sticky_bit(of_users):
 
 def test_two_users_with_a_limit_in_a_folder_in_which_both_may_remove_files(of_users):
     remote, local = write(f"{of_users}/remote"), shared(f"{of_users}/local", 0o777)
-    limit = str(os.path.getsize(f"{remote}/index.json") + 4 * 120)
+    # The folder, its index and four shards, in blocks of the disk.
+    limit = str(8 * 4096)
     processes = [start(remote, local, limit, user) for user in (40_001, 40_002)]
     for process in processes:
         out, err = process.communicate()

@@ -50,7 +50,7 @@ def test_an_epoch_is_resumed_in_its_middle_without_the_cache(sftp, sftp_folder, 
 
 
 def test_shards_are_evicted_and_fetched_again_under_a_cache_limit(sftp, sftp_folder, tmp_path):
-    limit = 8192
+    limit = 32768
     with loader(sftp.url("set/train"), tmp_path / "local", cache_limit=limit, predownload=32) as limited:
         for _ in range(2):
             assert sorted(sum(numbers(limited), [])) == list(range(COUNT))

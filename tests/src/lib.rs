@@ -2,6 +2,7 @@
 
 pub mod chaos;
 pub mod data;
+pub mod disk;
 pub mod hostile;
 pub mod order_cases;
 pub mod server;

@@ -15,6 +15,7 @@ use forebay_loader::store::{S3Settings, Simulation, StoreConfig};
 use forebay_loader::{Loader, Next};
 use forebay_tests::chaos::{ChaosProxy, Protocol, Schedule};
 use forebay_tests::data::{token_sample, tokens};
+use forebay_tests::disk::{room, used};
 use forebay_tests::server::{Keys, ObjectServer, Options as ServerOptions, Root, TEST_CA, TEST_KEYS};
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -205,10 +206,7 @@ fn check_folder(data: &DataSet, cache: &Path, limit: Option<u64>) {
         shards += usize::from(name.ends_with(".mds"));
     }
     assert!(limit.is_some() || shards == data.counts.len(), "{shards} shards");
-    let bytes: u64 = std::fs::read_dir(cache)
-        .expect("a folder")
-        .map(|e| e.expect("an entry").metadata().expect("metadata").len())
-        .sum();
+    let bytes = used(cache);
     assert!(limit.is_none_or(|limit| bytes <= limit), "{bytes} bytes");
 }
 
@@ -263,7 +261,13 @@ fn run_all(seeds: Range<u64>) {
     for (done, seed) in (1..).zip(seeds) {
         let sets = if seed / 4 % 3 == 1 { &without_hashes } else { &with_hashes };
         let data = &sets[usize::from(seed % 4 == 3)];
-        let totals = run(data, (seed % 4 == 2).then(|| data.index_bytes + 6 * data.bytes_max), seed, Some(&idle));
+        let totals = run(
+            data,
+            (seed % 4 == 2)
+                .then(|| room(data.folder.path(), [data.index_bytes, 6 * data.bytes_max.next_multiple_of(4096)])),
+            seed,
+            Some(&idle),
+        );
         sum.faults += totals.faults;
         sum.retries += totals.retries;
         sum.second_requests += totals.second_requests;

@@ -9,6 +9,7 @@ use forebay_loader::sync::Arc;
 use forebay_loader::worker::{ATTEMPTS, DataConfig, DataSet, Epoch, SampleReader, StreamLocation};
 use forebay_loader::{Error, ErrorKind, Loader};
 use forebay_tests::data::token_sample;
+use forebay_tests::disk::{room, used};
 use forebay_tests::server::{Fault, ObjectServer, Options as ServerOptions, Root, Rule};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -227,12 +228,12 @@ fn a_cache_limit_holds_for_readers_that_share_a_folder_and_all_get_every_sample(
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let shards = tokens(data.path(), 1000, None);
     let server = serve(data.path());
-    let limit = 16 << 10;
+    let limit = 48 << 10;
     let readers: Vec<_> = (0..3).map(|_| open(place(Some(&server.url()), cache.path()), Some(limit))).collect();
     std::thread::scope(|scope| {
         let threads: Vec<_> = readers.iter().map(|r| scope.spawn(|| read_all(r, 200).map(|seen| seen.len()))).collect();
         while threads.iter().any(|t| !t.is_finished()) {
-            assert!(readers[0].bytes_here().unwrap() <= limit);
+            assert!(readers[0].bytes_here().unwrap() <= limit && used(cache.path()) <= limit);
         }
         for thread in threads {
             assert_eq!(thread.join().unwrap().unwrap(), 1000);
@@ -252,7 +253,7 @@ fn an_idle_reader_occupies_no_space_that_another_needs() {
         place().install_index(None).unwrap();
         std::fs::metadata(cache.path().join("index.json")).unwrap().len()
     };
-    let limit = Some(index_bytes + 4096);
+    let limit = Some(room(cache.path(), [index_bytes, 4 * 4096]));
     let asleep: Vec<_> = (0..8).map(|_| open(place(), limit)).collect();
     let mut epochs: Vec<_> = asleep.iter().map(|reader| epoch(reader, 100)).collect();
     for (reader, epoch) in asleep.iter().zip(&mut epochs) {
@@ -268,7 +269,7 @@ fn a_reader_without_a_limit_keeps_no_room_from_one_with_a_limit() {
     assert!(tokens(data.path(), 100, None) > 1);
     let server = serve(data.path());
     let size = |name: &str| std::fs::metadata(data.path().join(name)).unwrap().len();
-    let limit = size("index.json") + size("shard.00000.mds").max(size("shard.00001.mds"));
+    let limit = room(cache.path(), [size("index.json"), size("shard.00000.mds").max(size("shard.00001.mds"))]);
     let strict = open(place(Some(&server.url()), cache.path()), Some(limit));
     let lax = open(place(Some(&server.url()), cache.path()), None);
     lax.fetch_and_read(SampleId(0), &mut Vec::new(), 1).unwrap();

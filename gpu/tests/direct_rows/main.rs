@@ -289,7 +289,7 @@ fn an_epoch_under_a_cache_limit_is_complete_and_keeps_the_limit() {
     let remote = Some(data.path().join("data").to_string_lossy().into_owned());
     let stream = StreamConfig { remote, local: Some(cache.clone()), ..StreamConfig::default() };
     // Room for two shards and the index, where a batch needs more shards.
-    let limit = 215 << 10;
+    let limit = 225 << 10;
     let host = on_host(&config(&data));
     let config = LoaderConfig { streams: vec![stream], cache_limit: Some(limit), stall_timeout: 60.0, ..config(&data) };
     let device = on_device(&config, &rig);

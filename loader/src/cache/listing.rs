@@ -19,9 +19,11 @@ const LIST_BUFFER_BYTES: usize = 32 << 10;
 pub(super) struct Listing {
     /// Per shard, one bit for each of its files: raw first, then compressed.
     pub(super) files: Vec<u8>,
-    /// Bytes of all files of the cache: by the index, and remaining `.tmp` files by their size, as files whose size
+    /// Lengths of all files of the cache: by the index, and remaining `.tmp` files by their size, as files whose size
     /// the index estimates.
     pub(super) bytes: u64,
+    /// Bytes that they occupy on disk, with their folders.
+    pub(super) disk_bytes: u64,
     /// Shards with remaining `.tmp` files.
     pub(super) unfinished: HashSet<u32>,
 }
@@ -40,6 +42,7 @@ pub(super) fn list(dir: &SharedDir) -> Result<Listing> {
             Err(Errno::NOENT | Errno::NOTDIR) => continue,
             other => other.map_err(failed)?,
         };
+        listing.disk_bytes += dir.blocks.of_folder(folder);
         let mut entries = RawDir::new(fd, buffer.spare_capacity_mut());
         while let Some(entry) = entries.next() {
             let entry = entry.map_err(failed)?;
@@ -51,34 +54,45 @@ pub(super) fn list(dir: &SharedDir) -> Result<Listing> {
                 name = &below;
             }
             let size = |name: &str| std::fs::metadata(dir.path.join(name)).map_or(0, |meta| meta.len());
-            if let Some((shard, place)) = dir.shards.find(name) {
+            let bytes = if let Some((shard, place)) = dir.shards.find(name) {
                 listing.files[shard as usize] |= 1 << place;
-                listing.bytes += file_bytes(dir, shard, place);
+                length(dir, shard, place)
             } else if name == INDEX_BASENAME {
-                listing.bytes += size(name);
+                size(name)
             } else if let Some((shard, _)) = name.strip_suffix(".tmp").and_then(|name| dir.shards.find(name)) {
-                listing.bytes += size(name);
                 listing.unfinished.insert(shard);
-            }
+                size(name)
+            } else {
+                continue;
+            };
+            listing.bytes += bytes;
+            listing.disk_bytes += dir.blocks.of_file(bytes);
         }
     }
     Ok(listing)
 }
 
-/// Returns the size of the file at `place` of `shard`, which is on disk.
+/// Returns the bytes that the file at `place` of `shard`, which is there, occupies on disk.
 pub(super) fn file_bytes(dir: &SharedDir, shard: u32, place: u8) -> u64 {
+    dir.blocks.of_file(length(dir, shard, place))
+}
+
+fn length(dir: &SharedDir, shard: u32, place: u8) -> u64 {
     let files = &dir.shards[shard as usize];
     let Some(file) = files_of(files).nth(place.into()) else { return 0 };
     let found = || std::fs::metadata(dir.path_of(file)).map(|meta| meta.len()).ok();
     if files.is_estimated() { found().unwrap_or(file.bytes) } else { file.bytes }
 }
 
-/// Returns the bytes of `shard`'s files that `listing` lacks; compressed files count only `with_zip`.
+/// Returns the bytes on disk of `shard`'s files that `listing` lacks; compressed files count only `with_zip`.
 pub(super) fn missing_bytes(dir: &SharedDir, listing: &Listing, shard: u32, with_zip: bool) -> u64 {
     let files = &dir.shards[shard as usize];
     let raw = raw_files(files).count();
     let counted = files_of(files).enumerate().filter(|(i, _)| *i < raw || with_zip);
-    counted.filter(|(i, _)| listing.files[shard as usize] & (1 << i) == 0).map(|(_, f)| f.bytes).sum()
+    counted
+        .filter(|(i, _)| listing.files[shard as usize] & (1 << i) == 0)
+        .map(|(_, f)| dir.blocks.of_file(f.bytes))
+        .sum()
 }
 
 /// Notes which shards are absent, and removes what a crash has left, when a data set with a remote opens the directory.
@@ -111,7 +125,8 @@ pub(super) fn remove_zips(dir: &SharedDir, shard: u32) {
     dir.set_present(shard, RAW);
 }
 
-/// Removes the `.tmp` files of a killed writer, unless another one writes them now. Returns the freed bytes.
+/// Removes the `.tmp` files of a killed writer, unless another one writes them now. Returns the bytes that are freed on
+/// disk.
 pub(super) fn clear_unfinished(dir: &SharedDir, locks: &mut DirLocks, shard: u32) -> u64 {
     let claim = claim::CLAIM + u64::from(shard);
     if !locks.is_available() || !locks.try_exclusive(claim) {
@@ -121,7 +136,7 @@ pub(super) fn clear_unfinished(dir: &SharedDir, locks: &mut DirLocks, shard: u32
     for file in files_of(&dir.shards[shard as usize]) {
         let tmp = tmp_path(&dir.path_of(file));
         if let Ok(meta) = std::fs::symlink_metadata(&tmp) {
-            freed += meta.len();
+            freed += dir.blocks.of_file(meta.len());
             remove_quietly(&tmp);
         }
     }

@@ -36,6 +36,7 @@
 //! on inotify and take a [`WaitPolicy`] with a time limit and a stop condition.
 
 mod access_time;
+mod blocks;
 mod claim;
 mod dir_locks;
 mod evict;
@@ -54,6 +55,8 @@ mod watch;
 mod write;
 
 pub(crate) use access_time::AccessTime;
+pub(crate) use blocks::Blocks;
+pub use blocks::bytes_on_disk;
 #[cfg(test)]
 pub(crate) use evict::{Candidate, choose};
 pub(crate) use index::{CachedIndex, IndexSource, record_remote, stale, with_advice_on_remote};

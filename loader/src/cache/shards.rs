@@ -1,5 +1,6 @@
 //! Files of all shards of a directory: plain memory that data sets share and a fork may copy.
 
+use super::blocks::Blocks;
 use crate::error::{Error, Result};
 use crate::format::index::{FileInfo, Index, Shard};
 use crate::sync::Arc;
@@ -92,13 +93,13 @@ pub(super) fn files_of(shard: &Shard) -> impl Iterator<Item = &FileInfo> {
 }
 
 /// Returns the bytes that `shard` occupies on disk: its raw files and, with `keep_zip`, its compressed files.
-pub(crate) fn disk_bytes(shard: &Shard, keep_zip: bool) -> u64 {
-    let zip = if keep_zip { shard.zip_bytes().unwrap_or(0) } else { 0 };
-    shard.raw_bytes().saturating_add(zip)
+pub(crate) fn disk_bytes(shard: &Shard, keep_zip: bool, blocks: Blocks) -> u64 {
+    let zip = zip_files(shard).filter(|_| keep_zip);
+    raw_files(shard).chain(zip).map(|file| blocks.of_file(file.bytes)).fold(0, u64::saturating_add)
 }
 
-/// Checks that a `cache_limit` of `limit` bytes holds the indexes and one shard, which is enough to use one shard after
-/// the other. `shard` is the largest, or the one that room is made for; it occupies `bytes`.
+/// Checks that a `cache_limit` of `limit` bytes holds the indexes with their folders and one shard, which is enough to
+/// use one shard after the other. `shard` is the largest, or the one that room is made for; it occupies `bytes`.
 ///
 /// # Errors
 ///
@@ -110,7 +111,7 @@ pub(crate) fn check_limit(limit: u64, index_bytes: u64, shard: &Shard, bytes: u6
     }
     Err(Error::config(format!(
         "cache_limit is {limit} bytes and must be at least {needed}: {bytes} for a shard and {index_bytes} for \
-         index.json; several times as much keeps shards from being fetched repeatedly"
+         index.json and its folder; several times as much keeps shards from being fetched repeatedly"
     ))
     .with("shard", &shard.raw_data.basename))
 }

@@ -1,9 +1,10 @@
 //! State of one directory that all data sets and threads of a process share.
 
 use super::access_time::AccessTime;
+use super::blocks::Blocks;
 use super::claim;
 use super::dir_locks::DirLocks;
-use super::shards::{ShardSet, raw_files, zip_files};
+use super::shards::{ShardSet, disk_bytes, raw_files, zip_files};
 use super::watch::Watch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::index::{FileInfo, Shard};
@@ -43,6 +44,8 @@ pub(super) struct SharedDir {
     pub(super) folders: Vec<(PathBuf, String)>,
     /// Features of the file system, learned from reads.
     pub(super) features: Arc<io::DirFeatures>,
+    /// Blocks of the file system, by which the limit counts.
+    pub(super) blocks: Blocks,
     /// Free disk space as set by tests.
     #[cfg(test)]
     pub(super) disk_available: Mutex<Option<u64>>,
@@ -152,7 +155,12 @@ impl SharedDir {
     ///
     /// `Stale` when another data set of this process uses the directory with different shards; errors of the file
     /// system.
-    pub(super) fn join(path: &Path, files: Option<&Path>, shards: Arc<ShardSet>) -> Result<Arc<Self>> {
+    pub(super) fn join(
+        path: &Path,
+        files: Option<&Path>,
+        shards: Arc<ShardSet>,
+        blocks: Option<Blocks>,
+    ) -> Result<Arc<Self>> {
         let failed = |e| Error::from_io(e, "the cache directory cannot be used").with("directory", path.display());
         // Where the shards are in another place, the directory may be one that cannot be made.
         let key = match std::fs::metadata(path) {
@@ -183,12 +191,14 @@ impl SharedDir {
             }
             return Ok(dir);
         }
-        let dir = Arc::new(Self::new(std::path::absolute(path).map_err(failed)?, files, shards, watch.clone()));
+        let path = std::path::absolute(path).map_err(failed)?;
+        let blocks = blocks.unwrap_or_else(|| Blocks::of(&path));
+        let dir = Arc::new(Self::new(path, files, shards, blocks, watch.clone()));
         dirs.insert(key, Arc::downgrade(&dir));
         Ok(dir)
     }
 
-    fn new(path: PathBuf, files: Option<&Path>, shards: Arc<ShardSet>, watch: Arc<Watch>) -> Self {
+    fn new(path: PathBuf, files: Option<&Path>, shards: Arc<ShardSet>, blocks: Blocks, watch: Arc<Watch>) -> Self {
         let below: BTreeSet<&str> = shards.names().filter_map(|n| n.rfind('/').map(|at| &n[..=at])).collect();
         let below = below.into_iter().map(|prefix| (path.join(prefix), prefix.to_owned()));
         let folders = std::iter::once((path.clone(), String::new())).chain(below).collect();
@@ -204,6 +214,7 @@ impl SharedDir {
             watch,
             folders,
             features: io::DirFeatures::new(),
+            blocks,
             #[cfg(test)]
             disk_available: Mutex::default(),
             unremovable: Mutex::default(),
@@ -237,6 +248,11 @@ impl SharedDir {
                 .with("shard", shard)
                 .with("shards", self.shards.len())
         })
+    }
+
+    /// Returns the bytes that `shard` occupies once it is published, with its compressed files if `keep_zip`.
+    pub(super) fn disk_bytes(&self, shard: u32, keep_zip: bool) -> u64 {
+        disk_bytes(&self.shards[shard as usize], keep_zip, self.blocks)
     }
 
     /// Returns the path of `file`.

@@ -1,10 +1,11 @@
 //! One data set's view of the shards of one stream, below the claims, guards and readers that belong to it.
 
 use super::access_time::accessed_ns;
+use super::blocks::Blocks;
 use super::claim;
 use super::dir_locks::LimitRefusal;
 use super::listing::{list, survey};
-use super::shards::{ShardSet, disk_bytes, raw_files};
+use super::shards::{ShardSet, raw_files};
 use super::shared_dir::{RAW, SharedDir, ZIP};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
@@ -38,6 +39,8 @@ pub(crate) struct StreamCacheConfig {
     /// Number of shard 0 where the data set's plan numbers shards across all streams: the numbers that `next_use` is
     /// called with. All other numbers are those of this directory's index.
     pub(crate) first_shard: u32,
+    /// Blocks by which the bytes on disk are counted; `None`: those of the file system.
+    pub(crate) blocks: Option<Blocks>,
     /// Clock for waits and access times.
     pub(crate) clock: Clock,
 }
@@ -117,7 +120,7 @@ impl StreamCache {
                 if e.kind() == ErrorKind::NotFound { e.of_kind(ErrorKind::Permission) } else { e }
             })?;
         }
-        let dir = SharedDir::join(&config.dir, config.files.as_deref(), config.shards.clone())?;
+        let dir = SharedDir::join(&config.dir, config.files.as_deref(), config.shards.clone(), config.blocks)?;
         let counters = CacheCounters {
             published: stats.counter("cache_published"),
             published_bytes: stats.counter("cache_published_bytes"),
@@ -193,7 +196,12 @@ impl StreamCache {
 
     /// Returns the bytes that `shard` occupies once it is published: raw, and compressed if that is kept.
     pub(super) fn disk_bytes(&self, shard: u32) -> u64 {
-        disk_bytes(&self.dir.shards[shard as usize], self.config.keep_zip)
+        self.dir.disk_bytes(shard, self.config.keep_zip)
+    }
+
+    /// Returns the blocks by which the bytes on disk are counted.
+    pub(crate) fn blocks(&self) -> Blocks {
+        self.dir.blocks
     }
 
     /// Returns true if absent shards can be fetched.
@@ -302,7 +310,7 @@ impl StreamCache {
         Ok(present.map(|(shard, _)| (accessed_ns(self.dir.data_path(shard)), shard)).min())
     }
 
-    /// Returns the bytes of the index and of all shards on disk.
+    /// Returns the lengths of the index and of all shards on disk.
     ///
     /// # Errors
     ///

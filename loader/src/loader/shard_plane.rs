@@ -34,7 +34,8 @@ pub(super) fn of(config: &LoaderConfig, catalog: &Catalog, topology: &Topology, 
     }
     let local_ranks = u64::from(config.world.local_world_size.max(1));
     let shard_bytes = (catalog.raw_bytes() / (catalog.shape().num_shards() as u64).max(1)).max(1);
-    let within_limit = config.cache_limit.map_or(u64::MAX, |limit| limit / shard_bytes / LIMIT_SHARE / local_ranks);
+    let on_disk = catalog.streams().iter().map(|stream| stream.dir.blocks().of_file(shard_bytes)).max().unwrap_or(1);
+    let within_limit = config.cache_limit.map_or(u64::MAX, |limit| limit / on_disk / LIMIT_SHARE / local_ranks);
     let memory_bytes = topology.memory_limit_bytes() / MEMORY_SHARE / local_ranks;
     let parts = StoreConfig::default().parts_in_flight_max_of(config.world.local_world_size as usize);
     let parts = config.fetch_threads_on(topology).saturating_mul(parts);

@@ -88,8 +88,8 @@ def test_shards_without_a_remote_are_never_evicted(remote, tmp_path):
     only_copy = write(tmp_path / "only copy")
     files = sorted(os.listdir(only_copy))
     streams = [Stream(local=only_copy), Stream(remote=remote, local=str(tmp_path / "local"))]
-    index_bytes = sum(os.path.getsize(os.path.join(folder, "index.json")) for folder in (only_copy, remote))
-    dataset = StreamingDataset(streams=streams, batch_size=4, cache_limit=index_bytes + 4 * 512)
+    # A folder, its index and four shards, in blocks of the disk.
+    dataset = StreamingDataset(streams=streams, batch_size=4, cache_limit=8 * 4096)
     assert len(numbers(dataset)) == 234
     assert sorted(os.listdir(only_copy)) == files
     with pytest.raises(ValueError, match="only copy"):

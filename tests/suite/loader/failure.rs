@@ -3,6 +3,7 @@
 use super::*;
 use forebay_loader::ErrorKind;
 use forebay_loader::config::OnError;
+use forebay_tests::disk::room;
 
 /// Overwrites the picture of sample `index` in its shard's file so that it is not a JPEG.
 fn spoil(directory: &Path, index: usize) {
@@ -251,7 +252,8 @@ fn a_replacement_is_fetched_even_if_the_cache_holds_little_more_than_its_shard()
     let bytes = |name: &str| std::fs::metadata(remote.path().join(name)).expect("a file").len();
     let place = stream(Some(local.path()), Some(&remote.path().display().to_string()));
     let mut config = skipping(place, 0, 2, 100);
-    config.cache_limit = Some(bytes("index.json") + 2 * bytes("shard.00000.mds"));
+    let shard = bytes("shard.00000.mds");
+    config.cache_limit = Some(room(local.path(), [bytes("index.json"), shard, shard]));
     let loader = Loader::new(config).unwrap();
     let batches = epoch(&loader);
     assert_eq!(batches.len(), 30);

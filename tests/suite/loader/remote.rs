@@ -4,6 +4,7 @@ use super::*;
 use forebay_loader::clock::Clock;
 use forebay_loader::format::{Compression, HashAlgo};
 use forebay_loader::store::Simulation;
+use forebay_tests::disk::{room, used};
 use forebay_tests::server::{Fault, ObjectServer, Options as ServerOptions, Root, Rule};
 
 pub(crate) fn serve(directory: &Path) -> ObjectServer {
@@ -71,15 +72,14 @@ fn an_epoch_under_a_cache_limit_has_every_sample_and_keeps_the_limit() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let counts = tokens(data.path(), 1000, None);
     let server = serve(data.path());
-    let limit = 24 << 10;
+    let limit = 64 << 10;
     let config = LoaderConfig { cache_limit: Some(limit), ..config(stream(Some(cache.path()), Some(&server.url()))) };
     let loader = Loader::new(config.clone()).unwrap();
     loader.start_epoch().unwrap();
     let mut batches = Vec::new();
     while let Next::Batch(batch) = loader.next().unwrap() {
         batches.push(batch);
-        let used: u64 =
-            std::fs::read_dir(cache.path()).unwrap().map(|e| e.unwrap().metadata().map_or(0, |m| m.len())).sum();
+        let used = used(cache.path());
         assert!(used <= limit, "{used} bytes on disk");
     }
     assert_eq!(rows(&batches), expected(&planned(&counts, &config, 0)));
@@ -107,7 +107,7 @@ fn a_loader_that_waits_for_its_consumer_releases_shards_kept_for_later_if_anothe
         batch_size: 4,
         prefetch: Some(1),
         predownload: Some(200),
-        cache_limit: Some(sizes.iter().sum()),
+        cache_limit: Some(room(cache.path(), sizes)),
         stall_timeout: 10.0,
         ..config(stream(Some(cache.path()), Some(&server.url())))
     };
@@ -138,7 +138,7 @@ fn the_smallest_accepted_limit_is_enough_and_one_byte_less_is_rejected_at_the_st
         let needed = error.message().split_once("at least ").unwrap().1.split(':').next().unwrap().parse().unwrap();
         if compression.is_none() {
             let largest = (0..counts.len()).map(|i| size(&format!("shard.{i:05}.mds"))).max().unwrap();
-            assert_eq!(needed, size("index.json") + largest);
+            assert_eq!(needed, room(cache.path(), [size("index.json"), largest]));
         }
         assert!(Loader::new(with(needed - 1)).is_err());
         let config = with(needed);
@@ -159,7 +159,7 @@ fn a_shard_needed_early_again_gets_a_thread_although_all_wait_for_space_for_late
         batch_size: 4,
         prefetch: Some(1),
         predownload: Some(200),
-        cache_limit: Some(index + size(0) + size(1) + size(2) / 2),
+        cache_limit: Some(room(cache.path(), [index, size(0), size(1)]) + 2048),
         stall_timeout: 10.0,
         ..config(stream(Some(cache.path()), Some(&server.url())))
     };
@@ -171,7 +171,7 @@ fn a_shard_needed_early_again_gets_a_thread_although_all_wait_for_space_for_late
     until("index and four shards are asked for", || server.counters().requests >= 5);
     // Another job takes the room of the first shard.
     let mut grown = std::fs::OpenOptions::new().append(true).open(path("index.json")).unwrap();
-    std::io::Write::write_all(&mut grown, &vec![b' '; size(0) as usize]).unwrap();
+    std::io::Write::write_all(&mut grown, &[b' '; 4096]).unwrap();
     std::fs::remove_file(path("shard.00000.mds")).unwrap();
     until("the first shard is released", || !is_deleted_open(&path("shard.00000.mds")));
     let batches: Vec<Batch> = std::iter::once(first).chain(rest(&loader)).collect();
@@ -349,7 +349,7 @@ fn an_idle_loader_occupies_no_space_that_another_needs() {
         let counts = tokens(data.path(), 400, None);
         let server = serve(data.path());
         let config = LoaderConfig {
-            cache_limit: Some(6 << 10),
+            cache_limit: Some(20 << 10),
             prefetch: Some(40),
             stall_timeout: 10.0,
             ..config(stream(Some(cache.path()), Some(&server.url())))
@@ -374,7 +374,8 @@ fn a_loader_without_a_limit_makes_progress_if_another_leaves_less_space_than_a_b
     let server = serve(data.path());
     let bytes = |name: &std::ffi::OsStr| std::fs::metadata(data.path().join(name)).unwrap().len();
     assert!(counts.len() > 4);
-    let limit = bytes("index.json".as_ref()) + 4 * bytes("shard.00000.mds".as_ref());
+    let (index, shard) = (bytes("index.json".as_ref()), bytes("shard.00000.mds".as_ref()));
+    let limit = room(cache.path(), [index, shard, shard, shard, shard]);
     for seed in 0..2 {
         let local = cache.path().join(seed.to_string());
         let config = |cache_limit, shuffle_seed| LoaderConfig {

@@ -20,7 +20,7 @@ pub(crate) use choose::choose;
 
 use super::claim;
 use super::listing::missing_bytes;
-use super::shards::{check_limit, disk_bytes};
+use super::shards::check_limit;
 use super::shared_dir::SharedDir;
 use super::stream_cache::StreamCache;
 use crate::error::{Error, ErrorKind, Result};
@@ -77,6 +77,7 @@ pub(super) fn make_room(
     }
     if let Some(limit) = limit {
         let index_bytes = std::fs::metadata(dir.path.join(INDEX_BASENAME)).map_or(0, |meta| meta.len());
+        let index_bytes = dir.blocks.of_file(index_bytes) + dir.blocks.of_folder(&dir.path);
         check_limit(limit, index_bytes, dir.files(shard)?, bytes)?;
     }
 
@@ -133,7 +134,7 @@ struct Shortage {
 
 impl Shortage {
     fn new(usages: &[usage::DirUsage], need: u64, limit: Option<u64>, free: Option<u64>) -> Self {
-        let resident: u64 = usages.iter().map(|usage| usage.listing.bytes).sum();
+        let resident: u64 = usages.iter().map(|usage| usage.listing.disk_bytes).sum();
         let reserved: u64 = usages.iter().map(|usage| usage.reserved_bytes).sum();
         let evicted_open: u64 = usages.iter().map(|usage| usage.evicted_open_bytes).sum();
         let over_disk = free.map_or(0, |free| need.saturating_sub(free));
@@ -183,7 +184,7 @@ fn reserve(dir: &SharedDir, shard: u32) {
 /// Returns the bytes of the disk that are free for shards: without reserved room that has not been written yet, and
 /// without [`DISK_RESERVE_BYTES`]. `None` if the file system does not report free space.
 fn free_bytes(dir: &SharedDir, reserved: &HashSet<u32>) -> Option<u64> {
-    let reserved = reserved.iter().map(|&shard| disk_bytes(&dir.shards[shard as usize], true));
+    let reserved = reserved.iter().map(|&shard| dir.disk_bytes(shard, true));
     let available = dir.disk_available_bytes()?;
     Some(available.saturating_sub(reserved.fold(0, u64::saturating_add)).saturating_sub(DISK_RESERVE_BYTES))
 }

@@ -38,7 +38,7 @@ impl DirUsage {
         self.listing = list(dir)?;
         let mut locks = dir.locks.lock();
         for shard in std::mem::take(&mut self.listing.unfinished) {
-            self.listing.bytes -= clear_unfinished(dir, &mut locks, shard).min(self.listing.bytes);
+            self.listing.disk_bytes -= clear_unfinished(dir, &mut locks, shard).min(self.listing.disk_bytes);
         }
         let copies = locks.open_copies(dir.shards.len());
         self.opened = copies.iter().map(|copy| claim::shard_of_copy(*copy)).collect();
@@ -48,7 +48,7 @@ impl DirUsage {
         self.reserved_bytes = reserved.fold(0, u64::saturating_add);
         let copies = copies.into_iter().map(|copy| (claim::shard_of_copy(copy), copy));
         let evicted = copies.filter(|&(shard, copy)| dir.copy_on_disk(shard) != Some(copy));
-        self.evicted_open_bytes = evicted.map(|(shard, _)| dir.shards[shard as usize].raw_bytes()).sum();
+        self.evicted_open_bytes = evicted.map(|(shard, _)| dir.disk_bytes(shard, false)).sum();
         Ok(())
     }
 

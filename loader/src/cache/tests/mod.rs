@@ -56,7 +56,8 @@ fn shards(count: u32, bytes: u64, zip: bool) -> Vec<Shard> {
 
 fn config(dir: &Path, shards: Vec<Shard>) -> StreamCacheConfig {
     let shards = Arc::new(ShardSet::new(Arc::new(Index { shards })));
-    StreamCacheConfig { dir: dir.to_owned(), shards, has_remote: true, ..StreamCacheConfig::default() }
+    let blocks = Some(Blocks::OF_BYTES);
+    StreamCacheConfig { dir: dir.to_owned(), shards, has_remote: true, blocks, ..StreamCacheConfig::default() }
 }
 
 fn folder() -> tempfile::TempDir {
@@ -413,7 +414,7 @@ fn a_limit_below_one_shard_is_an_error_with_the_figures() {
     .unwrap();
     let e = claimed(&dir, 0).try_admit(&unplanned).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Config);
-    let figures = "cache_limit is 101 bytes and must be at least 102: 100 for a shard and 2 for index.json";
+    let figures = "cache_limit is 101 bytes and must be at least 102: 100 for a shard and 2 for index.json and";
     assert!(e.to_string().contains(figures) && e.to_string().contains("shard.00000.mds"), "{e}");
 }
 

@@ -1,6 +1,7 @@
 """Files on local disk, by their address and version, for all processes of a node.
 
-    FOLDER/total             bytes of the files and of those that are being written; its lock is held for every change
+    FOLDER/total             bytes on disk of the files and of those that are being written; its lock is held for every
+                             change
     FOLDER/new/ID-BYTES      file that is being written, of BYTES at its end. Its writer holds its lock
     FOLDER/ab/abcd...-CRC    whole file, named by the digest of its address and version, and the checksum of its bytes
 
@@ -22,7 +23,7 @@ import warnings
 import zlib
 from collections.abc import Iterator
 
-from .._forebay import is_url
+from .._forebay import bytes_on_disk, is_url
 from ..errors import ConfigError
 from .listing import File
 
@@ -71,7 +72,7 @@ class FileCache:
 
     def add(self, file: File, data: bytes) -> None:
         """Keeps the bytes of a file, if the limit and the disk have room."""
-        if len(data) > self._limit or self.find(file) is not None:
+        if self._on_disk(len(data)) > self._limit or self.find(file) is not None:
             return
         try:
             new = self._begin(len(data))
@@ -84,9 +85,12 @@ class FileCache:
     def discard(self, path: str) -> None:
         """Removes a copy."""
         with self._change() as total, contextlib.suppress(FileNotFoundError):
-            size = os.stat(path).st_size
+            size = self._on_disk(os.stat(path).st_size)
             os.remove(path)
             total.write(total.read() - size)
+
+    def _on_disk(self, length: int) -> int:
+        return bytes_on_disk(self._folder, length)
 
     def _write(self, path: str, descriptor: int, name: str, data: bytes) -> None:
         try:
@@ -97,23 +101,24 @@ class FileCache:
         except BaseException:
             with self._change() as total:
                 if _remove(path):
-                    total.write(total.read() - len(data))
+                    total.write(total.read() - self._on_disk(len(data)))
             raise
 
-    def _begin(self, size: int) -> tuple[str, int] | None:
-        """Creates a file with room for `size` bytes, and returns its path and descriptor."""
+    def _begin(self, length: int) -> tuple[str, int] | None:
+        """Creates a file with room for `length` bytes, and returns its path and descriptor."""
+        size = self._on_disk(length)
         with self._change() as total:
             if total.read() + size > self._limit:
                 total.write(self._count(size))
                 if total.read() + size > self._limit:
                     return None
-            path = os.path.join(self._folder, "new", f"{uuid.uuid4().hex}-{size}")
+            path = os.path.join(self._folder, "new", f"{uuid.uuid4().hex}-{length}")
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             total.write(total.read() + size)
             return path, descriptor
 
-    def _publish(self, path: str, name: str, size: int) -> None:
+    def _publish(self, path: str, name: str, length: int) -> None:
         to = os.path.join(self._folder, name[:2], name)
         with self._change() as total:
             os.makedirs(os.path.dirname(to), exist_ok=True)
@@ -121,15 +126,15 @@ class FileCache:
             os.replace(path, to)
             if is_second:
                 # Another process had the same file at the same time.
-                total.write(total.read() - size)
+                total.write(total.read() - self._on_disk(length))
 
     def _count(self, size: int) -> int:
         """Removes what killed processes left, and the files that were not used for longest until there is room for `size`
-        bytes. Returns the bytes of the others."""
+        bytes on disk. Returns the bytes of the others."""
         total = 0
         for entry in os.scandir(os.path.join(self._folder, "new")):
             if _has_writer(entry.path):
-                total += int(entry.name.rpartition("-")[2])
+                total += self._on_disk(int(entry.name.rpartition("-")[2]))
             else:
                 _remove(entry.path)
         kept = []
@@ -138,15 +143,16 @@ class FileCache:
                 # Anything else in the folder is not the cache's to remove.
                 for entry in filter(_is_copy, os.scandir(folder.path)):
                     found = entry.stat()
-                    kept.append((found.st_mtime_ns, found.st_size, entry.path))
-                    total += found.st_size
+                    occupied = self._on_disk(found.st_size)
+                    kept.append((found.st_mtime_ns, occupied, entry.path))
+                    total += occupied
         if total + size > self._limit:
             room = max(size, self._limit // _ROOM)
-            for _, length, path in sorted(kept):
+            for _, occupied, path in sorted(kept):
                 if total + room <= self._limit:
                     break
                 _remove(path)
-                total -= length
+                total -= occupied
         return total
 
     @contextlib.contextmanager
