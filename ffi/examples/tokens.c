@@ -2,9 +2,10 @@
  *
  *     make install PREFIX=...
  *     cc ffi/examples/tokens.c $(pkg-config --cflags --libs forebay) -o tokens
- *     echo '{"streams": [{"local": "data/train"}], "batch_size": 64}' > config.json && ./tokens config.json
+ *     echo '{"streams": [{"local": "data/train"}], "batch_size": 64, "engine": {"memory": "1gb"}}' > config.json
+ *     ./tokens config.json
  *
- * forebay.h lists all options of the configuration.
+ * forebay.h lists all options of the configuration, in groups such as `engine`.
  */
 #include "forebay.h"
 #include <stdio.h>

@@ -27,99 +27,137 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 ///   "fields": [["ids", {"kind": "tokens", "column": "tokens", "length": 8, "dtype": "int32"}]],
 ///   "batch_size": 16,
 ///   "shuffle": true,
-///   "memory": "64mb",
+///   "order": {"shuffle_block_size": 1000000},
+///   "engine": {"memory": "64mb", "prefetch": 4},
 ///   "world": {"rank": 0, "world_size": 1, "local_rank": 0, "local_world_size": 1}
 /// }
 /// ```
 ///
 /// The default of each option is in brackets. Unknown names are an error. An error contains its place in the document,
-/// such as `streams[0].choose`. Sizes are bytes, as a number or as text such as `"2gb"` in powers of 1,024. The options
-/// are those of the Python `Loader`, which makes this document.
+/// such as `streams[0].choose` or `engine.memory`. Sizes are bytes, as a number or as text such as `"2gb"` in powers of
+/// 1,024. The options are those of the Python `Loader`, which makes this document.
 ///
-/// Data and batches:
+/// Options of the document, where `{}` is an object of options that all have their defaults:
 ///
-/// * `streams` (required): a list of objects, each with `remote` (null), a URL or path, `local` (null), a folder on
-///   disk, or both; `split` (null), a sub-folder of both; `files` (null), "each" or "stem" for files that are samples
-///   whatever their names, and `manifest` (null), a file with a line for each; `ignore_counts` (false), to read tars
-///   and record files in place of counts of other programs; `subset` (null), the samples to keep, as text such as
-///   `"0:1000, 5000:6000"` or the path of a file of numbers, `fraction` (null), a pair such as `[0, 0.9]`, with
-///   `fraction_seed` (null), a seeded part to keep, and `filter` (null), a condition on columns; at most one of
-///   `weights` (null), a number for each sample to draw with replacement, as the name of a column, the path of a `.npy`
-///   file, or `float64:` and the base64 of doubles, and `balance` (null), the column of classes to draw equally often;
-///   at most one of `proportion` (null), `repeat` (null) and `choose` (null), the weight in the mix; and
-///   `download_retry` (null), `download_timeout` (null), `validate_hash` (null), `keep_zip` (null), `window` (null) and
-///   `window_stride` (null) where they are not the loader's.
-/// * `fields` (null): a list of pairs of an output's name and a field, in the outputs' order; null is every column
-///   under its own name.
+/// * `streams` (required): The data: at least one stream. A list of objects.
+/// * `fields` (null): Outputs of a batch by name. null: every column under its own name; pictures and pickles
+///   undecoded. A list of pairs of an output's name and a field, in the outputs' order.
+/// * `window` (null): Tokens of a sample, in files of token ids, or a window of tokens. null: a sample is a document. A
+///   number, or an object such as `{"tokens": 2048, "stride": 1024}`.
+/// * `extra` ([]): Names of outputs to add: "repeat", "sample_ids", "sample_draws" and "sample_keys".
 /// * `batch_size` (required): Rows of a batch on each device.
 /// * `drop_last` (false): Leave out a last batch that is not full.
-/// * `mark_repeats` (false): Add a bool output `repeat`, true for rows that only make ranks equally long.
-/// * `sample_ids` (false): Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in
-///   the shard.
-/// * `sample_draws` (false): Add an int64 output `sample_draws`: epoch, stream and draw of each row, which key its
-///   random draws.
-/// * `sample_keys` (false): Add a text output `sample_keys`: key of each row's sample in a tar, or path of its file;
-///   else empty.
-/// * `device_decode` (false): Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
-/// * `share_decode` (false): With `device_decode`, idle decode threads take pictures too; grey levels may vary between
-///   runs.
-/// * `gpu_direct_storage` (false): Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
-/// * `on_error` ("raise"): Reaction to a sample that cannot be read or decoded: "raise", or "skip" to leave it out.
-/// * `on_missing` ("raise"): Reaction to a sample that lacks a field without a default: "raise", or "skip" to plan
-///   without it.
-/// * `max_errors` (0): Samples per epoch and rank that "skip" may leave out.
-/// * `window` (null): Tokens of a sample, in files of token ids. null: a sample is a document.
-/// * `window_stride` (null): Tokens from the start of a window to the start of the next one. null: `window`.
-/// * `allow_unsafe_types` (false): Accept columns of Python pickles; they are delivered as bytes.
-///
-/// Order, equal on all ranks:
-///
 /// * `shuffle` (false): Shuffle samples, differently in each epoch.
-/// * `shuffle_seed` (9176): Seed of the order.
-/// * `augment_seed` (null): Seed of random crops and flips. null: `shuffle_seed`.
+/// * `seed` (9176): Seed of the order.
+/// * `order` ({}): Order of the samples, besides `shuffle` and `seed`.
+/// * `threads` (null): Decode threads. null: the CPUs of this process, shared with the node's other ranks.
+/// * `cache_limit` (null): Bytes on disk of the shards and indexes of all streams, as a number or "100gb". null: no
+///   limit.
+/// * `fetch` ({}): Fetches of shards: attempts, time limit and check, and the files that remain.
+/// * `engine` ({}): Resources and limits of this process, on which the order does not depend.
+/// * `skip` ({}): Samples that an epoch leaves out instead of failing.
+/// * `world` ({}): Rank of this process.
+///
+/// Options of a stream, an object in `streams`. It has `remote`, `local` or both, and at most one of `proportion`,
+/// `repeat` and `choose`:
+///
+/// * `remote` (null): URL or path of the shards' folder, or files, such as `s3://bucket/train-{000..146}.tar`. null:
+///   `local` has them.
+/// * `local` (null): Folder that holds the shards, or will. null: a stable folder in the user's cache directory.
+/// * `split` (null): Sub-folder of both, such as "train", or split of a folder of files without an index.
+/// * `files` (null): Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that
+///   share a stem.
+/// * `manifest` (null): CSV, TSV or JSON-lines file with a line for each sample: its files below `remote`, in columns
+///   such as `file_name` and `mask_file_name`, and values.
+/// * `ignore_counts` (false): Read tars and record files once to find their samples and all their fields, in place of
+///   counts of other programs.
+/// * `select` ({}): Samples to keep or draw.
+/// * `window` (null): Tokens of a sample, in files of token ids, or a window of tokens. null: the loader's `window`.
+/// * `proportion` (null): Share of an epoch, relative to the other streams' proportions.
+/// * `repeat` (null): Occurrences of each sample in an epoch: 0.5 takes every second sample.
+/// * `choose` (null): Samples of this stream in an epoch.
+/// * `fetch` (null): Fetches of this stream's shards. null: as in the loader's `fetch`.
+///
+/// Options of `select`, in a stream. It has at most one of `weights` and `balance`:
+///
+/// * `subset` (null): Samples to keep, by number: text such as "0:1000, 5000:6000", a list of numbers, or a file of
+///   them. In JSON write a list as such a text.
+/// * `fraction` (null): Seeded part to keep, such as (0, 0.9) and (0.9, 1): neighbouring parts share no sample and miss
+///   none. In JSON a pair is a list, such as `[0, 0.9]`.
+/// * `fraction_seed` (null): Seed of `fraction`. null: 0.
+/// * `filter` (null): Condition on number and text columns of the samples to keep, such as `class < 100 and name !=
+///   "unknown"`.
+/// * `weights` (null): Weight of each sample, to draw with replacement: a number column, an array of numbers, or its
+///   `.npy` file. In JSON an array is the text `float64:` and the base64 of its doubles.
+/// * `balance` (null): Column of the classes that an epoch draws equally often, with replacement.
+///
+/// Options of `window`, in the document and in a stream:
+///
+/// * `tokens` (required): Tokens of a sample.
+/// * `stride` (null): Tokens from the start of a window to the start of the next one. null: `tokens`.
+///
+/// Options of `order`, equal on all ranks:
+///
 /// * `shuffle_algo` ("py1e"): Shuffle algorithm: "py1e", "py1br", "py1s", "py2s" or "naive".
 /// * `shuffle_block_size` (null): Samples that are shuffled together. null: max(4,000,000 / canonical nodes, 262,144).
 /// * `partition_algo` ("relaxed"): Partition algorithm: "relaxed" or "orig".
 /// * `num_canonical_nodes` (null): Nodes that define the order. null: this job's nodes, or 64 times as many for py1s
 ///   and py2s.
+/// * `replication` (null): Number of consecutive ranks that get the same samples.
 /// * `epoch_size` (null): Samples of an epoch. null: the sum of the streams' shares.
 /// * `repeat_augment` (1): Rows of each sample, with separate draws; an epoch keeps its length and has fewer samples.
+/// * `augment_seed` (null): Seed of random crops and flips. null: `seed`.
 /// * `sampling_method` ("balanced"): Sampling of stream shares: "balanced" draws again in each epoch, "fixed" draws
 ///   once.
 /// * `sampling_granularity` (1): Samples that are drawn together.
 /// * `batching_method` ("random"): Mix of streams in a batch: "random", "stratified", "per_stream" or
 ///   "device_per_stream".
-/// * `replication` (null): Number of consecutive ranks that get the same samples.
 /// * `bucket_by` (null): Lengths, to batch samples of similar length: a number column, bytes of another one, or as in
 ///   `weights`.
 /// * `bucket_batches` (64): Global batches that `bucket_by` sorts together.
 /// * `skip_steps` (null): Steps to leave out on all ranks, counted through all epochs. Checkpoints keep them.
-/// * `world`: this process, `rank` (0) of `world_size` (1), and on its node `local_rank` (0) of `local_world_size` (1).
-///   The environment is not read.
 ///
-/// Threads, memory and disk:
+/// Options of `fetch`, in the document and in a stream. A stream with `fetch` uses none of the document's:
 ///
-/// * `threads` (null): Decode threads. null: the CPUs of this process, shared with the node's other ranks.
-/// * `pin_threads` (false): Bind each decode thread to one CPU.
-/// * `prefetch` (null): Batches made ahead. null: 3, and more of batches below 2 MiB: as many as 8 MiB hold, at most
-///   31.
-/// * `predownload` (null): Samples whose shards are fetched ahead. null: enough for `prefetch` batches, at least 8
-///   batches.
-/// * `memory` (null): Bytes for batches and encoded samples, as a number or "2gb". null: a share of the machine's
-///   memory.
-/// * `sample_bytes_max` (1073741824): Largest sample that is read, in bytes or as "1gb".
-/// * `mmap` (false): Copy samples of up to 16 KiB from memory maps; a failing disk then ends the process with SIGBUS.
-/// * `cache_limit` (null): Bytes on disk of the shards and indexes of all streams, as a number or "100gb". null: no
-///   limit.
-/// * `keep_zip` (false): Keep compressed shards next to the unpacked ones.
+/// * `retry` (2): Total attempts per download.
+/// * `timeout` (60.0): Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
 /// * `validate_hash` (null): Hash to match when a shard is fetched or unpacked, such as "xxh64". null: the cheapest in
 ///   the index.
+/// * `keep_zip` (false): Keep compressed shards next to the unpacked ones.
+///
+/// Options of `engine`:
+///
+/// * `prefetch` (null): Batches made ahead. null: 3, and more of batches below 2 MiB: as many as 8 MiB hold, at most
+///   31.
+/// * `memory` (null): Bytes for batches and encoded samples, as a number or "2gb". null: a share of the machine's
+///   memory.
+/// * `mmap` (false): Copy samples of up to 16 KiB from memory maps; a failing disk then ends the process with SIGBUS.
+/// * `pin_threads` (false): Bind each decode thread to one CPU.
 /// * `fetch_threads` (null): Threads that talk to the store. null: one per 4 CPUs.
+/// * `predownload` (null): Samples whose shards are fetched ahead. null: enough for `prefetch` batches, at least 8
+///   batches.
 /// * `ca_file` (null): File of certificates (PEM) that stores may have, in addition to the system's.
-/// * `download_retry` (2): Total attempts per download.
-/// * `download_timeout` (60.0): Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
 /// * `stall_timeout` (600.0): Seconds without progress before the next batch fails with an error.
+/// * `sample_bytes_max` (1073741824): Largest sample that is read, in bytes or as "1gb".
+/// * `allow_unsafe_types` (false): Accept columns of Python pickles; they are delivered as bytes.
+/// * `device_decode` (false): Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
+/// * `share_decode` (false): With `device_decode`, idle decode threads take pictures too; grey levels may vary between
+///   runs.
+/// * `gpu_direct_storage` (false): Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
 /// * `trace` (false): Record every timed span for `trace_json`.
+///
+/// Options of `skip`:
+///
+/// * `errors` (0): Samples per epoch and rank that are left out if they cannot be read or decoded; one more is an
+///   error.
+/// * `missing` (false): Plan without the samples that lack a field without a default.
+///
+/// Options of `world`. The environment is not read:
+///
+/// * `rank` (0): Number of this process among all processes.
+/// * `world_size` (1): Number of processes.
+/// * `local_rank` (0): Number of this process among those of its node.
+/// * `local_world_size` (1): Number of processes of one node.
 ///
 /// A field is an object with its `kind` and, except for `joint` and `mix`, the `column` that it reads:
 ///
@@ -462,7 +500,7 @@ pub unsafe extern "C" fn forebay_loader_metrics(
     guard(|| text(unsafe { Out::new(metrics, "metrics") }, loader, prometheus))
 }
 
-/// Writes the trace in Chrome's format, which Perfetto opens. Without `trace` in the configuration the call fails with
+/// Writes the trace in Chrome's format, which Perfetto opens. Without `engine.trace` the call fails with
 /// FOREBAY_STATUS_CONFIG.
 ///
 /// Threads: any.
@@ -473,7 +511,8 @@ pub unsafe extern "C" fn forebay_loader_metrics(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn forebay_loader_trace(loader: *const ForebayLoader, trace: *mut *mut c_char) -> ForebayStatus {
     let json = |loader: &Loader| {
-        loader.trace_json()?.ok_or_else(|| Error::new(ErrorKind::Config, "there is no trace: set `trace` to true"))
+        let untraced = || Error::new(ErrorKind::Config, "there is no trace: set `engine.trace` to true");
+        loader.trace_json()?.ok_or_else(untraced)
     };
     // SAFETY: by the contract above.
     guard(|| text(unsafe { Out::new(trace, "trace") }, loader, json))

@@ -29,10 +29,9 @@ static READERS: Handles<SampleReader> = Handles::new(HandleKind::Reader);
 static SAMPLES: Handles<Vec<ColumnValue>> = Handles::new(HandleKind::Sample);
 
 /// Opens a data set to read single samples in any order. `config` is that of `forebay_loader_new`; only `streams`,
-/// `cache_limit`, `keep_zip`, `validate_hash`, `download_retry` and `download_timeout` count. Every source of a loader
-/// is read, tars among them. Indexes are fetched or made as a loader does; shards are fetched and unpacked into the
-/// streams' folders when their first sample is read. A sample has the columns that are stored for it; a null of a table
-/// is none.
+/// `cache_limit` and `fetch` count. Every source of a loader is read, tars among them. Indexes are fetched or made as a
+/// loader does; shards are fetched and unpacked into the streams' folders when their first sample is read. A sample has
+/// the columns that are stored for it; a null of a table is none.
 ///
 /// Threads: any.
 ///

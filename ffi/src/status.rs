@@ -26,7 +26,7 @@ pub enum ForebayStatus {
     Permission = 5,
     /// The network failed.
     Network = 6,
-    /// Too few bytes arrived within `download_timeout`, or nothing changed for `stall_timeout`.
+    /// Too few bytes arrived within `fetch.timeout`, or nothing changed for `engine.stall_timeout`.
     Timeout = 7,
     /// Bytes do not match their recorded size or hash.
     Checksum = 8,

@@ -37,8 +37,9 @@ static WRITERS: Handles<DataWriter> = Handles::new(HandleKind::Writer);
 /// {"out": "/data/set", "columns": {"image": "jpeg", "class": "int"}, "hashes": ["xxh64"]}
 /// ```
 ///
-/// The default of each option is in brackets. Unknown names are an error. The options are those of Python's
-/// `MDSWriter`:
+/// The default of each option is in brackets. Unknown names are an error.
+///
+/// Options of a writer, the same as in Python's `MDSWriter`:
 ///
 /// * `out` (required): Folder to write to, new or empty: a path, or a folder of a store such as "s3://bucket/train".
 /// * `columns` (required): Encoding of each column by name, such as "bytes", "str", "int", "float32",

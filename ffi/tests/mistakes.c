@@ -62,6 +62,38 @@ static void wrong_handles(void) {
     forebay_string_free(NULL);
 }
 
+/* Options in a wrong place or with a wrong name: the message has the document to write. */
+static void options_elsewhere(void) {
+    static const struct {
+        const char *config, *message;
+    } cases[] = {
+        {"{\"remote\": \"x\"}", "`remote` is an option of a stream, as in {\"streams\": [{\"remote\": ...}]}"},
+        {"{\"shuffle_algo\": \"py1s\"}", "`shuffle_algo` is an option of `order`, as in {\"order\": {\"shuffle_algo\": ...}}"},
+        {"{\"memory\": 1}", "`memory` is an option of `engine`, as in {\"engine\": {\"memory\": ...}}"},
+        {"{\"rank\": 1}", "`rank` is an option of `world`, as in {\"world\": {\"rank\": ...}}"},
+        {"{\"order\": {\"keep_zip\": true}}", "`keep_zip` is an option of `fetch`, as in {\"fetch\": {\"keep_zip\": ...}}"},
+        {"{\"engine\": {\"batch_size\": 1}}", "`batch_size` is an option of the loader itself, as in {\"batch_size\": ...}"},
+        {"{\"streams\": [{\"subset\": \"0:9\"}]}",
+         "`subset` is an option of `select`, as in {\"streams\": [{\"select\": {\"subset\": ...}}]}"},
+        {"{\"shuffle_seed\": 1}", "`shuffle_seed` is no option: write {\"seed\": ...}"},
+        {"{\"mark_repeats\": true}", "`mark_repeats` is no option: write {\"extra\": [\"repeat\"]}"},
+        {"{\"window_stride\": 8}", "`window_stride` is no option: write {\"window\": {\"tokens\": ..., \"stride\": ...}}"},
+        {"{\"download_retry\": 1}", "`download_retry` is no option: write {\"fetch\": {\"retry\": ...}}"},
+        {"{\"on_error\": \"skip\"}", "`on_error` is no option: write {\"skip\": {\"errors\": ...}}"},
+        {"{\"order\": {\"shufle_algo\": 1}}", "order.shufle_algo: unknown field `shufle_algo`: did you mean `shuffle_algo`?"},
+        {"{\"skip\": {\"errors\": \"many\"}}", "skip.errors: invalid type"},
+        {"{\"extra\": [\"keys\"]}", "extra[0]: unknown variant `keys`, expected one of `repeat`"},
+        {"{\"window\": \"long\"}", "window: invalid type: string \"long\", expected a number of tokens, or an object"},
+    };
+    ForebayLoader *loader = NULL;
+    ForebayReader *reader = NULL;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        FAILS(forebay_loader_new(cases[i].config, NULL, &loader), FOREBAY_STATUS_CONFIG, cases[i].message);
+        FAILS(forebay_reader_new(cases[i].config, &reader), FOREBAY_STATUS_CONFIG, cases[i].message);
+    }
+    CHECK(loader == NULL && reader == NULL);
+}
+
 static void wrong_configurations(void) {
     ForebayLoader *loader = NULL;
     INVALID(forebay_loader_new(NULL, NULL, &loader), "config is NULL");
@@ -71,7 +103,6 @@ static void wrong_configurations(void) {
     FAILS(forebay_loader_new("", NULL, &loader), FOREBAY_STATUS_CONFIG, "EOF");
     FAILS(forebay_loader_new("{\"batch\": 1}", NULL, &loader), FOREBAY_STATUS_CONFIG, "batch");
     FAILS(forebay_loader_new("{\"batchsize\": 1}", NULL, &loader), FOREBAY_STATUS_CONFIG, "did you mean `batch_size`?");
-    FAILS(forebay_loader_new("{\"remote\": \"x\"}", NULL, &loader), FOREBAY_STATUS_CONFIG, "`remote` is an option of a stream");
     FAILS(forebay_loader_new("{}", NULL, &loader), FOREBAY_STATUS_CONFIG, "name at least one stream");
     FAILS(forebay_loader_new("[]", NULL, &loader), FOREBAY_STATUS_CONFIG, "expected an object");
     FAILS(forebay_loader_new("{\"streams\": [[]]}", NULL, &loader), FOREBAY_STATUS_CONFIG, "expected an object");
@@ -280,6 +311,7 @@ int main(int argc, char **argv) {
     config = text;
     wrong_handles();
     wrong_configurations();
+    options_elsewhere();
     wrong_calls_of_a_loader();
     wrong_calls_of_a_batch();
     wrong_calls_of_a_reader();

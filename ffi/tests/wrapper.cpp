@@ -151,6 +151,8 @@ static void writes(const std::string &folder) {
     CHECK(sample.bytes("t") == "text 3" && sample.bytes("b") == std::string_view("\0x", 2));
     CHECK(sample.value("a").ndim == 1 && sample.value("a").shape[0] == 4);
     CHECK(message_of([&] { reader[5]; }, FOREBAY_STATUS_NOT_FOUND).find("sample 5") != std::string::npos);
+    const auto moved = message_of([] { forebay::Loader{R"({"memory": 1})"}; }, FOREBAY_STATUS_CONFIG);
+    CHECK(moved.find("`memory` is an option of `engine`") != std::string::npos);
 
     forebay::Loader loader(config);
     for (forebay::Batch &batch : loader.epoch()) {

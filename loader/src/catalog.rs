@@ -62,7 +62,7 @@ mod whole_files;
 mod windows;
 
 use crate::cache::{Blocks, CacheGroup, check_limit, disk_bytes};
-use crate::config::{LoaderConfig, OnError};
+use crate::config::{ExtraOutput, LoaderConfig, SkipConfig};
 use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
 use crate::format::recipe::{FileColumns, Texts};
@@ -120,8 +120,8 @@ impl Catalog {
     ) -> Result<Self> {
         let opened = open_streams(&Session::new(config, stats, topology, network, outside))?;
         check_cache_limit(config.cache_limit, &opened)?;
-        let mut catalog = Self::assemble(opened, config.cache_limit, config.allow_unsafe_types, stats)?;
-        catalog.project(config.fields.as_deref(), config.sample_keys, config.on_missing)?;
+        let mut catalog = Self::assemble(opened, config.cache_limit, config.engine.allow_unsafe_types, stats)?;
+        catalog.project(config.fields.as_deref(), config.has_extra(ExtraOutput::SampleKeys), config.skip)?;
         catalog.check_labels(config.fields.as_deref())?;
         check_units(&catalog.streams, config)?;
         Ok(catalog)
@@ -176,7 +176,7 @@ impl Catalog {
     }
 
     /// Reduces layouts of which some samples lack columns to the columns of `fields`, and the keys if they are wanted.
-    fn project(&mut self, fields: Option<&[(String, FieldSpec)]>, with_keys: bool, on_missing: OnError) -> Result<()> {
+    fn project(&mut self, fields: Option<&[(String, FieldSpec)]>, with_keys: bool, skip: SkipConfig) -> Result<()> {
         let mut wanted = fields.map(columns_of);
         if let (true, Some(wanted)) = (with_keys, &mut wanted)
             && wanted.iter().all(|column| column.name != KEY)
@@ -191,7 +191,7 @@ impl Catalog {
             let is_read = |column: &&ColumnUse<'_>| !column.has_default || !layout.is_unknown(column.name);
             let mut read: Option<Vec<_>> =
                 wanted.as_ref().map(|wanted| wanted.iter().filter(is_read).copied().collect());
-            if on_missing == OnError::Skip {
+            if skip.missing {
                 // The plan leaves out the samples without them.
                 read.iter_mut().flatten().for_each(|column| column.has_default = true);
             }

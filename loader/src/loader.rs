@@ -160,7 +160,7 @@ impl Loader {
     ) -> Result<Self> {
         config.validate()?;
         crate::decode::vectors::check_environment()?;
-        let stats = Arc::new(Stats::new(config.trace));
+        let stats = Arc::new(Stats::new(config.engine.trace));
         // The stages in the table are in data-flow order.
         for stage in ["schedule", "shard", "fetch", "unpack", "publish", "read", "decode", "place", "map", "next"] {
             stats.stage(stage);
@@ -181,12 +181,12 @@ impl Loader {
         let planner = Planner::new(catalog.clone(), order, world)?;
         let fields = plan::fields_of(&config, &catalog)?;
         let layout = BatchLayout::new(&fields[0], config.batch_size as usize, plan::marks_of(&config))?;
-        let mut layout = layout.with_repeats(config.repeat_augment);
+        let mut layout = layout.with_repeats(config.order.repeat_augment);
         let sample_bytes = catalog.sample_bytes_mean();
         // Rows without a fixed shape are about as long as the stored samples.
         let stored_bytes = sample_bytes.saturating_mul(config.batch_size.into());
-        let prefetch = config.prefetch_of(stored_bytes.max(layout.bytes() as u64));
-        if config.device_decode {
+        let prefetch = config.engine.prefetch_of(stored_bytes.max(layout.bytes() as u64));
+        if config.engine.device_decode {
             let slot_bytes_max = pools::slot_bytes_max(&config, prefetch, &topology, layout.bytes());
             layout = layout.with_room(sample_bytes, slot_bytes_max);
         }
@@ -195,7 +195,7 @@ impl Loader {
         let use_indexes =
             fields.iter().zip(catalog.layouts()).map(|(fields, layout)| fields.has_pictures() && has_trailer(layout));
         let use_indexes = use_indexes.collect();
-        let open = Arc::new(OpenShards::new(catalog.clone(), use_indexes, &config, &stats));
+        let open = Arc::new(OpenShards::new(catalog.clone(), use_indexes, &config.engine, &stats));
         Ok(Self {
             planner,
             fields,
@@ -536,7 +536,7 @@ impl Loader {
     /// Batches whose samples are announced ahead.
     fn predownload(&self) -> usize {
         let batch = u64::from(self.config.batch_size);
-        let samples = self.config.predownload.unwrap_or(8 * batch);
+        let samples = self.config.engine.predownload.unwrap_or(8 * batch);
         usize::try_from(samples.div_ceil(batch)).unwrap_or(usize::MAX).max(self.prefetch as usize)
     }
 

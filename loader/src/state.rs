@@ -170,7 +170,7 @@ impl LoaderState {
             }
         };
         compare(
-            "augment_seed (shuffle_seed unless it is given)",
+            "augment_seed (seed unless it is given)",
             &then.augment_seed.to_string(),
             &now.augment_seed.to_string(),
         );
@@ -266,7 +266,7 @@ mod tests {
         let message = state.check(&now).expect_err("differs").to_string();
         assert!(
             message.contains("shuffle was true and is false")
-                && message.contains("augment_seed (shuffle_seed unless it is given) was 9")
+                && message.contains("augment_seed (seed unless it is given) was 9")
                 && !message.contains("row indexes"),
             "{message}"
         );

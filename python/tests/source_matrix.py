@@ -15,7 +15,7 @@ import pytest
 
 import forebay as fb
 
-SHUFFLED = {"shuffle": True, "shuffle_seed": 7, "num_canonical_nodes": 2}
+SHUFFLED = {"shuffle": True, "seed": 7, "order": fb.Order(num_canonical_nodes=2)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +52,8 @@ def global_batches(case, ranks, remote=None, state=None, epochs=1, **more):
     """The samples of each step of all ranks, sorted, since their places in it depend on the number of ranks."""
     parts = []
     for rank in range(ranks):
-        place = {"rank": rank, "world_size": ranks, "local_rank": rank, "local_world_size": ranks}
-        with opened(case, remote, 8 // ranks, **place, **more) as loader:
+        place = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
+        with opened(case, remote, 8 // ranks, world=place, **more) as loader:
             if state is not None:
                 loader.load_state_dict(state, strict=False)
             parts.append([batch for _ in range(epochs) for batch in batches(case, loader)])
@@ -111,7 +111,7 @@ class SourceMatrix:
 
     @pytest.mark.parametrize("algo", ["py1e", "py1br", "py1s", "py2s", "naive"])
     def test_a_shuffled_epoch_has_each_sample_once(self, case, algo):
-        with opened(case, **{**SHUFFLED, "shuffle_algo": algo}) as loader:
+        with opened(case, **{**SHUFFLED, "order": fb.Order(shuffle_algo=algo, num_canonical_nodes=2)}) as loader:
             for _ in range(2):
                 found = sum(batches(case, loader), [])
                 assert sorted(set(found)) == sorted(case.samples)
@@ -125,8 +125,8 @@ class SourceMatrix:
     @pytest.mark.parametrize("before", [1, 4])
     def test_a_state_resumes_on_another_number_of_ranks(self, case, before):
         whole = global_batches(case, before, **SHUFFLED)
-        place = {"rank": 0, "world_size": before, "local_rank": 0, "local_world_size": before}
-        with opened(case, None, 8 // before, **place, **SHUFFLED) as loader:
+        place = fb.World(rank=0, world_size=before, local_rank=0, local_world_size=before)
+        with opened(case, None, 8 // before, world=place, **SHUFFLED) as loader:
             taken = iter(loader)
             for _ in range(2):
                 next(taken)
@@ -168,17 +168,17 @@ class SourceMatrix:
         numbers = [*range(3, count // 2 + 3, 2), *range(count // 2 + 5, count - 1)]
         numbers = numbers[: len(numbers) // 16 * 16]
         kept = [case.samples[number] for number in numbers]
-        with opened(case, subset=numbers) as loader:
+        with opened(case, select=fb.Select(subset=numbers)) as loader:
             assert sum(batches(case, loader), []) == kept
-        whole = global_batches(case, 1, subset=numbers, **SHUFFLED)
+        whole = global_batches(case, 1, select=fb.Select(subset=numbers), **SHUFFLED)
         assert sorted(sum(whole, [])) == sorted(kept)
         for ranks in (2, 4):
-            assert global_batches(case, ranks, subset=numbers, **SHUFFLED) == whole
+            assert global_batches(case, ranks, select=fb.Select(subset=numbers), **SHUFFLED) == whole
 
     def test_a_fraction_and_the_rest_are_all_samples(self, case):
         parts = []
         for fraction in [(0, 0.25), (0.25, 1)]:
-            with opened(case, fraction=fraction, fraction_seed=5) as loader:
+            with opened(case, select=fb.Select(fraction=fraction, fraction_seed=5)) as loader:
                 # The last batch of an epoch may have repeats.
                 parts.append(sum(batches(case, loader), []))
         count = len(case.samples)
@@ -186,7 +186,7 @@ class SourceMatrix:
         assert sorted({*parts[0], *parts[1]}) == sorted(case.samples) and not set(parts[0]) & set(parts[1])
 
     def test_a_state_of_a_subset_resumes_on_another_number_of_ranks(self, case):
-        options = {"subset": f"8:{len(case.samples) - 8}", **SHUFFLED}
+        options = {"select": fb.Select(subset=f"8:{len(case.samples) - 8}"), **SHUFFLED}
         whole = global_batches(case, 1, **options)
         with opened(case, **options) as loader:
             taken = iter(loader)
@@ -195,7 +195,7 @@ class SourceMatrix:
         assert global_batches(case, 2, None, state, **options) == whole[1:]
 
     def test_the_samples_of_a_step_have_names_and_are_replayed(self, case):
-        options = {"sample_ids": True, "subset": f"5:{len(case.samples) - 4}", **SHUFFLED}
+        options = {"extra": ["sample_ids"], "select": fb.Select(subset=f"5:{len(case.samples) - 4}"), **SHUFFLED}
         with opened(case, **options) as loader:
             for step, batch in enumerate(loader):
                 named = loader.samples_of(step)

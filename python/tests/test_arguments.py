@@ -21,18 +21,19 @@ torch = pytest.importorskip("torch")
         ("batch_size", 2**70, f"batch_size is a whole number, at most {2**32 - 1}, but it is {2**70}"),
         ("batch_size", None, "batch_size is a whole number, at least 1, but it is None"),
         ("batch_size", "16", "batch_size is a whole number, at least 1, but it is '16'"),
-        ("prefetch", 0, "prefetch is a whole number, at least 1, but it is 0"),
-        ("shuffle_seed", -1, "shuffle_seed is a whole number, at least 0, but it is -1"),
-        ("download_timeout", float("inf"), "download_timeout is a positive number of seconds, but it is inf"),
-        ("download_timeout", float("nan"), "download_timeout is a positive number of seconds, but it is nan"),
-        ("stall_timeout", "1", "stall_timeout is a positive number of seconds, but it is '1'"),
-        ("memory", True, 'memory is a number of bytes or a size such as "2gb", but it is True'),
+        ("engine", fb.Engine(prefetch=0), "engine: prefetch is a whole number, at least 1, but it is 0"),
+        ("seed", -1, "seed is a whole number, at least 0, but it is -1"),
+        ("fetch", fb.Fetch(timeout=float("inf")), "fetch: timeout is a positive number of seconds, but it is inf"),
+        ("fetch", fb.Fetch(timeout=float("nan")), "fetch: timeout is a positive number of seconds, but it is nan"),
+        ("engine", fb.Engine(stall_timeout="1"), "engine: stall_timeout is a positive number of seconds, but it is '1'"),
+        ("engine", fb.Engine(memory=True), 'engine: memory is a number of bytes or a size such as "2gb", but it is True'),
         ("cache_limit", "2 apples", 'cache_limit is a number of bytes or a size such as "2gb", but it is'),
         ("remote", 3, "remote is a URL or a path, but it is 3"),
         ("local", 3, "local is a path, but it is 3"),
         ("split", "\udcff", "split is a path in UTF-8, but it is"),
-        ("shuffle_algo", 3, "shuffle_algo is text, but it is 3"),
-        ("on_error", "foo", 'on_error is "raise" or "skip", but it is'),
+        ("order", fb.Order(shuffle_algo=3), "order: shuffle_algo is text, but it is 3"),
+        ("skip", fb.Skip(errors="foo"), "skip: errors is a whole number, at least 0, but it is 'foo'"),
+        ("skip", fb.Skip(missing="foo"), "skip: missing is True or False, but it is 'foo'"),
         ("shuffle", torch.zeros(2), "shuffle is True or False, but it is"),
         ("shuffle", "yes", "shuffle is True or False, but it is 'yes'"),
         ("transform", 3, "transform is a function of a batch, but it is 3"),
@@ -43,7 +44,7 @@ torch = pytest.importorskip("torch")
         ("local", "azure-dl://container/set", "`local` is a folder of this machine, and this is a URL: pass it as `remote`"),
         ("streams", [3], "streams is a list of forebay.Stream"),
         ("streams", [fb.Stream(remote="a"), fb.Stream(remote="b", repeat=-1)], "streams[1]: repeat is a number, at least 0"),
-        ("streams", [fb.Stream(remote="a", download_retry=0)], "streams[0]: download_retry is a whole number, at least 1"),
+        ("streams", [fb.Stream(remote="a", fetch=fb.Fetch(retry=0))], "streams[0]: fetch: retry is a whole number, at least 1"),
     ],
 )
 def test_a_wrong_argument_is_rejected_by_name(name, value, sentence):
@@ -66,14 +67,15 @@ def test_a_wrong_argument_is_rejected_by_name(name, value, sentence):
             "Loader has no argument 'worker_init_fn': did you mean map=Map(...), whose function gets a generator of the sample?",
         ),
         (fb.Loader, {"multiprocessing_context": "spawn"}, "Loader has no argument 'multiprocessing_context': did you mean map=Map(..., kind=)?"),
-        (fb.Loader, {"sampler": None}, "Loader has no argument 'sampler': did you mean shuffle, rank and world_size?"),
-        (fb.Loader, {"gpu_decode": True}, "Loader has no argument 'gpu_decode': did you mean device_decode?"),
+        (fb.Loader, {"sampler": None}, "Loader has no argument 'sampler': did you mean shuffle and world?"),
+        (fb.Loader, {"gpu_decode": True}, "Loader has no argument 'gpu_decode': it is in engine, as in Loader(engine=Engine(device_decode=...))"),
         (fb.Loader, {"path": "set"}, "Loader has no argument 'path': did you mean local or remote?"),
         (fb.Loader, {"files": "each"}, "Loader has no argument 'files': it is an option of a stream, as in streams=..."),
         (fb.Loader, {"max_tokens": 5}, "Loader has no argument 'max_tokens': it is an option of a field, as in fields={'ids': Tokens..."),
         (fb.Loader, {"image_size": 5}, "Loader has no argument 'image_size': operations are a part of the field..."),
         (fb.Loader, {"urls": "set"}, "Loader has no argument 'urls': did you mean remote?"),
-        (fb.Loader, {"stall": 5}, "Loader has no argument 'stall': did you mean stall_timeout?"),
+        (fb.Loader, {"limit": 5}, "Loader has no argument 'limit': did you mean cache_limit?"),
+        (fb.Engine, {"stall": 5}, "Engine has no argument 'stall': did you mean stall_timeout?"),
         # Nothing is near.
         (fb.Loader, {"tokens_max": 5}, "Loader has no argument 'tokens_max'"),
         (fb.Loader, {"xyzzy": 1}, "Loader has no argument 'xyzzy'"),
@@ -99,18 +101,8 @@ def test_a_data_set_is_passed_by_name(packed):
 
 
 def test_constructors_keep_their_signatures():
-    assert list(inspect.signature(fb.Loader).parameters)[:2] == ["remote", "split"]
+    assert list(inspect.signature(fb.Loader).parameters)[:4] == ["remote", "local", "split", "streams"]
     assert str(inspect.signature(fb.CenterCrop)) == "(size: 'Size') -> None"
-
-
-def test_skipping_without_a_budget_is_rejected(packed):
-    with pytest.raises(fb.ConfigError, match='on_error="skip" leaves out up to max_errors samples per epoch, which is 0'):
-        fb.Loader(local=packed, batch_size=4, on_error="skip")
-
-
-def test_a_budget_without_skipping_is_rejected(packed):
-    with pytest.raises(fb.ConfigError, match='max_errors counts samples that on_error="skip" leaves out: pass that too'):
-        fb.Loader(local=packed, batch_size=4, max_errors=5)
 
 
 def test_a_password_in_a_remote_is_not_repeated():
@@ -298,7 +290,9 @@ def test_a_sample_that_is_not_a_dict_is_an_error(tmp_path):
 
 
 def test_the_trace_shows_what_is_read_and_decoded(pictures):
-    with fb.Loader(local=pictures, batch_size=4, fields={"x": fb.Image("image", fb.CenterCrop(8))}, trace=True) as loader:
+    with fb.Loader(
+        local=pictures, batch_size=4, fields={"x": fb.Image("image", fb.CenterCrop(8))}, engine=fb.Engine(trace=True)
+    ) as loader:
         for _ in loader:
             pass
         spans = {event["name"] for event in json.loads(loader.trace_json())["traceEvents"]}
@@ -311,7 +305,9 @@ def test_a_remote_may_be_a_path(packed, tmp_path):
 
 
 def test_numbers_of_torch_are_accepted_like_pythons(pictures):
-    with ordered(pictures, batch_size=torch.tensor(8), download_timeout=torch.tensor(5.0), shuffle=torch.tensor(True)) as loader:
+    with ordered(
+        pictures, batch_size=torch.tensor(8), fetch=fb.Fetch(timeout=torch.tensor(5.0)), shuffle=torch.tensor(True)
+    ) as loader:
         assert all(len(batch) == 8 for batch in numbers(loader)[:-1])
 
 

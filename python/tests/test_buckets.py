@@ -11,7 +11,6 @@ import forebay as fb
 SAMPLES = 480
 GLOBAL_BATCH = 16
 WINDOW = 5
-ORDER = {"shuffle": True, "num_canonical_nodes": 2, "bucket_batches": WINDOW}
 LENGTHS = np.random.default_rng(4).geometric(0.02, SAMPLES)
 
 
@@ -32,11 +31,15 @@ def folder(tmp_path_factory):
     return str(folder)
 
 
+def order(**options):
+    return fb.Order(**{"num_canonical_nodes": 2, "bucket_batches": WINDOW} | options)
+
+
 def global_batches(folder, ranks, state=None, **arguments):
     steps = []
     for rank in range(ranks):
-        world = {"rank": rank, "local_rank": rank, "world_size": ranks, "local_world_size": ranks}
-        with ordered(folder, batch_size=GLOBAL_BATCH // ranks, **ORDER | world | arguments) as loader:
+        world = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
+        with ordered(folder, batch_size=GLOBAL_BATCH // ranks, shuffle=True, world=world, **{"order": order()} | arguments) as loader:
             if state is not None:
                 loader.load_state_dict(state)
             steps.append(numbers(loader))
@@ -62,15 +65,16 @@ def reference(positions):
 
 
 def test_windows_of_the_shuffled_order_are_sorted_cut_and_shuffled(folder):
-    plain = sum(global_batches(folder, 1, num_canonical_nodes=1), [])
-    with ordered(folder, batch_size=GLOBAL_BATCH, **ORDER | {"num_canonical_nodes": 1}) as loader:
+    plain = sum(global_batches(folder, 1, order=order(num_canonical_nodes=1)), [])
+    with ordered(folder, batch_size=GLOBAL_BATCH, shuffle=True, order=order(num_canonical_nodes=1)) as loader:
         positions = sum(numbers(loader), [])
     assert sorted(plain) == sorted(positions)
     for epoch in range(2):
-        with ordered(folder, batch_size=GLOBAL_BATCH, **ORDER | {"num_canonical_nodes": 1}) as loader:
+        with ordered(folder, batch_size=GLOBAL_BATCH, shuffle=True, order=order(num_canonical_nodes=1)) as loader:
             loader.set_epoch(epoch)
             positions = sum(numbers(loader), [])
-        with ordered(folder, batch_size=GLOBAL_BATCH, bucket_by="length", **ORDER | {"num_canonical_nodes": 1}) as loader:
+        buckets = order(bucket_by="length", num_canonical_nodes=1)
+        with ordered(folder, batch_size=GLOBAL_BATCH, shuffle=True, order=buckets) as loader:
             loader.set_epoch(epoch)
             found = [sorted(batch) for batch in numbers(loader)]
         expected = reference(positions)
@@ -81,13 +85,14 @@ def test_windows_of_the_shuffled_order_are_sorted_cut_and_shuffled(folder):
 
 @pytest.mark.parametrize("nodes", [1, 2, 5])
 def test_global_batches_are_equal_on_any_number_of_ranks_and_after_a_resume(folder, nodes):
-    options = {"bucket_by": "length", "num_canonical_nodes": nodes}
+    options = {"order": order(bucket_by="length", num_canonical_nodes=nodes)}
     whole = global_batches(folder, 1, **options)
     assert sorted(sum(whole, [])) == list(range(SAMPLES))
-    assert padding(whole) < 0.5 < 0.65 < padding(global_batches(folder, 1, num_canonical_nodes=nodes))
+    assert padding(whole) < 0.5 < 0.65 < padding(global_batches(folder, 1, order=order(num_canonical_nodes=nodes)))
     for ranks in (2, 8):
         assert global_batches(folder, ranks, **options) == whole
-    with ordered(folder, batch_size=8, rank=0, local_rank=0, world_size=2, local_world_size=2, **ORDER | options) as loader:
+    world = fb.World(rank=0, world_size=2, local_rank=0, local_world_size=2)
+    with ordered(folder, batch_size=8, shuffle=True, world=world, **options) as loader:
         batches = iter(loader)
         # In the middle of a window.
         for _ in range(7):
@@ -101,8 +106,9 @@ def test_global_batches_are_equal_on_any_number_of_ranks_and_after_a_resume(fold
 def test_rows_of_a_step_are_of_similar_length_on_all_ranks(folder):
     of_rank = []
     for rank in range(4):
-        world = {"rank": rank, "local_rank": rank, "world_size": 4, "local_world_size": 4}
-        with ordered(folder, batch_size=4, bucket_by="length", **ORDER | world | {"num_canonical_nodes": 1}) as loader:
+        world = fb.World(rank=rank, world_size=4, local_rank=rank, local_world_size=4)
+        buckets = order(bucket_by="length", num_canonical_nodes=1)
+        with ordered(folder, batch_size=4, shuffle=True, order=buckets, world=world) as loader:
             of_rank.append([int(LENGTHS[batch].max()) for batch in numbers(loader)])
     longest = np.array(of_rank)
     waits = 1 - longest.mean() / longest.max(0).mean()
@@ -111,41 +117,45 @@ def test_rows_of_a_step_are_of_similar_length_on_all_ranks(folder):
 
 @pytest.mark.parametrize("column", ["tokens", "text", "data"])
 def test_the_stored_bytes_of_another_column_are_lengths_too(folder, column):
-    assert global_batches(folder, 2, bucket_by=column) == global_batches(folder, 2, bucket_by="length")
+    by_column, by_length = (global_batches(folder, 2, order=order(bucket_by=name)) for name in (column, "length"))
+    assert by_column == by_length
 
 
 def test_lengths_are_arrays_too_and_kept_samples_have_theirs(folder, tmp_path):
     np.save(tmp_path / "lengths.npy", LENGTHS)
     for subset in (None, range(100, 420)):
-        whole = global_batches(folder, 2, bucket_by="length", subset=subset)
-        assert global_batches(folder, 2, bucket_by=LENGTHS, subset=subset) == whole
-        assert global_batches(folder, 2, bucket_by=tmp_path / "lengths.npy", subset=subset) == whole
+        kept = fb.Select(subset=subset)
+        whole = global_batches(folder, 2, order=order(bucket_by="length"), select=kept)
+        assert global_batches(folder, 2, order=order(bucket_by=LENGTHS), select=kept) == whole
+        assert global_batches(folder, 2, order=order(bucket_by=tmp_path / "lengths.npy"), select=kept) == whole
 
 
 def test_buckets_combine_with_weights_repeats_and_other_ways_of_batching(folder):
-    options = {"bucket_by": "length", "weights": 1.0 / LENGTHS, "repeat_augment": 2}
+    options = {"order": order(bucket_by="length", repeat_augment=2), "select": fb.Select(weights=1.0 / LENGTHS)}
     whole = global_batches(folder, 1, **options)
     assert global_batches(folder, 8, **options) == whole and len(sum(whole, [])) == SAMPLES
-    streams = [fb.Stream(local=folder, subset="0:240"), fb.Stream(local=folder, subset="240:")]
+    streams = [fb.Stream(local=folder, select=fb.Select(subset="0:240")), fb.Stream(local=folder, select=fb.Select(subset="240:"))]
     for method in ("stratified", "per_stream"):
-        with fb.Loader(streams=streams, fields=NUMBER, batch_size=16, batching_method=method, bucket_by="length", **ORDER) as loader:
+        with fb.Loader(
+            streams=streams, fields=NUMBER, batch_size=16, shuffle=True, order=order(batching_method=method, bucket_by="length")
+        ) as loader:
             assert padding(numbers(loader)) < 0.5
 
 
 def test_without_a_shuffle_the_batches_of_a_window_are_from_the_shortest_to_the_longest(folder):
-    with ordered(folder, batch_size=GLOBAL_BATCH, bucket_by="length", bucket_batches=WINDOW) as loader:
+    with ordered(folder, batch_size=GLOBAL_BATCH, order=fb.Order(bucket_by="length", bucket_batches=WINDOW)) as loader:
         found = numbers(loader)
     assert [sorted(batch) for batch in found] == sum(reference(list(range(SAMPLES))), [])
 
 
 def test_buckets_that_cannot_be_made_are_rejected_with_the_change(folder):
     for options, message in [
-        ({"bucket_by": "x"}, r'bucket_by cannot be "x": there is no column `x`'),
-        ({"bucket_by": [1.0]}, r"another length \(.*numbers 1, samples 480"),
-        ({"bucket_by": "length", "bucket_batches": 0}, "bucket_batches"),
-        ({"bucket_by": "length", "batching_method": "device_per_stream"}, "every batching_method but"),
-        ({"bucket_by": "length", "bucket_batches": 1 << 30}, "lower it"),
-        ({"bucket_by": -LENGTHS}, "and not -"),
+        ({"order": fb.Order(bucket_by="x")}, r'bucket_by cannot be "x": there is no column `x`'),
+        ({"order": fb.Order(bucket_by=[1.0])}, r"another length \(.*numbers 1, samples 480"),
+        ({"order": fb.Order(bucket_by="length", bucket_batches=0)}, "bucket_batches"),
+        ({"order": fb.Order(bucket_by="length", batching_method="device_per_stream")}, "every batching_method but"),
+        ({"order": fb.Order(bucket_by="length", bucket_batches=1 << 30)}, "lower it"),
+        ({"order": fb.Order(bucket_by=-LENGTHS)}, "and not -"),
     ]:
         with pytest.raises(fb.ConfigError, match=message):
             ordered(folder, **options)
@@ -155,7 +165,12 @@ def test_a_state_is_of_its_buckets_and_their_global_batch(folder):
     def made(batch_size=16, **options):
         return ordered(folder, batch_size=batch_size, shuffle=True, **options)
 
-    with made(bucket_by="length") as buckets, made() as plain, made(8, bucket_by="length") as other, made(bucket_by="number") as longer:
+    with (
+        made(order=fb.Order(bucket_by="length")) as buckets,
+        made() as plain,
+        made(8, order=fb.Order(bucket_by="length")) as other,
+        made(order=fb.Order(bucket_by="number")) as longer,
+    ):
         state = buckets.state_dict()
         for loader, message in [
             (plain, "buckets was 64 batches of 16 samples, lengths [0-9a-f]+ and is none"),

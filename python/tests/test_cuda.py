@@ -19,7 +19,7 @@ FIELDS = {
     "name": fb.Text("name"),
     "raw": fb.Bytes("image"),
 }
-WORLD = {"world_size": 2, "local_world_size": 2, "num_canonical_nodes": 2}
+ORDER = fb.Order(num_canonical_nodes=2)
 NOTHING_LEFT = {"registered": 0, "allocated": 0, "events": 0}
 
 
@@ -32,9 +32,13 @@ def driver(cuda_library, monkeypatch):
     assert driver.left() == NOTHING_LEFT
 
 
-def loader(folder, device, **kwargs):
-    kwargs = {"batch_size": 16, "shuffle": True, "fields": FIELDS, "framework": "dlpack", "memory": "64mb", **kwargs}
-    return fb.Loader(local=folder, device=device, **kwargs)
+def loader(folder, device, prefetch=None, **kwargs):
+    kwargs = {"batch_size": 16, "shuffle": True, "fields": FIELDS, "framework": "dlpack", **kwargs}
+    return fb.Loader(local=folder, device=device, engine=fb.Engine(memory="64mb", prefetch=prefetch), **kwargs)
+
+
+def of_two(rank):
+    return fb.World(rank=rank, world_size=2, local_rank=rank, local_world_size=2)
 
 
 def on_host(folder, **kwargs):
@@ -139,8 +143,8 @@ def test_a_loader_that_is_closed_early_releases_everything(pictures, driver):
 
 
 def test_each_device_of_a_list_gets_its_rank_s_batches(pictures, driver):
-    (expected, _) = zip(*(on_host(pictures, rank=rank, local_rank=rank, **WORLD) for rank in range(2)))
-    with loader(pictures, ["cuda:0", "cuda:1"], num_canonical_nodes=2) as batches:
+    (expected, _) = zip(*(on_host(pictures, world=of_two(rank), order=ORDER) for rank in range(2)))
+    with loader(pictures, ["cuda:0", "cuda:1"], order=ORDER) as batches:
         for pair, hosts in zip(batches, zip(*expected, strict=True), strict=True):
             for number, (batch, host) in enumerate(zip(pair, hosts)):
                 consumer = Consumer(driver, batch["y"])
@@ -151,7 +155,7 @@ def test_each_device_of_a_list_gets_its_rank_s_batches(pictures, driver):
 
 
 def test_cuda_without_a_number_is_the_local_rank_s_device(pictures, driver):
-    with loader(pictures, "cuda", rank=1, local_rank=1, **WORLD) as batches:
+    with loader(pictures, "cuda", world=of_two(1), order=ORDER) as batches:
         batch = next(iter(batches))
         assert batch["y"].__dlpack_device__() == (CUDA, 1)
         del batch

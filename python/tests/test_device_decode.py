@@ -20,7 +20,7 @@ LEVEL = 1 / 255 / min(fb.IMAGENET_STD)
 """One grey level after the normalisation."""
 
 NOTHING_LEFT = {"registered": 0, "allocated": 0, "events": 0}
-DEFAULTS = {"shuffle": True, "batch_size": 16, "framework": "dlpack", "memory": "64mb"}
+DEFAULTS = {"shuffle": True, "batch_size": 16, "framework": "dlpack"}
 
 
 @pytest.fixture(scope="session")
@@ -52,9 +52,9 @@ def device(known, libraries, monkeypatch):
     assert left == NOTHING_LEFT and decoder.live() == 0
 
 
-def loader(folder, name, **kwargs):
-    kwargs = {**DEFAULTS, "fields": FIELDS, **kwargs}
-    return fb.Loader(local=folder, device=name, **kwargs)
+def loader(folder, name, device_decode=False, share_decode=False, **kwargs):
+    engine = fb.Engine(memory="64mb", device_decode=device_decode, share_decode=share_decode)
+    return fb.Loader(local=folder, device=name, engine=engine, **{**DEFAULTS, "fields": FIELDS, **kwargs})
 
 
 def epochs_on_host(folder):
@@ -220,7 +220,7 @@ def test_the_argument_is_true_or_false(pictures):
         loader(pictures, "cpu", device_decode="nvjpeg")
     with pytest.raises(fb.ConfigError, match="share_decode is True or False"):
         loader(pictures, "cpu", share_decode=2)
-    with pytest.raises(fb.ConfigError, match="share_decode shares what device_decode leaves"):
+    with pytest.raises(fb.ConfigError, match="share_decode shares what engine.device_decode leaves"):
         loader(pictures, "cpu", share_decode=True)
 
 

@@ -156,7 +156,8 @@ def page(request, monkeypatch):
         library = request.getfixturevalue("cuda_library")
         monkeypatch.setenv("FOREBAY_CUDA_LIBRARY", str(library))
         # torch has no device for the stand-in.
-        monkeypatch.setattr(fb, "Loader", functools.partial(fb.Loader, framework="dlpack", memory="64mb"))
+        monkeypatch.setattr(fb, "Engine", functools.partial(fb.Engine, memory="64mb"))
+        monkeypatch.setattr(fb, "Loader", functools.partial(fb.Loader, framework="dlpack", engine=fb.Engine()))
         driver = fake_cuda.Driver(library)
         driver.waits_move(True)
         request.addfinalizer(lambda: driver.waits_move(False))

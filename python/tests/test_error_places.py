@@ -76,7 +76,7 @@ SOURCES = [mds, tars, packed_tars, pictures, rows, tokens]
 @pytest.mark.parametrize("write", SOURCES, ids=lambda write: write.__name__)
 def test_an_error_names_the_place_of_its_sample_in_the_stored_files(tmp_path, write, caplog):
     remote, options, place = write(str(tmp_path / "data"))
-    options |= {"remote": remote, "batch_size": 2, "framework": "numpy", "num_canonical_nodes": 1}
+    options |= {"remote": remote, "batch_size": 2, "framework": "numpy", "order": fb.Order(num_canonical_nodes=1)}
     with fb.Loader(**options) as loader, pytest.raises(fb.Error) as caught:
         list(loader)
     context = dict(caught.value.context)
@@ -84,7 +84,7 @@ def test_an_error_names_the_place_of_its_sample_in_the_stored_files(tmp_path, wr
     assert "files.0" not in str(caught.value) and all(value in str(caught.value) for value in place.values())
     known = {"shard", "sample in shard", "file", "key", "row_group", "row_in_group", "sample in file"}
     assert known & context.keys() == place.keys()
-    with fb.Loader(**options, on_error="skip", max_errors=1) as loader:
+    with fb.Loader(**options, skip=fb.Skip(errors=1)) as loader:
         assert sum(len(np.asarray(batch["x"])) for batch in loader) == 7
     (skipped,) = [line for line in caplog.messages if "a sample was skipped" in line]
     assert all(value in skipped for value in place.values())

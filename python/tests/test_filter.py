@@ -91,7 +91,7 @@ def test_a_filter_keeps_the_rows_that_sqlite_keeps(tmp_path, kind):
     for condition in CONDITIONS:
         kept = expected(condition)
         assert kept
-        with ordered(folder, filter=condition.replace("'it''s'", "\"it's\"")) as loader:
+        with ordered(folder, select=fb.Select(filter=condition.replace("'it''s'", "\"it's\""))) as loader:
             assert sum(numbers(loader), []) == kept, condition
 
 
@@ -116,7 +116,7 @@ def test_random_filters_keep_the_rows_that_sqlite_keeps(tmp_path):
         if not kept:
             continue
         tried += 1
-        with ordered(folder, filter=condition) as loader:
+        with ordered(folder, select=fb.Select(filter=condition)) as loader:
             assert sum(numbers(loader), []) == kept, condition
     assert tried > 30
 
@@ -124,21 +124,26 @@ def test_random_filters_keep_the_rows_that_sqlite_keeps(tmp_path):
 def test_a_filter_holds_together_with_subsets_ranks_and_checkpoints(pictures):
     condition = f"class < 4 and name != 'picture 10' and number >= {SAMPLES // 10}"
     kept = [n for n in range(30, 150) if n % CLASSES < 4 and n != 10 and n >= SAMPLES // 10]
-    common = {"filter": condition, "subset": "30:150", "shuffle": True, "num_canonical_nodes": 1, "batch_size": 4}
+    common = {
+        "select": fb.Select(filter=condition, subset="30:150"),
+        "shuffle": True,
+        "order": fb.Order(num_canonical_nodes=1),
+        "batch_size": 4,
+    }
     for ranks in (1, 2, 4, 8):
         delivered = []
         for rank in range(ranks):
-            world = {"rank": rank, "local_rank": rank, "world_size": ranks, "local_world_size": ranks}
-            with ordered(pictures, **world, **common) as loader:
+            world = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
+            with ordered(pictures, world=world, **common) as loader:
                 delivered += sum(numbers(loader), [])
         assert set(delivered) == set(kept) and len(delivered) < len(kept) + ranks
     with ordered(pictures, **common) as loader:
         state = loader.state_dict()
-    with ordered(pictures, **common | {"filter": condition + " and class != 3"}) as loader:
+    with ordered(pictures, **common | {"select": fb.Select(filter=condition + " and class != 3")}) as loader:
         with pytest.raises(fb.StateError, match="selection was subset="):
             loader.load_state_dict(state)
     # The samples count, and not the arguments.
-    with ordered(pictures, **common | {"filter": None, "subset": kept}) as loader:
+    with ordered(pictures, **common | {"select": fb.Select(filter=None, subset=kept)}) as loader:
         loader.load_state_dict(state)
 
 
@@ -146,7 +151,7 @@ def test_the_answer_is_kept_and_pictures_are_not_decoded(tmp_path, cache):
     remote = write_pictures(tmp_path / "remote", size_limit=1 << 14)
     options = {"remote": remote, "local": tmp_path / "local", "fields": NUMBER, "batch_size": 8}
     kept = [n for n in range(SAMPLES) if n % CLASSES == 1]
-    with fb.Loader(filter="class == 1", **options) as loader:
+    with fb.Loader(select=fb.Select(filter="class == 1"), **options) as loader:
         assert sum(numbers(loader), []) == kept
     (answer,) = (tmp_path / "local").glob("filter-*/answers")
     for name in os.listdir(remote):
@@ -155,13 +160,13 @@ def test_the_answer_is_kept_and_pictures_are_not_decoded(tmp_path, cache):
     # Neither the remote's shards nor the local ones are read to open the loader again.
     for shard in (tmp_path / "local").glob("*.mds"):
         os.truncate(shard, 0)
-    with fb.Loader(filter="class == 1", **options) as loader:
+    with fb.Loader(select=fb.Select(filter="class == 1"), **options) as loader:
         assert loader.samples_of(0)[0].number == 1
     # A damaged answer is not used, nor is that of another filter.
     answer.write_bytes(answer.read_bytes()[:-1] + b"!")
     for condition in ("class == 1", "class == 2"):
         with pytest.raises(fb.Error):
-            fb.Loader(filter=condition, **options)
+            fb.Loader(select=fb.Select(filter=condition), **options)
 
 
 def test_shards_that_a_subset_leaves_out_are_not_read_for_a_filter(tmp_path):
@@ -170,7 +175,9 @@ def test_shards_that_a_subset_leaves_out_are_not_read_for_a_filter(tmp_path):
     for shard in shards[1:]:
         os.remove(tmp_path / "remote" / shard["raw_data"]["basename"])
     first = range(shards[0]["samples"])
-    with fb.Loader(remote=remote, local=tmp_path / "local", subset=first, filter="class != 0", fields=NUMBER, batch_size=4) as loader:
+    with fb.Loader(
+        remote=remote, local=tmp_path / "local", select=fb.Select(subset=first, filter="class != 0"), fields=NUMBER, batch_size=4
+    ) as loader:
         assert sum(numbers(loader), []) == [n for n in first if n % CLASSES]
 
 
@@ -179,7 +186,7 @@ def test_a_filter_works_with_room_for_one_shard_and_with_compressed_shards(tmp_p
     index = json.loads((tmp_path / "remote/index.json").read_text())["shards"]
     room = max(s["raw_data"]["bytes"] + s["zip_data"]["bytes"] for s in index) * 2 + (1 << 20)
     options = {"remote": remote, "fields": NUMBER, "batch_size": 8, "cache_limit": room}
-    with fb.Loader(filter="class == 1", local=tmp_path / "local", **options) as loader:
+    with fb.Loader(select=fb.Select(filter="class == 1"), local=tmp_path / "local", **options) as loader:
         assert sum(numbers(loader), []) == [n for n in range(SAMPLES) if n % CLASSES == 1]
 
 
@@ -197,7 +204,7 @@ def test_tars_have_filters_on_numbers_text_and_keys(tmp_path):
         ("txt in ('t3', 't25')", [3, 25]),
         ("__key__ < '0002'", [0, 1]),
     ):
-        with fb.Loader(remote=address, filter=condition, fields={"n": fb.Scalar("cls")}, batch_size=4) as loader:
+        with fb.Loader(remote=address, select=fb.Select(filter=condition), fields={"n": fb.Scalar("cls")}, batch_size=4) as loader:
             assert [int(n) for batch in loader for n in batch["n"]] == list(kept)
 
 
@@ -225,12 +232,12 @@ def test_tars_have_filters_on_numbers_text_and_keys(tmp_path):
 )
 def test_filters_that_are_wrong_are_rejected_with_the_place(pictures, condition, message):
     with pytest.raises(fb.ConfigError, match=message):
-        ordered(pictures, filter=condition)
+        ordered(pictures, select=fb.Select(filter=condition))
 
 
 def test_a_long_list_is_no_problem(pictures):
     condition = " or ".join(f"number == {number}" for number in range(0, SAMPLES, 3)) + " or number in (1, 2)"
-    with ordered(pictures, filter=condition) as loader:
+    with ordered(pictures, select=fb.Select(filter=condition)) as loader:
         assert sum(numbers(loader), []) == sorted({*range(0, SAMPLES, 3), 1, 2})
 
 
@@ -241,5 +248,5 @@ def test_a_damaged_shard_is_an_error_that_names_it(tmp_path):
         file.seek(0, os.SEEK_END)
         file.truncate(file.tell() - 100)
     with pytest.raises(fb.Error) as caught:
-        ordered(folder, filter="small < 10")
+        ordered(folder, select=fb.Select(filter="small < 10"))
     assert shard in str(caught.value)

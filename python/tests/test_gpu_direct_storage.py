@@ -48,9 +48,10 @@ def device(cuda_library, monkeypatch):
     assert left == NOTHING_LEFT and library.fake_cufile_live() == 0
 
 
-def loader(folder, name, **kwargs):
-    kwargs = {"shuffle": True, "batch_size": 16, "framework": "dlpack", "memory": "64mb", "fields": FIELDS, **kwargs}
-    return fb.Loader(local=folder, device=name, **kwargs)
+def loader(folder, name, gpu_direct_storage=False, **kwargs):
+    kwargs = {"shuffle": True, "batch_size": 16, "framework": "dlpack", "fields": FIELDS, **kwargs}
+    engine = fb.Engine(memory="64mb", gpu_direct_storage=gpu_direct_storage)
+    return fb.Loader(local=folder, device=name, engine=engine, **kwargs)
 
 
 def compare(driver, folder, batches):

@@ -34,45 +34,36 @@ def test_the_example_of_the_api_runs(packed, tmp_path):
         framework="torch",
         batch_size=32,
         drop_last=False,
-        mark_repeats=False,
+        extra=(),
         shuffle=True,
-        shuffle_seed=9176,
-        augment_seed=None,
-        shuffle_algo="py1e",
-        shuffle_block_size=None,
-        partition_algo="relaxed",
-        num_canonical_nodes=None,
-        replication=None,
-        epoch_size=None,
-        sampling_method="balanced",
-        sampling_granularity=1,
-        batching_method="random",
+        seed=9176,
+        order=fb.Order(
+            augment_seed=None,
+            shuffle_algo="py1e",
+            shuffle_block_size=None,
+            partition_algo="relaxed",
+            num_canonical_nodes=None,
+            replication=None,
+            epoch_size=None,
+            sampling_method="balanced",
+            sampling_granularity=1,
+            batching_method="random",
+        ),
         device="cpu",
-        rank=None,
-        world_size=None,
-        local_rank=None,
-        local_world_size=None,
+        world=fb.World(rank=None, world_size=None, local_rank=None, local_world_size=None),
         threads=None,
-        prefetch=3,
-        memory="256mb",
-        predownload=None,
+        engine=fb.Engine(prefetch=3, memory="256mb", predownload=None, stall_timeout=600.0, allow_unsafe_types=False),
         cache_limit=None,
-        keep_zip=False,
-        validate_hash=None,
-        download_retry=2,
-        download_timeout=60.0,
-        stall_timeout=600.0,
-        on_error="raise",
-        max_errors=0,
-        allow_unsafe_types=False,
+        fetch=fb.Fetch(keep_zip=False, validate_hash=None, retry=2, timeout=60.0),
+        skip=None,
     )
     val = fb.Loader(
         remote=remote,
         split=split,
         local=tmp_path / "val",
         batch_size=32,
-        mark_repeats=True,
-        memory="256mb",
+        extra=["repeat"],
+        engine=fb.Engine(memory="256mb"),
         fields={"x": fb.Image("image", fb.Resize(40), fb.CenterCrop(32), norm), "y": fb.Scalar("class")},
     )
     for epoch in range(train.epoch, 2):
@@ -120,7 +111,7 @@ def test_numbers_and_types_of_numpy_and_torch_are_accepted(pictures):
 
 
 def test_stats_have_the_figures_of_the_stages(pictures):
-    with ordered(pictures, trace=True) as loader:
+    with ordered(pictures, engine=fb.Engine(trace=True)) as loader:
         numbers(loader)
         stats = loader.stats()
         assert stats["stages"]["decode"]["items"] == SAMPLES
@@ -137,11 +128,11 @@ def test_wrong_arguments_are_errors_with_a_sentence(pictures, tmp_path):
     with pytest.raises(fb.ConfigError, match="batch_size"):
         fb.Loader(local=pictures, batch_size=0)
     with pytest.raises(ValueError, match="memory"):
-        fb.Loader(local=pictures, batch_size=1, memory="lots")
+        fb.Loader(local=pictures, batch_size=1, engine=fb.Engine(memory="lots"))
     with pytest.raises(fb.ConfigError, match="either streams"):
         fb.Loader(local=pictures, streams=[], batch_size=1)
     with pytest.raises(fb.ConfigError, match="shuffle_algo|nonsense"):
-        fb.Loader(local=pictures, batch_size=1, shuffle=True, shuffle_algo="nonsense")
+        fb.Loader(local=pictures, batch_size=1, shuffle=True, order=fb.Order(shuffle_algo="nonsense"))
     with pytest.raises(fb.Error, match="nocolumn"):
         fb.Loader(local=pictures, batch_size=1, fields={"x": fb.Scalar("nocolumn")})
     with pytest.raises(fb.ConfigError, match="device"):
@@ -155,7 +146,7 @@ def test_a_closed_loader_has_no_open_file_and_keeps_its_statistics(pictures):
         links = (os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd"))
         return [link for link in links if link.startswith(str(os.path.realpath(pictures)))]
 
-    with fb.Loader(local=str(pictures), batch_size=4, trace=True) as loader:
+    with fb.Loader(local=str(pictures), batch_size=4, engine=fb.Engine(trace=True)) as loader:
         batches = iter(loader)
         next(batches)
         assert open_here()

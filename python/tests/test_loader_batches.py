@@ -266,7 +266,7 @@ def test_an_interrupt_while_a_batch_is_waited_for_loses_none(tmp_path):
     before = signal.signal(signal.SIGALRM, interrupts)
     found, interrupted = [], 0
     try:
-        with fb.Loader(local=tmp_path, batch_size=400, framework="numpy", threads=1, prefetch=1) as loader:
+        with fb.Loader(local=tmp_path, batch_size=400, framework="numpy", threads=1, engine=fb.Engine(prefetch=1)) as loader:
             batches = iter(loader)
             is_over = False
             while not is_over:
@@ -299,7 +299,7 @@ def test_torch_s_name_for_the_host_is_accepted(pictures):
 
 def test_a_wrong_argument_is_an_error_before_a_device_is_opened(pictures):
     with pytest.raises(fb.ConfigError, match="share_decode"):
-        fb.Loader(local=pictures, batch_size=4, framework="dlpack", device="cuda:99", share_decode=True)
+        fb.Loader(local=pictures, batch_size=4, framework="dlpack", device="cuda:99", engine=fb.Engine(share_decode=True))
 
 
 def test_an_epoch_without_a_batch_is_a_warning(pictures):

@@ -234,8 +234,8 @@ def test_an_epoch_that_ends_with_a_short_batch_has_no_batch_after_it(pictures):
 
 
 def test_ranks_devices_and_replicas_count_for_the_first_batch(pictures):
-    world = {"world_size": 4, "local_world_size": 4, "rank": 0, "local_rank": 0}
-    with ordered(pictures, batch_size=4, replication=2, **world) as loader:
+    world = fb.World(rank=0, world_size=4, local_rank=0, local_world_size=4)
+    with ordered(pictures, batch_size=4, order=fb.Order(replication=2), world=world) as loader:
         iterator = iter(loader)
         for _ in range(3):
             next(iterator)

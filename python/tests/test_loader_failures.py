@@ -34,11 +34,11 @@ def test_a_corrupt_picture_names_itself_and_can_be_skipped(tmp_path):
         with pytest.raises(fb.DecodeError, match="shard.00000.mds") as caught:
             list(loader)
         assert caught.value.kind == "decode" and caught.value.context
-        assert "tolerant=True" in str(caught.value) and 'on_error="skip"' in str(caught.value)
-    with fb.Loader(local=folder, batch_size=8, fields=fields, on_error="skip", max_errors=1) as loader:
+        assert "tolerant=True" in str(caught.value) and "skip.errors" in str(caught.value)
+    with fb.Loader(local=folder, batch_size=8, fields=fields, skip=fb.Skip(errors=1)) as loader:
         assert sum(len(b["number"]) for b in loader) == 39
     # A batch of skipped samples is omitted if no other rank waits for it.
-    with fb.Loader(local=folder, batch_size=1, fields=fields, on_error="skip", max_errors=1) as loader:
+    with fb.Loader(local=folder, batch_size=1, fields=fields, skip=fb.Skip(errors=1)) as loader:
         assert numbers(loader) == [[number] for number in range(1, 40)]
         assert len(loader) == 40
 
@@ -58,7 +58,7 @@ def test_secrets_of_an_address_are_shown_nowhere(remote, caplog):
     assert "remote='" in repr(stream) and "gEhEiM" not in repr(stream)
     for arguments in ({"streams": [stream]}, {"remote": remote}):
         with pytest.raises(fb.Error) as caught:
-            fb.Loader(batch_size=8, fields=NUMBER, download_retry=1, **arguments)
+            fb.Loader(batch_size=8, fields=NUMBER, fetch=fb.Fetch(retry=1), **arguments)
         assert "gEhEiM" not in f"{caught.value!s} {caught.value!r} {caught.value.context}"
     assert "gEhEiM" not in caplog.text
 
@@ -67,8 +67,8 @@ def test_an_epoch_that_loses_all_its_samples_is_a_warning(tmp_path):
     folder = write_pictures(tmp_path / "set", samples=1)
     spoil_first_picture(folder)
     fields = {"x": fb.Image("image", fb.Resize((8, 8))), **NUMBER}
-    with fb.Loader(local=folder, batch_size=8, fields=fields, on_error="skip", max_errors=1) as loader:
-        with pytest.warns(UserWarning, match='no batch: on_error="skip" left out every sample'):
+    with fb.Loader(local=folder, batch_size=8, fields=fields, skip=fb.Skip(errors=1)) as loader:
+        with pytest.warns(UserWarning, match=r"no batch: Skip\(errors=...\) left out every sample"):
             assert list(loader) == []
 
 
@@ -76,11 +76,11 @@ def test_a_batch_of_skipped_samples_repeats_one_if_another_rank_would_wait(tmp_p
     folder = write_pictures(tmp_path / "set", samples=40)
     spoil_first_picture(folder)
     fields = {"x": fb.Image("image", fb.Resize((8, 8))), "image": fb.Bytes("image"), **NUMBER}
-    arguments = {"local": folder, "batch_size": 1, "fields": fields, "on_error": "skip", "max_errors": 1}
+    arguments = {"local": folder, "batch_size": 1, "fields": fields, "skip": fb.Skip(errors=1)}
 
     def rank(number, **more):
-        world = {"rank": number, "world_size": 2, "local_rank": number, "local_world_size": 2}
-        return fb.Loader(**arguments, mark_repeats=True, **world, **more)
+        world = fb.World(rank=number, world_size=2, local_rank=number, local_world_size=2)
+        return fb.Loader(**arguments, extra=["repeat"], world=world, **more)
 
     first, second = rank(0), rank(1)
     batches = [list(first), list(second)]
@@ -200,7 +200,7 @@ def test_a_log_handler_that_raises_loses_no_batch(pictures):
     log.addHandler(handler)
     kept, refused = [], 0
     try:
-        with fb.Loader(local=pictures, fields=fields, batch_size=2, prefetch=1, memory="24mb") as loader:
+        with fb.Loader(local=pictures, fields=fields, batch_size=2, engine=fb.Engine(prefetch=1, memory="24mb")) as loader:
             batches = iter(loader)
             while True:
                 try:
@@ -225,21 +225,27 @@ def test_too_many_bad_samples_end_the_epoch_at_a_place_of_the_plan(tmp_path, fra
             good = b'{"x": %d, "y": [%s]}' % (number, b",".join([b"1"] * 400))
             writer.write({"n": number, "j": b"{" if number in bad else good})
     fields = {"n": fb.Scalar("n"), "x": fb.Json("j", "x", dtype="int64")}
-    options = {"fields": fields, "batch_size": 4, "framework": framework, "num_canonical_nodes": 1, "prefetch": 16}
+    options = {
+        "fields": fields,
+        "batch_size": 4,
+        "framework": framework,
+        "order": fb.Order(num_canonical_nodes=1),
+        "engine": fb.Engine(prefetch=16),
+    }
     for shuffle in (False, True):
-        options |= {"shuffle": shuffle, "shuffle_seed": 5}
+        options |= {"shuffle": shuffle, "seed": 5}
         with fb.Loader(local=str(tmp_path), **options | {"fields": NUMBER_OF}) as loader:
             planned = [batch["n"].tolist() for batch in loader]
         in_order = [number for batch in planned for number in batch if number in bad]
-        for max_errors in (2, 5):
+        for most in (2, 5):
             # The first sample beyond the limit, and the batches before its own.
-            beyond = in_order[max_errors]
+            beyond = in_order[most]
             count = next(i for i, batch in enumerate(planned) if beyond in batch)
             for _ in range(4):
-                with fb.Loader(local=str(tmp_path), on_error="skip", max_errors=max_errors, threads=4, **options) as loader:
+                with fb.Loader(local=str(tmp_path), skip=fb.Skip(errors=most), threads=4, **options) as loader:
                     got = []
-                    with pytest.raises(fb.Error, match=f"more bad samples than max_errors {max_errors}") as caught:
+                    with pytest.raises(fb.Error, match=f"more bad samples than skip.errors {most}") as caught:
                         got.extend(batch["n"].tolist() for batch in loader)
                     assert got == [[number for number in batch if number not in bad] for batch in planned[:count]]
                     assert ("sample", str(beyond)) in list(caught.value.context.items())
-                    assert loader.stats()["counters"]["samples_skipped"] == max_errors
+                    assert loader.stats()["counters"]["samples_skipped"] == most

@@ -25,28 +25,28 @@ def test_an_unshuffled_epoch_has_the_samples_in_stored_order(pictures):
 
 def test_the_order_equals_the_reference_s(mosaicml, pictures):
     for algo in ("py1e", "py1br", "py1s", "py2s", "naive"):
-        common = {"shuffle": True, "shuffle_algo": algo, "shuffle_seed": 3, "num_canonical_nodes": 2}
-        theirs = mosaicml.StreamingDataset(local=pictures, batch_size=16, **common)
-        with ordered(pictures, **common) as loader:
+        order = {"shuffle_algo": algo, "num_canonical_nodes": 2}
+        theirs = mosaicml.StreamingDataset(local=pictures, batch_size=16, shuffle=True, shuffle_seed=3, **order)
+        with ordered(pictures, shuffle=True, seed=3, order=fb.Order(**order)) as loader:
             for epoch in range(2):
                 assert sum(numbers(loader), []) == [sample["number"] for sample in theirs], (algo, epoch)
         del theirs
 
 
 def test_ranks_share_an_epoch_and_a_device_list_is_ranks(pictures):
-    world = {"world_size": 2, "local_world_size": 2, "shuffle": True, "num_canonical_nodes": 2}
     parts = []
     for rank in range(2):
-        with ordered(pictures, rank=rank, local_rank=rank, **world) as loader:
+        world = fb.World(rank=rank, world_size=2, local_rank=rank, local_world_size=2)
+        with ordered(pictures, shuffle=True, order=fb.Order(num_canonical_nodes=2), world=world) as loader:
             parts.append(numbers(loader))
     assert sorted(sum(sum(parts, []), [])) == list(range(SAMPLES))
-    with ordered(pictures, device=["cpu", "cpu"], shuffle=True, num_canonical_nodes=2) as loader:
+    with ordered(pictures, device=["cpu", "cpu"], shuffle=True, order=fb.Order(num_canonical_nodes=2)) as loader:
         assert [[b["number"].tolist() for b in both] for both in loader] == [list(pair) for pair in zip(*parts)]
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_checkpoint_resumes_on_another_number_of_ranks(pictures, ranks):
-    order = {"shuffle": True, "num_canonical_nodes": 2, "shuffle_seed": 5}
+    order = {"shuffle": True, "order": fb.Order(num_canonical_nodes=2), "seed": 5}
     with ordered(pictures, **order) as loader:
         whole = numbers(loader)
     with ordered(pictures, **order) as loader:
@@ -58,8 +58,8 @@ def test_a_checkpoint_resumes_on_another_number_of_ranks(pictures, ranks):
     assert {"epoch": 0, "sample_in_epoch": 64, "num_canonical_nodes": 2, "shuffle_seed": 5}.items() <= state.items()
     rest = []
     for rank in range(ranks):
-        place = {"rank": rank, "world_size": ranks, "local_rank": rank, "local_world_size": ranks}
-        with ordered(pictures, batch_size=16 // ranks, **place, **order) as loader:
+        place = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
+        with ordered(pictures, batch_size=16 // ranks, world=place, **order) as loader:
             loader.load_state_dict(state, strict=ranks == 1)
             rest.append(numbers(loader))
             assert loader.epoch == 1
@@ -70,7 +70,7 @@ def test_a_checkpoint_resumes_on_another_number_of_ranks(pictures, ranks):
 def test_a_checkpoint_among_the_places_that_canonical_nodes_add_resumes_there(tmp_path):
     # 90 samples on 64 canonical nodes are 128 places; the reference resumes up to the 92nd.
     folder = write_pictures(tmp_path / "set", samples=90)
-    arguments = {"local": folder, "batch_size": 4, "fields": NUMBER, "num_canonical_nodes": 64, "shuffle": True}
+    arguments = {"local": folder, "batch_size": 4, "fields": NUMBER, "order": fb.Order(num_canonical_nodes=64), "shuffle": True}
     with fb.Loader(**arguments) as loader:
         whole, following = numbers(loader), numbers(loader)
     assert len(whole) == 32
@@ -86,8 +86,8 @@ def test_a_checkpoint_among_the_places_that_canonical_nodes_add_resumes_there(tm
             assert numbers(loader) == whole[stop:]
             assert numbers(loader) == following
         for rank in range(2):
-            world = {"rank": rank, "world_size": 2, "local_rank": rank, "local_world_size": 2}
-            with fb.Loader(**{**arguments, "batch_size": 2}, **world) as loader:
+            world = fb.World(rank=rank, world_size=2, local_rank=rank, local_world_size=2)
+            with fb.Loader(**{**arguments, "batch_size": 2}, world=world) as loader:
                 loader.load_state_dict(state, strict=False)
                 assert len(numbers(loader)) == 32 - stop
     with fb.Loader(**arguments) as loader:
@@ -102,7 +102,7 @@ def test_a_checkpoint_among_the_places_that_canonical_nodes_add_resumes_there(tm
 def test_a_state_of_another_plan_is_rejected_with_the_arguments_that_differ(pictures):
     with ordered(pictures, shuffle=True) as loader:
         state = loader.state_dict()
-    with ordered(pictures, shuffle=True, shuffle_algo="naive") as loader:
+    with ordered(pictures, shuffle=True, order=fb.Order(shuffle_algo="naive")) as loader:
         with pytest.raises(fb.StateError, match="shuffle_algo"):
             loader.load_state_dict(state)
         loader.load_state_dict(state, strict=False)

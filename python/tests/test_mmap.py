@@ -64,7 +64,7 @@ def epoch(batches: fb.Loader) -> numpy.ndarray:
 
 def test_samples_are_the_same_and_shards_are_free_again_afterwards(leased: Path) -> None:
     shards = sorted(leased.glob("*.mds"))
-    with loader(leased) as plain, loader(leased, mmap=True) as mapped:
+    with loader(leased) as plain, loader(leased, engine=fb.Engine(mmap=True)) as mapped:
         for _ in range(3):
             expected, got = epoch(plain), epoch(mapped)
             assert numpy.array_equal(got, expected)
@@ -90,11 +90,11 @@ def test_without_file_leases_all_samples_are_read(tokens: Path) -> None:
         # A file that is open for writing gets no lease.
         for shard in tokens.glob("*.mds"):
             stack.enter_context(shard.open("r+b"))
-        with loader(tokens, mmap=True) as mapped:
+        with loader(tokens, engine=fb.Engine(mmap=True)) as mapped:
             for _ in range(2):
                 assert sorted(epoch(mapped)[:, 0]) == list(range(SAMPLES))
 
 
 def test_mmap_must_be_a_bool(tokens: Path) -> None:
     with pytest.raises(fb.ConfigError, match="mmap is True or False"):
-        loader(tokens, mmap="yes")
+        loader(tokens, engine=fb.Engine(mmap="yes"))

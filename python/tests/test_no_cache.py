@@ -73,7 +73,7 @@ def address(folder, name):
 def numbers(remote, options):
     options = dict(options)
     remote = {"streams": [fb.Stream(remote=remote, manifest=options.pop("manifest"))]} if "manifest" in options else {"remote": remote}
-    with fb.Loader(**remote, batch_size=2, framework="numpy", num_canonical_nodes=1, **options) as loader:
+    with fb.Loader(**remote, batch_size=2, framework="numpy", order=fb.Order(num_canonical_nodes=1), **options) as loader:
         return sorted(int(np.asarray(n).ravel()[0]) for batch in loader for n in batch["n"])
 
 
@@ -103,7 +103,7 @@ def test_one_warning_is_enough_for_many_streams_and_a_filter(tmp_path, monkeypat
     for name in "ab":
         write_tars(str(tmp_path / name))
     caplog.set_level(logging.WARNING, "forebay")
-    streams = [fb.Stream(remote=str(tmp_path / name), filter="cls > 2") for name in "ab"]
+    streams = [fb.Stream(remote=str(tmp_path / name), select=fb.Select(filter="cls > 2")) for name in "ab"]
     with fb.Loader(streams=streams, batch_size=2, framework="numpy", fields={"n": fb.Scalar("cls")}) as loader:
         assert sorted(n for batch in loader for n in batch["n"]) == [3, 3, 4, 4, 5, 5]
         assert len(warnings_of_cache(caplog)) == 1

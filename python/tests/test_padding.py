@@ -96,15 +96,15 @@ def test_every_framework_has_dense_arrays(folder, framework):
 def test_padding_belongs_to_the_batch_whatever_the_ranks_and_skipped_rows_do_not_count(folder, tmp_path):
     fields = {"ids": fb.Tokens("raw", pad=0, stored="uint16")}
     for rank in range(2):
-        world = {"rank": rank, "local_rank": rank, "world_size": 2, "local_world_size": 2}
-        with fb.Loader(local=folder, batch_size=2, fields=fields, **world) as loader:
+        world = fb.World(rank=rank, world_size=2, local_rank=rank, local_world_size=2)
+        with fb.Loader(local=folder, batch_size=2, fields=fields, world=world) as loader:
             for batch in loader:
                 assert batch["ids"].shape[1] == int((batch["ids"] != 0).sum(1).max())
     with fb.MDSWriter(out=tmp_path / "set", columns={"ids": "ndarray", "meta": "json"}) as writer:
         for number in range(4):
             writer.write({"ids": np.arange(1, 2 + number), "meta": json.loads("[]" if number == 3 else "[1]")})
     skipping = {"ids": fb.Tokens("ids", pad=0), "one": fb.Json("meta", "[0]", "int64")}
-    with fb.Loader(local=tmp_path / "set", batch_size=4, fields=skipping, on_error="skip", max_errors=1) as loader:
+    with fb.Loader(local=tmp_path / "set", batch_size=4, fields=skipping, skip=fb.Skip(errors=1)) as loader:
         (batch,) = loader
     assert batch["ids"].tolist() == [[1, 0, 0], [1, 2, 0], [1, 2, 3]]
 
@@ -153,7 +153,10 @@ def test_rows_of_a_fixed_shape_are_cut_and_filled_as_others(tmp_path, framework,
         assert np.array_equal(np.asarray(batch["mask"]), np.broadcast_to(np.arange(shape) < kept, (4, shape)))
 
 
-@pytest.mark.parametrize("arguments, name", [({"mark_repeats": True}, "repeat"), ({"sample_ids": True}, "sample_ids"), ({"map": dict}, "sample_draws")])
+@pytest.mark.parametrize(
+    "arguments, name",
+    [({"extra": ["repeat"]}, "repeat"), ({"extra": ["sample_ids"]}, "sample_ids"), ({"map": dict}, "sample_draws")],
+)
 def test_a_mask_cannot_have_the_name_of_another_output(folder, arguments, name):
     fields = {"x": fb.Tokens("raw", pad=0, stored="uint16"), name: fb.AttentionMask("x")}
     with pytest.raises(fb.ConfigError, match=f"adds an output called `{name}`: rename the AttentionMask"):

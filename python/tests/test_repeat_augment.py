@@ -9,7 +9,7 @@ from picture_set import SAMPLES, write_pictures
 
 import forebay as fb
 
-ORDER = {"shuffle": True, "num_canonical_nodes": 1, "repeat_augment": 3, "augment_seed": 5}
+ORDER = {"num_canonical_nodes": 1, "repeat_augment": 3, "augment_seed": 5}
 FIELDS = {"x": fb.Image("image", fb.RandomResizedCrop(16), fb.RandomHorizontalFlip()), "number": fb.Scalar("number")}
 GLOBAL_BATCH = 24
 
@@ -19,10 +19,10 @@ def folder(tmp_path_factory):
     return write_pictures(tmp_path_factory.mktemp("repeated") / "set")
 
 
-def loader(folder, rank=0, ranks=1, **arguments):
-    world = {"rank": rank, "local_rank": rank, "world_size": ranks, "local_world_size": ranks}
-    defaults = {"fields": FIELDS, "framework": "numpy", "batch_size": GLOBAL_BATCH // ranks, "mark_repeats": True}
-    return fb.Loader(local=folder, **defaults | ORDER | world | arguments)
+def loader(folder, rank=0, ranks=1, extra=(), **order):
+    world = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
+    defaults = {"fields": FIELDS, "framework": "numpy", "batch_size": GLOBAL_BATCH // ranks, "shuffle": True}
+    return fb.Loader(local=folder, extra=["repeat", *extra], order=fb.Order(**ORDER | order), world=world, **defaults)
 
 
 def rows(batch):
@@ -32,11 +32,11 @@ def rows(batch):
     return [(int(number), row.tobytes()) for number, row in zip(numbers, pixels, strict=True)]
 
 
-def global_batches(folder, ranks, state=None, **arguments):
+def global_batches(folder, ranks, state=None, **order):
     """The rows of each step on all ranks, sorted."""
     steps = []
     for rank in range(ranks):
-        with loader(folder, rank, ranks, **arguments) as made:
+        with loader(folder, rank, ranks, **order) as made:
             if state is not None:
                 made.load_state_dict(state)
             for step, batch in enumerate(made):
@@ -84,7 +84,15 @@ def test_the_repeats_of_a_sample_are_rows_of_different_ranks(folder):
 
 
 def test_a_repeat_of_one_is_the_order_without_and_draws_alike(folder):
-    with fb.Loader(local=folder, fields=FIELDS, framework="numpy", batch_size=GLOBAL_BATCH, mark_repeats=True, shuffle=True, augment_seed=5) as plain:
+    with fb.Loader(
+        local=folder,
+        fields=FIELDS,
+        framework="numpy",
+        batch_size=GLOBAL_BATCH,
+        extra=["repeat"],
+        shuffle=True,
+        order=fb.Order(augment_seed=5),
+    ) as plain:
         assert [sorted(rows(batch)) for batch in plain] == global_batches(folder, 1, repeat_augment=1)
 
 
@@ -95,7 +103,7 @@ def test_epochs_repeat_other_samples(folder):
 
 
 def test_samples_of_a_step_and_its_replay_are_those_that_were_delivered(folder):
-    with loader(folder, skip_steps=[2], sample_ids=True) as made:
+    with loader(folder, skip_steps=[2], extra=["sample_ids"]) as made:
         delivered = [(rows(batch), np.asarray(batch["sample_ids"]).tolist()) for batch in made]
         assert len(delivered) == len(made) - 1
         for step, (expected, ids) in zip([0, 1, 3, 4], delivered):

@@ -16,7 +16,7 @@ from forebay.samples import in_any_folder
 
 torch = pytest.importorskip("torch")
 
-MIXED = {"shuffle": True, "num_canonical_nodes": 2, "shuffle_seed": 11}
+MIXED = {"shuffle": True, "order": fb.Order(num_canonical_nodes=2), "seed": 11}
 CROPS = {**NUMBER, "x": fb.Image("image", fb.RandomResizedCrop(16), fb.RandomHorizontalFlip())}
 
 
@@ -27,11 +27,13 @@ def starts(folder):
     return np.cumsum([0, *sizes])
 
 
-@pytest.mark.parametrize("arguments", [{}, MIXED, {**MIXED, "subset": "5:150"}], ids=["stored", "shuffled", "subset"])
+@pytest.mark.parametrize(
+    "arguments", [{}, MIXED, {**MIXED, "select": fb.Select(subset="5:150")}], ids=["stored", "shuffled", "subset"]
+)
 def test_every_row_has_its_stream_shard_and_index(pictures, arguments):
     first = starts(pictures)
     assert len(first) > 4
-    with ordered(pictures, sample_ids=True, **arguments) as loader:
+    with ordered(pictures, extra=["sample_ids"], **arguments) as loader:
         for batch in loader:
             ids = batch["sample_ids"]
             assert ids.dtype == torch.int64 and tuple(ids.shape) == (len(batch["number"]), 3)
@@ -41,12 +43,12 @@ def test_every_row_has_its_stream_shard_and_index(pictures, arguments):
 
 
 def test_ids_name_the_stream_and_come_with_any_framework_and_with_repeats(pictures):
-    streams = [fb.Stream(local=pictures, choose=30), fb.Stream(local=pictures, subset="0:7")]
-    options = {"sample_ids": True, "mark_repeats": True, "framework": "numpy", "batch_size": 4}
+    streams = [fb.Stream(local=pictures, choose=30), fb.Stream(local=pictures, select=fb.Select(subset="0:7"))]
+    options = {"extra": ["sample_ids", "repeat"], "framework": "numpy", "batch_size": 4}
     batches = []
     for rank in range(2):
-        world = {"rank": rank, "local_rank": rank, "world_size": 2, "local_world_size": 2}
-        with fb.Loader(streams=streams, fields=NUMBER, **options, **world, **MIXED) as loader:
+        world = fb.World(rank=rank, world_size=2, local_rank=rank, local_world_size=2)
+        with fb.Loader(streams=streams, fields=NUMBER, **options, world=world, **MIXED) as loader:
             batches += list(loader)
     first = starts(pictures)
     ids, found, repeats = (np.concatenate([b[name] for b in batches]) for name in ("sample_ids", "number", "repeat"))
@@ -61,7 +63,7 @@ def test_skipped_samples_have_no_id(tmp_path):
         for number in range(32):
             writer.write({"image": b"\xff\xd8" if number % 5 == 2 else jpeg(number), "number": number})
     fields = {"n": fb.Scalar("number"), "x": fb.Image("image", fb.Resize((8, 8)))}
-    options = {"sample_ids": True, "on_error": "skip", "max_errors": 32, "batch_size": 8, "fields": fields}
+    options = {"extra": ["sample_ids"], "skip": fb.Skip(errors=32), "batch_size": 8, "fields": fields}
     with fb.Loader(local=tmp_path / "set", **options) as loader:
         for batch in loader:
             assert batch["sample_ids"][:, 2].tolist() == batch["n"].tolist()
@@ -69,16 +71,18 @@ def test_skipped_samples_have_no_id(tmp_path):
 
 
 def test_a_field_of_that_name_is_rejected(pictures):
-    with pytest.raises(fb.ConfigError, match="sample_ids adds an output called `sample_ids`: rename the field"):
-        fb.Loader(local=pictures, batch_size=4, sample_ids=True, fields={"sample_ids": fb.Scalar("number")})
+    with pytest.raises(fb.ConfigError, match="`extra` adds an output called `sample_ids`: rename the field"):
+        fb.Loader(local=pictures, batch_size=4, extra=["sample_ids"], fields={"sample_ids": fb.Scalar("number")})
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_step_is_named_without_reading_it(pictures, tmp_path, ranks):
     loaders = []
     for rank in range(ranks):
-        world = {"rank": rank, "local_rank": rank, "world_size": ranks, "local_world_size": ranks}
-        loaders.append(ordered(pictures, sample_ids=True, subset="3:180", batch_size=16 // ranks, **world, **MIXED))
+        world = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
+        loaders.append(
+            ordered(pictures, extra=["sample_ids"], select=fb.Select(subset="3:180"), batch_size=16 // ranks, world=world, **MIXED)
+        )
     for rank, loader in enumerate(loaders):
         for epoch in range(2):
             for batch, outputs in enumerate(loader):
@@ -99,8 +103,8 @@ def test_the_file_of_a_run_names_the_samples_of_all_ranks(pictures, tmp_path, ca
     run = tmp_path / "run.json"
     delivered = []
     for rank in range(2):
-        world = {"rank": rank, "local_rank": rank, "world_size": 2, "local_world_size": 2}
-        with ordered(pictures, batch_size=8, **world, **MIXED) as loader:
+        world = fb.World(rank=rank, world_size=2, local_rank=rank, local_world_size=2)
+        with ordered(pictures, batch_size=8, world=world, **MIXED) as loader:
             if rank == 1:
                 loader.save_run(run)
             delivered.append([numbers(loader) for _ in range(2)])
@@ -130,8 +134,8 @@ def test_the_paths_of_a_run_are_those_of_any_working_directory(tmp_path, monkeyp
         ("s3://b/a::b/train", "s3://b/a::b/train"),
         ("/data/run::1/train", "/data/run::1/train"),
     ]:
-        config = in_any_folder({"streams": [{"remote": remote, "local": "run::1"}], "ca_file": "/c::a"})
-        assert config == {"streams": [{"remote": whole, "local": f"{tmp_path}/run::1"}], "ca_file": "/c::a"}
+        config = in_any_folder({"streams": [{"remote": remote, "local": "run::1"}], "engine": {"ca_file": "/c::a"}})
+        assert config == {"streams": [{"remote": whole, "local": f"{tmp_path}/run::1"}], "engine": {"ca_file": "/c::a"}}
 
 
 def test_each_stream_of_a_run_has_its_own_address(pictures, tmp_path, capsys):
@@ -152,14 +156,15 @@ def test_each_stream_of_a_run_has_its_own_address(pictures, tmp_path, capsys):
 
 def test_a_run_of_other_data_or_a_file_of_something_else_is_an_error(pictures, tmp_path, capsys):
     run = tmp_path / "run.json"
-    with ordered(pictures, batch_size=8, subset="0:50") as loader:
+    with ordered(pictures, batch_size=8, select=fb.Select(subset="0:50")) as loader:
         loader.save_run(run)
     document = json.loads(run.read_text())
-    document["config"]["streams"][0]["subset"] = "50:100"
+    document["config"]["streams"][0]["select"]["subset"] = "50:100"
     run.write_text(json.dumps(document))
     assert main(["which", str(run), "--step", "0"]) == 1
     assert "selection was subset" in capsys.readouterr().err
-    for text in ("", "[]", "{}", '{"config": {"streams": [3], "world": {}}, "state": {}}', "\0"):
+    flat = '{"config": {"streams": [], "world": {"world_size": 1}, "ca_file": null}, "state": {}}'
+    for text in ("", "[]", "{}", '{"config": {"streams": [3], "world": {}}, "state": {}}', flat, "\0"):
         run.write_text(text)
         assert main(["which", str(run), "--step", "0"]) == 1
         assert "is not the file of a run" in capsys.readouterr().err
@@ -193,9 +198,12 @@ def test_a_step_is_replayed_with_its_crops_while_the_loader_continues(pictures):
 
 
 def test_steps_are_left_out_on_all_ranks_and_checkpoints_keep_them(pictures):
-    def epochs(count=1, state=None, ranks=2, rank=0, **options):
-        world = {"rank": rank, "local_rank": rank, "world_size": ranks, "local_world_size": ranks}
-        with ordered(pictures, batch_size=16 // ranks, **world, **MIXED, **options) as loader:
+    def leaving_out(steps):
+        return {**MIXED, "order": fb.Order(num_canonical_nodes=2, skip_steps=steps)}
+
+    def epochs(count=1, state=None, ranks=2, rank=0, skip_steps=None):
+        world = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
+        with ordered(pictures, batch_size=16 // ranks, world=world, **leaving_out(skip_steps)) as loader:
             if state is not None:
                 loader.load_state_dict(state)
             return [numbers(loader) for _ in range(count)], loader.state_dict()
@@ -210,7 +218,7 @@ def test_steps_are_left_out_on_all_ranks_and_checkpoints_keep_them(pictures):
         assert state["forebay"]["skipped"] == {"steps": poisoned, "rows": 16}
 
     # A checkpoint within the epoch, on one rank, without the argument.
-    with ordered(pictures, batch_size=16, **MIXED, skip_steps=[2, 3, 6]) as loader:
+    with ordered(pictures, batch_size=16, **leaving_out([2, 3, 6])) as loader:
         batches = iter(loader)
         taken = [next(batches)["number"].tolist() for _ in range(3)]
         state = json.loads(json.dumps(loader.state_dict()))
@@ -229,14 +237,14 @@ def test_steps_are_left_out_on_all_ranks_and_checkpoints_keep_them(pictures):
 
 
 def test_a_step_that_is_left_out_is_neither_fetched_nor_decoded_and_can_be_replayed(pictures, tmp_path):
-    with ordered(pictures, batch_size=20, skip_steps=range(1, 10)) as loader:
+    with ordered(pictures, batch_size=20, order=fb.Order(skip_steps=range(1, 10))) as loader:
         assert numbers(loader) == [list(range(20))]
         assert loader.stats()["counters"]["steps_left_out"] == 9
         assert loader.stats()["stages"]["decode"]["items"] == 20
         assert loader.replay(4)["number"].tolist() == list(range(80, 100))
         assert len(loader) == SAMPLES // 20
-    with ordered(pictures, batch_size=20, skip_steps=range(10)) as loader:
+    with ordered(pictures, batch_size=20, order=fb.Order(skip_steps=range(10))) as loader:
         assert numbers(loader) == [] and len(numbers(loader)) == 10
     for wrong in ([-1], ["x"], 5):
         with pytest.raises(fb.ConfigError, match="skip_steps"):
-            ordered(pictures, skip_steps=wrong)
+            ordered(pictures, order=fb.Order(skip_steps=wrong))

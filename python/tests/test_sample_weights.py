@@ -51,9 +51,9 @@ def chi_square(counts, weights):
     return (np.sum((counts - expected) ** 2 / expected) - freedom) / np.sqrt(2 * freedom)
 
 
-def drawn(folder, epochs=EPOCHS, samples=SAMPLES, **arguments):
+def drawn(folder, epochs=EPOCHS, samples=SAMPLES, **select):
     """Draws of each sample in some epochs, for the numbers of `samples`."""
-    with ordered(folder, shuffle=True, **arguments) as loader:
+    with ordered(folder, shuffle=True, select=fb.Select(**select)) as loader:
         found = Counter(number for _ in range(epochs) for batch in numbers(loader) for number in batch)
     return np.array([found[number] for number in range(samples)])
 
@@ -78,7 +78,7 @@ def test_draws_of_one_epoch_are_independent_of_each_other_as_those_of_torch(pict
     def repeats(epochs):
         return np.mean([np.bincount(list(Counter(epoch).values()), minlength=9)[:9] for epoch in epochs], axis=0)
 
-    with ordered(pictures, shuffle=True, weights=[1.0] * SAMPLES) as loader:
+    with ordered(pictures, shuffle=True, select=fb.Select(weights=[1.0] * SAMPLES)) as loader:
         ours = repeats([sum(numbers(loader), []) for _ in range(EPOCHS)])
     generator = torch.Generator().manual_seed(1)
     sampler = torch.utils.data.WeightedRandomSampler([1.0] * SAMPLES, SAMPLES, replacement=True, generator=generator)
@@ -104,8 +104,8 @@ def test_weights_are_lists_arrays_tensors_and_files(pictures, tmp_path, form):
 def global_batches(folder, ranks, state=None, batch=16, **arguments):
     steps = []
     for rank in range(ranks):
-        world = {"rank": rank, "local_rank": rank, "world_size": ranks, "local_world_size": ranks}
-        with ordered(folder, num_canonical_nodes=2, shuffle=True, batch_size=batch // ranks, **world, **arguments) as loader:
+        world = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
+        with ordered(folder, shuffle=True, batch_size=batch // ranks, world=world, **arguments) as loader:
             if state is not None:
                 loader.load_state_dict(state)
             steps.append(numbers(loader))
@@ -115,11 +115,12 @@ def global_batches(folder, ranks, state=None, batch=16, **arguments):
 
 @pytest.mark.parametrize("algo", ["py1e", "py1s", "naive"])
 def test_global_batches_are_equal_on_any_number_of_ranks_and_after_a_resume(pictures, algo):
-    options = {"weights": WEIGHTS, "shuffle_algo": algo}
+    options = {"select": fb.Select(weights=WEIGHTS), "order": fb.Order(shuffle_algo=algo, num_canonical_nodes=2)}
     whole = global_batches(pictures, 1, **options)
     for ranks in (2, 8):
         assert global_batches(pictures, ranks, **options)[:-1] == whole[:-1]
-    with ordered(pictures, num_canonical_nodes=2, shuffle=True, rank=0, local_rank=0, world_size=2, local_world_size=2, batch_size=8, **options) as loader:
+    world = fb.World(rank=0, world_size=2, local_rank=0, local_world_size=2)
+    with ordered(pictures, shuffle=True, world=world, batch_size=8, **options) as loader:
         batches = iter(loader)
         for _ in range(5):
             next(batches)
@@ -131,7 +132,7 @@ def test_global_batches_are_equal_on_any_number_of_ranks_and_after_a_resume(pict
 
 def test_an_epoch_has_as_many_draws_as_epoch_size_or_samples(pictures):
     for size in (None, 57, 1000):
-        with ordered(pictures, weights=WEIGHTS, epoch_size=size) as loader:
+        with ordered(pictures, select=fb.Select(weights=WEIGHTS), order=fb.Order(epoch_size=size)) as loader:
             assert sum(len(batch) for batch in numbers(loader)) == (size or SAMPLES)
 
 
@@ -139,22 +140,34 @@ def test_repeats_of_a_draw_have_their_own_crops(pictures):
     crop = {"x": fb.Image("image", fb.RandomResizedCrop(16)), **NUMBER}
     weights = np.zeros(SAMPLES)
     weights[7] = 1
-    with fb.Loader(local=pictures, weights=weights, fields=crop, batch_size=32, framework="numpy", epoch_size=32) as loader:
+    with fb.Loader(
+        local=pictures,
+        select=fb.Select(weights=weights),
+        fields=crop,
+        batch_size=32,
+        framework="numpy",
+        order=fb.Order(epoch_size=32),
+    ) as loader:
         (batch,) = loader
         assert batch["number"].tolist() == [7] * 32
         assert len({row.tobytes() for row in np.asarray(batch["x"])}) == 32
 
 
 def test_weights_combine_with_the_mix_of_streams(pictures):
-    streams = [fb.Stream(local=pictures, weights=WEIGHTS, proportion=3), fb.Stream(local=pictures, subset="0:10", proportion=1)]
-    with fb.Loader(streams=streams, fields=NUMBER, epoch_size=400, batch_size=16, shuffle=True, sample_ids=True) as loader:
+    streams = [
+        fb.Stream(local=pictures, select=fb.Select(weights=WEIGHTS), proportion=3),
+        fb.Stream(local=pictures, select=fb.Select(subset="0:10"), proportion=1),
+    ]
+    with fb.Loader(
+        streams=streams, fields=NUMBER, order=fb.Order(epoch_size=400), batch_size=16, shuffle=True, extra=["sample_ids"]
+    ) as loader:
         batches = [(batch["sample_ids"][:, 0], batch["number"]) for batch in loader]
     stream, number = (torch.cat(part) for part in zip(*batches, strict=True))
     assert [int((stream == place).sum()) for place in range(2)] == [300, 100]
     assert int(number[stream == 1].max()) < 10 and not set(number[stream == 0].tolist()) & set(range(0, SAMPLES, 9))
     # The loader's weights are those of the streams without any.
-    streams = [fb.Stream(local=pictures, balance="class"), fb.Stream(local=pictures)]
-    with fb.Loader(streams=streams, weights=WEIGHTS, fields=NUMBER, batch_size=16) as loader:
+    streams = [fb.Stream(local=pictures, select=fb.Select(balance="class")), fb.Stream(local=pictures)]
+    with fb.Loader(streams=streams, select=fb.Select(weights=WEIGHTS), fields=NUMBER, batch_size=16) as loader:
         assert len(sum(numbers(loader), [])) == 2 * SAMPLES
 
 
@@ -166,7 +179,7 @@ def test_balanced_classes_are_drawn_equally_often(classes, column):
     assert by_class.sum() == 20 * len(order)
     assert abs(chi_square(by_class, np.ones(len(CLASS_SAMPLES)))) < 4
     assert abs(chi_square(counts, (1 / np.array(CLASS_SAMPLES))[order])) < 4
-    with ordered(folder, balance=column) as loader:
+    with ordered(folder, select=fb.Select(balance=column)) as loader:
         numbers(loader)
         assert "filter_shards_read" not in loader.stats()["counters"], "the answers were kept"
 
@@ -186,7 +199,7 @@ def test_a_column_of_weights_equals_an_array_of_them(classes):
     weights = np.arange(len(order)) % 4
     by_column = drawn(folder, 2, len(order), weights="w")
     assert by_column.tolist() == drawn(folder, 2, len(order), weights=weights).tolist()
-    with ordered(folder, weights="w") as one, ordered(folder, weights=weights) as other:
+    with ordered(folder, select=fb.Select(weights="w")) as one, ordered(folder, select=fb.Select(weights=weights)) as other:
         other.load_state_dict(one.state_dict())
     # An array has a number for every sample, kept or not.
     subset = np.arange(100, 300)
@@ -214,12 +227,14 @@ def test_weights_and_classes_are_columns_of_other_formats(tmp_path, kind):
         remote, columns = str(tmp_path / "set"), ("w", "kind")
 
     def epoch(**arguments):
-        with fb.Loader(remote=remote, fields=fields, batch_size=10, shuffle=True, epoch_size=3000, **arguments) as loader:
+        with fb.Loader(
+            remote=remote, fields=fields, batch_size=10, shuffle=True, order=fb.Order(epoch_size=3000), **arguments
+        ) as loader:
             return sum(numbers(loader), [])
 
-    found = epoch(weights=columns[0])
-    assert found == epoch(weights=weights) and all(weights[number] for number in found)
-    by_kind = Counter(weights[number] for number in epoch(balance=columns[1]))
+    found = epoch(select=fb.Select(weights=columns[0]))
+    assert found == epoch(select=fb.Select(weights=weights)) and all(weights[number] for number in found)
+    by_kind = Counter(weights[number] for number in epoch(select=fb.Select(balance=columns[1])))
     assert abs(chi_square([by_kind[weight] for weight in range(3)], [1, 1, 1])) < 4
 
 
@@ -255,13 +270,13 @@ def test_weights_that_are_none_are_rejected_with_the_change(pictures, classes, t
         (dict.fromkeys(range(SAMPLES)).keys(), "a number for each sample"),
     ]:
         with pytest.raises((fb.ConfigError, fb.errors.NotFoundError), match=message):
-            ordered(pictures, weights=weights)
+            ordered(pictures, select=fb.Select(weights=weights))
     with pytest.raises(fb.ConfigError, match=r'balance cannot be "many": the column `many`'):
-        ordered(classes[0], balance="many")
+        ordered(classes[0], select=fb.Select(balance="many"))
     with pytest.raises(fb.ConfigError, match="only one of weights and balance"):
-        ordered(pictures, weights=bad, balance="class")
+        ordered(pictures, select=fb.Select(weights=bad, balance="class"))
     with pytest.raises(fb.ConfigError, match="weights of all samples are 0"):
-        ordered(pictures, weights=WEIGHTS, subset=[0, 9, 18])
+        ordered(pictures, select=fb.Select(weights=WEIGHTS, subset=[0, 9, 18]))
 
 
 def test_a_sample_without_its_number_is_named(tmp_path):
@@ -270,18 +285,22 @@ def test_a_sample_without_its_number_is_named(tmp_path):
             writer.write({"number": number, "w": {"v": "much" if number == 12 else 1.5}, "meta": {} if number == 13 else {"class": 1}})
     folder = str(tmp_path / "set")
     with pytest.raises(fb.ConfigError, match=r"a sample has no number in the column `w.v`: leave such samples out .*sample 12"):
-        ordered(folder, weights="w.v")
+        ordered(folder, select=fb.Select(weights="w.v"))
     with pytest.raises(fb.ConfigError, match=r"no value that is a class in the column `meta.class`.*sample 13"):
-        ordered(folder, balance="meta.class")
-    with ordered(folder, balance="meta.class", filter="meta.class is not null") as loader:
+        ordered(folder, select=fb.Select(balance="meta.class"))
+    with ordered(folder, select=fb.Select(balance="meta.class", filter="meta.class is not null")) as loader:
         assert 13 not in sum(numbers(loader), [])
     # The number in the stream, and not among the kept samples.
     with pytest.raises(fb.ConfigError, match="sample 12"):
-        ordered(folder, weights="w.v", subset="10:20")
+        ordered(folder, select=fb.Select(weights="w.v", subset="10:20"))
 
 
 def test_a_state_is_of_its_weights(pictures):
-    with ordered(pictures, weights=WEIGHTS) as weighted, ordered(pictures) as plain, ordered(pictures, balance="class") as balanced:
+    with (
+        ordered(pictures, select=fb.Select(weights=WEIGHTS)) as weighted,
+        ordered(pictures) as plain,
+        ordered(pictures, select=fb.Select(balance="class")) as balanced,
+    ):
         for one, other, message in [
             (weighted, plain, "sample weights was weights=an array and is none"),
             (plain, weighted, "sample weights was none and is weights=an array"),
@@ -292,7 +311,7 @@ def test_a_state_is_of_its_weights(pictures):
 
 
 def test_samples_of_a_step_its_replay_and_the_file_of_a_run_are_those_that_were_delivered(pictures, tmp_path):
-    with ordered(pictures, weights=WEIGHTS, shuffle=True) as loader:
+    with ordered(pictures, select=fb.Select(weights=WEIGHTS), shuffle=True) as loader:
         delivered = numbers(loader)
         loader.save_run(tmp_path / "run.json")
         for step in (0, 3, 11):

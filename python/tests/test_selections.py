@@ -75,10 +75,10 @@ def part(bounds, seed, count):
 
 def epoch(folder, world_size=1, **arguments):
     """The numbers of an epoch on all ranks."""
-    world = {"world_size": world_size, "local_world_size": world_size, "num_canonical_nodes": 1}
     ranks = []
     for rank in range(world_size):
-        with ordered(folder, rank=rank, local_rank=rank, **world, **arguments) as loader:
+        world = fb.World(rank=rank, world_size=world_size, local_rank=rank, local_world_size=world_size)
+        with ordered(folder, world=world, order=fb.Order(num_canonical_nodes=1), **arguments) as loader:
             ranks.append(numbers(loader))
     return ranks
 
@@ -90,10 +90,10 @@ def test_a_subset_is_a_mask_of_the_stream_on_any_number_of_ranks(pictures, tmp_p
         kept = np.flatnonzero(mask).tolist()
         np.save(tmp_path / f"{number}.npy", mask)
         for subset in (kept, np.flatnonzero(mask).astype(np.int32), torch.tensor(kept), tmp_path / f"{number}.npy"):
-            with ordered(pictures, subset=subset) as loader:
+            with ordered(pictures, select=fb.Select(subset=subset)) as loader:
                 assert sum(numbers(loader), []) == kept
         for ranks in (1, 2, 4, 8):
-            delivered = sum(sum(epoch(pictures, ranks, subset=kept, shuffle=True, batch_size=4), []), [])
+            delivered = sum(sum(epoch(pictures, ranks, select=fb.Select(subset=kept), shuffle=True, batch_size=4), []), [])
             assert set(delivered) == set(kept) and len(delivered) - len(kept) < ranks
 
 
@@ -109,9 +109,14 @@ def test_the_order_equals_that_of_a_data_set_with_only_the_kept_samples(tmp_path
     for algo in ("py1e", "py1br", "py1s", "py2s", "naive"):
         # Draws of single samples depend on shards without any, as in the reference.
         for weights in WEIGHTS[:1] if empty else WEIGHTS:
-            order = {"shuffle": True, "shuffle_algo": algo, "num_canonical_nodes": 2, "batch_size": 8, "fields": NUMBER}
+            order = {
+                "shuffle": True,
+                "order": fb.Order(shuffle_algo=algo, num_canonical_nodes=2),
+                "batch_size": 8,
+                "fields": NUMBER,
+            }
             found = []
-            for stream in (fb.Stream(local=whole, subset=kept, **weights), fb.Stream(local=small, **weights)):
+            for stream in (fb.Stream(local=whole, select=fb.Select(subset=kept), **weights), fb.Stream(local=small, **weights)):
                 with fb.Loader(streams=[stream], **order) as loader:
                     found.append([numbers(loader) for _ in range(2)])
             assert found[0] == found[1], (algo, weights)
@@ -122,27 +127,27 @@ def test_other_formats_have_subsets_too(tmp_path, write):
     folder = write(tmp_path / "set", 500)
     assert len(os.listdir(folder)) > 3
     kept = np.flatnonzero(np.random.default_rng(1).random(500) < 0.3)
-    assert set(sum(sum(epoch(folder, 2, subset=kept, shuffle=True), []), [])) == set(kept.tolist())
+    assert set(sum(sum(epoch(folder, 2, select=fb.Select(subset=kept), shuffle=True), []), [])) == set(kept.tolist())
 
 
 def test_fractions_are_exact_parts_that_numpy_finds_too(pictures):
     for seed in (None, 0, 17):
         parts = []
         for bounds in ((0, 0.55), (0.55, 0.9), (0.9, 1)):
-            with ordered(pictures, fraction=bounds, fraction_seed=seed) as loader:
+            with ordered(pictures, select=fb.Select(fraction=bounds, fraction_seed=seed)) as loader:
                 parts.append(sum(numbers(loader), []))
             assert parts[-1] == np.flatnonzero(part(bounds, seed or 0, SAMPLES)).tolist(), (seed, bounds)
         assert sorted(sum(parts, [])) == list(range(SAMPLES)) and [len(p) for p in parts] == [110, 70, 20]
     subset = np.arange(50, 150)
-    with ordered(pictures, fraction=(0, 0.5), subset=subset) as loader:
+    with ordered(pictures, select=fb.Select(fraction=(0, 0.5), subset=subset)) as loader:
         both = np.flatnonzero(part((0, 0.5), 0, SAMPLES))
         assert sum(numbers(loader), []) == [number for number in both if number in subset]
 
 
 def test_a_checkpoint_of_a_subset_resumes_on_another_number_of_ranks(pictures):
-    order = {"shuffle": True, "subset": "3:150", "fraction": (0.1, 0.8), "batch_size": 4}
+    order = {"shuffle": True, "select": fb.Select(subset="3:150", fraction=(0.1, 0.8)), "batch_size": 4}
     (whole,) = epoch(pictures, **order)
-    with ordered(pictures, num_canonical_nodes=1, **order) as loader:
+    with ordered(pictures, order=fb.Order(num_canonical_nodes=1), **order) as loader:
         batches = iter(loader)
         first = [next(batches)["number"].tolist() for _ in range(6)]
         state = json.loads(json.dumps(loader.state_dict()))
@@ -151,8 +156,8 @@ def test_a_checkpoint_of_a_subset_resumes_on_another_number_of_ranks(pictures):
     for ranks in (1, 2):
         rest = []
         for rank in range(ranks):
-            world = {"rank": rank, "local_rank": rank, "world_size": ranks, "local_world_size": ranks}
-            with ordered(pictures, num_canonical_nodes=1, **world, **order | {"batch_size": 4 // ranks}) as loader:
+            world = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
+            with ordered(pictures, order=fb.Order(num_canonical_nodes=1), world=world, **order | {"batch_size": 4 // ranks}) as loader:
                 loader.load_state_dict(state)
                 rest.append(numbers(loader))
         assert set(sum(sum(rest, []), [])) == set(sum(whole[6:], []))
@@ -168,16 +173,16 @@ def test_a_checkpoint_of_other_samples_is_rejected_with_both_selections(pictures
             loader.load_state_dict(state)
 
     with pytest.raises(fb.StateError, match=r"selection was subset=.0:100. and is subset=.50:150."):
-        load(state(subset="0:100"), subset="50:150")
+        load(state(select=fb.Select(subset="0:100")), select=fb.Select(subset="50:150"))
     with pytest.raises(fb.StateError, match=r"selection was fraction=\(0, 0.5\) and is fraction=\(0, 0.5\), fraction_seed=4"):
-        load(state(fraction=(0, 0.5)), fraction=(0, 0.5), fraction_seed=4)
+        load(state(select=fb.Select(fraction=(0, 0.5))), select=fb.Select(fraction=(0, 0.5), fraction_seed=4))
     with pytest.raises(fb.StateError, match="selection was all samples and is subset="):
-        load(state(), subset="0:100")
+        load(state(), select=fb.Select(subset="0:100"))
     with pytest.raises(fb.StateError, match="selection was subset=.0:100. and is all samples"):
-        load(state(subset="0:100"))
+        load(state(select=fb.Select(subset="0:100")))
     # The samples count, and not the arguments.
-    load(state(subset="0:100"), subset=list(range(100)))
-    load(state(), subset="0:200", fraction=(0, 1))
+    load(state(select=fb.Select(subset="0:100")), select=fb.Select(subset=list(range(100))))
+    load(state(), select=fb.Select(subset="0:200", fraction=(0, 1)))
 
 
 def test_streams_have_their_own_parts_or_the_loader_s(pictures):
@@ -186,11 +191,13 @@ def test_streams_have_their_own_parts_or_the_loader_s(pictures):
         with fb.Loader(streams=streams, fields=NUMBER, batch_size=16, **common) as loader:
             return sum(numbers(loader), [])
 
-    assert streams({}, {"subset": [5]}, subset="0:3") == [0, 1, 2, 5]
+    assert streams({}, {"select": fb.Select(subset=[5])}, select=fb.Select(subset="0:3")) == [0, 1, 2, 5]
     train = np.flatnonzero(part((0, 0.9), 2, SAMPLES)).tolist()
     test = np.flatnonzero(part((0.9, 1), 2, SAMPLES)).tolist()
-    assert streams({"fraction": (0.9, 1)}, {}, fraction=(0, 0.9), fraction_seed=2) == test + train
-    assert streams({"subset": "0:10", "repeat": 2}) == [*range(10), *range(10)]
+    assert (
+        streams({"select": fb.Select(fraction=(0.9, 1))}, {}, select=fb.Select(fraction=(0, 0.9), fraction_seed=2)) == test + train
+    )
+    assert streams({"select": fb.Select(subset="0:10"), "repeat": 2}) == [*range(10), *range(10)]
 
 
 def test_shards_without_kept_samples_are_not_fetched(tmp_path):
@@ -201,7 +208,9 @@ def test_shards_without_kept_samples_are_not_fetched(tmp_path):
     for shard in set(range(len(shards))) - {2, len(shards) - 1}:
         os.remove(tmp_path / "remote" / shards[shard]["raw_data"]["basename"])
     local = tmp_path / "local"
-    with fb.Loader(remote=remote, local=local, subset=subset, shuffle=True, fields=NUMBER, batch_size=4) as loader:
+    with fb.Loader(
+        remote=remote, local=local, select=fb.Select(subset=subset), shuffle=True, fields=NUMBER, batch_size=4
+    ) as loader:
         for _ in range(2):
             assert sorted(sum(numbers(loader), [])) == subset
     here = {name for name in os.listdir(local) if name.endswith(".mds")}
@@ -211,27 +220,27 @@ def test_shards_without_kept_samples_are_not_fetched(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"subset": "0:201"}, "`0:201` is outside of the stream, whose samples have the numbers from 0 to 199"),
-        ({"subset": "1:2:3"}, "`1:2:3` is neither the number of a sample nor a range"),
-        ({"subset": ""}, "the subset lists no samples"),
-        ({"subset": []}, "the subset lists no samples"),
-        ({"subset": [3, 3]}, r"lists a sample twice.*number 3"),
-        ({"subset": np.array([7, 1, 7])}, r"lists a sample twice.*number 7"),
-        ({"subset": [-1]}, r"subset\[0\] is a whole number, at least 0"),
-        ({"subset": np.array([-1, 5])}, "the least of subset is a whole number, at least 0"),
-        ({"subset": np.array([0.5])}, "an array of whole numbers"),
-        ({"subset": np.array([[1]])}, "one dimension"),
-        ({"subset": np.zeros(200, bool)}, "flatnonzero"),
-        ({"subset": 5}, "subset is a text such as"),
-        ({"subset": {1: 2}}, "subset is a text such as"),
-        ({"fraction": 0.9}, "fraction is a list of 2 numbers"),
-        ({"fraction": (0.5, 0.5)}, "0 <= first < end <= 1"),
-        ({"fraction": (0, 2)}, "0 <= first < end <= 1"),
-        ({"fraction": (0, float("nan"))}, "number"),
-        ({"fraction": (0, 0.001)}, "no sample of the stream is kept by"),
-        ({"fraction_seed": 3}, "fraction_seed is the seed of fraction"),
-        ({"fraction": (0, 0.5), "fraction_seed": -1}, "fraction_seed is a whole number"),
-        ({"subset": "0:1", "fraction": (0.0, 0.01)}, "no sample of the stream is kept by subset="),
+        ({"select": fb.Select(subset="0:201")}, "`0:201` is outside of the stream, whose samples have the numbers from 0 to 199"),
+        ({"select": fb.Select(subset="1:2:3")}, "`1:2:3` is neither the number of a sample nor a range"),
+        ({"select": fb.Select(subset="")}, "the subset lists no samples"),
+        ({"select": fb.Select(subset=[])}, "the subset lists no samples"),
+        ({"select": fb.Select(subset=[3, 3])}, r"lists a sample twice.*number 3"),
+        ({"select": fb.Select(subset=np.array([7, 1, 7]))}, r"lists a sample twice.*number 7"),
+        ({"select": fb.Select(subset=[-1])}, r"subset\[0\] is a whole number, at least 0"),
+        ({"select": fb.Select(subset=np.array([-1, 5]))}, "the least of subset is a whole number, at least 0"),
+        ({"select": fb.Select(subset=np.array([0.5]))}, "an array of whole numbers"),
+        ({"select": fb.Select(subset=np.array([[1]]))}, "one dimension"),
+        ({"select": fb.Select(subset=np.zeros(200, bool))}, "flatnonzero"),
+        ({"select": fb.Select(subset=5)}, "subset is a text such as"),
+        ({"select": fb.Select(subset={1: 2})}, "subset is a text such as"),
+        ({"select": fb.Select(fraction=0.9)}, "fraction is a list of 2 numbers"),
+        ({"select": fb.Select(fraction=(0.5, 0.5))}, "0 <= first < end <= 1"),
+        ({"select": fb.Select(fraction=(0, 2))}, "0 <= first < end <= 1"),
+        ({"select": fb.Select(fraction=(0, float("nan")))}, "number"),
+        ({"select": fb.Select(fraction=(0, 0.001))}, "no sample of the stream is kept by"),
+        ({"select": fb.Select(fraction_seed=3)}, "fraction_seed is the seed of fraction"),
+        ({"select": fb.Select(fraction=(0, 0.5), fraction_seed=-1)}, "fraction_seed is a whole number"),
+        ({"select": fb.Select(subset="0:1", fraction=(0.0, 0.01))}, "no sample of the stream is kept by subset="),
     ],
     ids=str,
 )
@@ -244,7 +253,7 @@ def test_files_that_are_no_numbers_are_rejected_with_their_names(pictures, tmp_p
     def rejected(name, write, error, message):
         write(tmp_path / name)
         with pytest.raises(error, match=message) as caught:
-            ordered(pictures, subset=tmp_path / name)
+            ordered(pictures, select=fb.Select(subset=tmp_path / name))
         assert name in str(caught.value)
 
     rejected("float.npy", lambda p: np.save(p, np.array([0.5])), fb.FormatError, "whole numbers or bools")
@@ -256,12 +265,12 @@ def test_files_that_are_no_numbers_are_rejected_with_their_names(pictures, tmp_p
     rejected("bytes", lambda p: p.write_bytes(bytes(range(128, 136)) + b"\xff"), fb.FormatError, "array of numpy or text")
     rejected("lines.txt", lambda p: p.write_text("1\n2 # two\nthree\n"), fb.ConfigError, "`three` is neither.*line 3")
     with pytest.raises(fb.NotFoundError, match="absent.npy"):
-        ordered(pictures, subset="absent.npy")
+        ordered(pictures, select=fb.Select(subset="absent.npy"))
 
 
 def test_a_text_file_lists_numbers_and_ranges(pictures, tmp_path):
     (tmp_path / "kept.txt").write_text("# kept\n5\n\n10:12, 7\n198: # the end\n")
-    with ordered(pictures, subset=tmp_path / "kept.txt") as loader:
+    with ordered(pictures, select=fb.Select(subset=tmp_path / "kept.txt")) as loader:
         assert sum(numbers(loader), []) == [5, 7, 10, 11, 198, 199]
 
 
@@ -273,5 +282,7 @@ def test_a_subset_of_tars_takes_their_samples_by_number(tmp_path):
                 member.size = len(str(number))
                 tar.addfile(member, io.BytesIO(str(number).encode()))
     address = str(tmp_path / "{0..2}.tar")
-    with fb.Loader(remote=address, subset="7:23", fields={"n": fb.Text("cls")}, batch_size=4, local=tmp_path / "c") as loader:
+    with fb.Loader(
+        remote=address, select=fb.Select(subset="7:23"), fields={"n": fb.Text("cls")}, batch_size=4, local=tmp_path / "c"
+    ) as loader:
         assert [int(n) for batch in loader for n in batch["n"]] == list(range(7, 23))

@@ -20,10 +20,10 @@ def loader(remote, local, **kwargs):
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_the_samples_are_those_of_the_folder_on_every_rank(sftp, sftp_folder, tmp_path, ranks):
     for rank in range(ranks):
-        world = {"rank": rank, "world_size": ranks, "local_rank": rank, "local_world_size": ranks}
+        world = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
         with (
-            loader(sftp_folder / "set", None, split="train", **world) as expected,
-            loader(sftp.url("set"), tmp_path / "local", split="train", **world) as found,
+            loader(sftp_folder / "set", None, split="train", world=world) as expected,
+            loader(sftp.url("set"), tmp_path / "local", split="train", world=world) as found,
         ):
             assert [numbers(found), numbers(found)] == [numbers(expected), numbers(expected)]
 
@@ -51,7 +51,7 @@ def test_an_epoch_is_resumed_in_its_middle_without_the_cache(sftp, sftp_folder, 
 
 def test_shards_are_evicted_and_fetched_again_under_a_cache_limit(sftp, sftp_folder, tmp_path):
     limit = 32768
-    with loader(sftp.url("set/train"), tmp_path / "local", cache_limit=limit, predownload=32) as limited:
+    with loader(sftp.url("set/train"), tmp_path / "local", cache_limit=limit, engine=fb.Engine(predownload=32)) as limited:
         for _ in range(2):
             assert sorted(sum(numbers(limited), [])) == list(range(COUNT))
     assert sum(path.stat().st_size for path in (tmp_path / "local").iterdir()) <= limit
@@ -81,7 +81,7 @@ def test_a_connection_that_is_lost_in_a_file_is_opened_again_for_the_missing_byt
 
 
 def test_an_idle_connection_that_the_server_has_closed_costs_no_attempt(sftp, tmp_path):
-    with loader(sftp.url("set/train"), tmp_path / "local", download_retry=1) as found:
+    with loader(sftp.url("set/train"), tmp_path / "local", fetch=fb.Fetch(retry=1)) as found:
         sftp.disconnect()
         assert sorted(sum(numbers(found), [])) == list(range(COUNT))
 
@@ -90,9 +90,9 @@ def test_the_attempts_are_those_of_download_retry(sftp, tmp_path):
     remote = sftp.url("set/train")
     sftp.cut_after = 0
     with pytest.raises(fb.NetworkError, match=r"connection to 127\.0\.0\.1, port \d+ was lost.*attempt 1 of 1"):
-        loader(remote, tmp_path / "local", download_retry=1)
+        loader(remote, tmp_path / "local", fetch=fb.Fetch(retry=1))
     sftp.cut_after = 0
-    with loader(remote, tmp_path / "local", download_retry=2) as found:
+    with loader(remote, tmp_path / "local", fetch=fb.Fetch(retry=2)) as found:
         assert len(found) == COUNT / 16
 
 

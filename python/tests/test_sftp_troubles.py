@@ -22,8 +22,8 @@ def trouble(tmp_path, caplog, capfd):
 
     def fail(remote, cls, match):
         for call in (
-            lambda: fb.Loader(remote=remote, local=tmp_path / "local", batch_size=1, download_retry=1),
-            lambda: fb.Loader(streams=[fb.Stream(remote=remote, local=tmp_path / "local", download_retry=1)], batch_size=1),
+            lambda: fb.Loader(remote=remote, local=tmp_path / "local", batch_size=1, fetch=fb.Fetch(retry=1)),
+            lambda: fb.Loader(streams=[fb.Stream(remote=remote, local=tmp_path / "local", fetch=fb.Fetch(retry=1))], batch_size=1),
             lambda: verify(remote),
             lambda: fb.MDSWriter(out=f"{remote}/new", columns={"number": "int"}),
             lambda: CloudDownloader.direct_download(f"{remote}/index.json", str(tmp_path / "index.json")),
@@ -95,7 +95,7 @@ def test_a_host_that_does_not_exist(sftp, trouble, monkeypatch):
 def test_a_port_without_a_server(tmp_path, sftp):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    for call in (lambda url: fb.Loader(remote=url, local=tmp_path / "local", batch_size=1, download_retry=1), verify):
+    for call in (lambda url: fb.Loader(remote=url, local=tmp_path / "local", batch_size=1, fetch=fb.Fetch(retry=1)), verify):
         with pytest.raises(fb.NetworkError, match="does not accept connections: check the port"):
             call(f"sftp://me:{PASSWORD}@127.0.0.1:{port}/set")
 

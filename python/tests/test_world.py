@@ -244,7 +244,7 @@ def test_jax_distributed_is_asked_without_opening_its_devices(monkeypatch):
 
 def test_repr_and_a_log_line_name_the_rank_and_its_source(pictures, caplog):
     caplog.set_level(logging.INFO, "forebay")
-    with ordered(pictures, rank=1, world_size=2, local_rank=1, local_world_size=2) as loader:
+    with ordered(pictures, world=fb.World(rank=1, world_size=2, local_rank=1, local_world_size=2)) as loader:
         assert repr(loader) == "<forebay.Loader, epoch 0, 7 batches, rank 1 of 2 (the call)>"
         loader.load_state_dict({**loader.state_dict(), "sample_in_epoch": 4 * loader.batch_size})
         assert repr(loader) == "<forebay.Loader, epoch 0 from batch 2, 7 batches, rank 1 of 2 (the call)>"
@@ -279,15 +279,15 @@ half = failure(loader)
 del os.environ["WORLD_SIZE"]
 before = loader()
 init_group()
-place = {"local_rank": rank, "local_world_size": 2}
+place = fb.World(rank=None, world_size=None, local_rank=rank, local_world_size=2)
 found |= {
     "half": half,
     "before": [failure(lambda: iter(before)), failure(lambda: len(before)), failure(before.state_dict)],
     "repr before": repr(before),
-    "after": [n for batch in loader(**place) for n in batch["n"].tolist()],
+    "after": [n for batch in loader(world=place) for n in batch["n"].tolist()],
     "on this node": same_node(),
-    "given": sum(len(batch["n"]) for batch in loader(rank=0, world_size=1)),
-    "repr": repr(loader(**place)),
+    "given": sum(len(batch["n"]) for batch in loader(world=fb.World(rank=0, world_size=1))),
+    "repr": repr(loader(world=place)),
 }
 """
 

@@ -7,7 +7,7 @@
 
 use forebay_loader::batch::Output;
 use forebay_loader::clock::Clock;
-use forebay_loader::config::{LoaderConfig, StreamConfig};
+use forebay_loader::config::{EngineConfig, FetchConfig, LoaderConfig, StreamConfig};
 use forebay_loader::format::writer::Options;
 use forebay_loader::format::{Compression, HashAlgo};
 use forebay_loader::order::{DataSetShape, EpochPlan, OrderConfig, Rank, World};
@@ -87,7 +87,7 @@ impl DataSet {
         let shape = DataSetShape::new(std::slice::from_ref(&self.counts)).expect("a shape");
         let order = OrderConfig {
             shuffle: config.shuffle,
-            shuffle_seed: config.shuffle_seed,
+            shuffle_seed: config.seed,
             batch_size: config.batch_size.into(),
             ..OrderConfig::default()
         };
@@ -141,15 +141,18 @@ fn run(data: &DataSet, cache_limit: Option<u64>, seed: u64, idle: Option<&Resour
         streams: vec![stream],
         batch_size: 16,
         shuffle: true,
-        shuffle_seed: seed,
+        seed,
         threads: Some(2),
-        fetch_threads: Some(3),
-        predownload: Some(200),
-        download_retry: ATTEMPTS,
         cache_limit,
-        ca_file,
-        // Ends a test that hangs.
-        stall_timeout: 60.0,
+        fetch: FetchConfig { retry: ATTEMPTS, ..FetchConfig::default() },
+        engine: EngineConfig {
+            fetch_threads: Some(3),
+            predownload: Some(200),
+            ca_file,
+            // Ends a test that hangs.
+            stall_timeout: 60.0,
+            ..EngineConfig::default()
+        },
         ..LoaderConfig::default()
     };
     let s3 = S3Settings {

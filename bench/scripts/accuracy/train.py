@@ -57,7 +57,7 @@ def forebay_batches(config, train):
         local=config["train" if train else "val"],
         batch_size=config["batch"],
         shuffle=train,
-        shuffle_seed=config["seed"],
+        seed=config["seed"],
         fields={**fields, "class": fb.Scalar("class", dtype="int64")},
         threads=1,
     )
@@ -90,7 +90,7 @@ def pillow_batches(config, train):
         local=config["train" if train else "val"],
         batch_size=config["batch"],
         shuffle=train,
-        shuffle_seed=config["seed"],
+        seed=config["seed"],
     )
     return DataLoader(dataset, config["batch"], num_workers=1, persistent_workers=True, collate_fn=collate).__iter__
 

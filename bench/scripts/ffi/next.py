@@ -7,6 +7,7 @@ import time
 import forebay as fb
 
 arguments = json.loads(sys.argv[1])
+arguments |= {"order": fb.Order(**arguments["order"]), "engine": fb.Engine(**arguments["engine"])}
 rounds, batches = int(sys.argv[2]), int(sys.argv[3])
 fields = {"x": fb.Tokens("tokens", length=arguments.pop("length"), dtype="uint16")}
 frameworks, versions = ["numpy", "dlpack"], {"forebay": fb.__version__}

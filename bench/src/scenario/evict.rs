@@ -113,14 +113,15 @@ fn make(data: &Path, args: &EvictArgs) -> Result<Vec<(u64, u64)>> {
 fn fetched(data: &Path, cache: &Path, limit: u64, args: &EvictArgs) -> Result<u64> {
     let remote = Some(data.display().to_string());
     let stream = StreamConfig { remote, local: Some(cache.to_owned()), ..StreamConfig::default() };
-    let loader = Loader::new(LoaderConfig {
+    let mut config = LoaderConfig {
         streams: vec![stream],
         batch_size: BATCH as u32,
         shuffle: true,
-        shuffle_block_size: Some(args.block * args.samples),
         cache_limit: Some(limit),
         ..LoaderConfig::default()
-    })?;
+    };
+    config.order.shuffle_block_size = Some(args.block * args.samples);
+    let loader = Loader::new(config)?;
     let published = || -> Result<u64> {
         let counters = loader.stats()?.counters;
         Ok(counters.iter().find(|(name, _)| *name == "cache_published").map_or(0, |(_, value)| *value))

@@ -68,8 +68,8 @@ pub(crate) fn run(args: &FfiArgs) -> Result<Report> {
         std::fs::canonicalize(&folder).map_err(|e| Error::from_io(e, "the data set's folder cannot be found"))?;
     let scripts = Scripts::unpack(SCRIPTS)?;
     let common = json!({
-        "batch_size": args.batch, "shuffle": true, "epoch_size": args.batch * args.batches,
-        "prefetch": args.batches, "memory": "1gb",
+        "batch_size": args.batch, "shuffle": true, "order": {"epoch_size": args.batch * args.batches},
+        "engine": {"prefetch": args.batches, "memory": "1gb"},
     });
     let merged = |further: Value| {
         let (mut all, further) = (common.clone(), further);

@@ -156,7 +156,8 @@ pub(super) fn config(stream: StreamConfig, fields: &Value, batch: u32, threads: 
 }
 
 fn drain(args: &PipelineArgs, stream: StreamConfig, fields: Value, threads: u32, epochs: u32) -> Result<Outcome> {
-    let config = LoaderConfig { trace: args.trace.is_some(), ..config(stream, &fields, args.batch, threads)? };
+    let mut config = config(stream, &fields, args.batch, threads)?;
+    config.engine.trace = args.trace.is_some();
     let (cpu, start) = (own_cpu_seconds(), Instant::now());
     let loader = Loader::new(config)?;
     let first = epoch(&loader, cpu, start)?;

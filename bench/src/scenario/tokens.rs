@@ -15,7 +15,7 @@ use crate::report::{Better, Column, Report, Row};
 use crate::synth::{DataSet, SampleKind, read_through};
 use clap::Args;
 use forebay_loader::batch::{Batch, Output};
-use forebay_loader::config::{LoaderConfig, StreamConfig};
+use forebay_loader::config::{StreamConfig, TokenWindow};
 use forebay_loader::decode::{DType, numeric};
 use forebay_loader::loader::{Loader, Next};
 use forebay_loader::{Error, ErrorKind, Result};
@@ -76,7 +76,11 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
     for dtype in [DType::UInt16, DType::Int64] {
         let fields =
             json!([["x", {"kind": "tokens", "column": "tokens", "length": data.length, "dtype": dtype.to_string()}]]);
-        let open = |stream, mmap| Loader::new(LoaderConfig { mmap, ..config(stream, &fields, args.batch, threads)? });
+        let open = |stream, mmap| {
+            let mut config = config(stream, &fields, args.batch, threads)?;
+            config.engine.mmap = mmap;
+            Loader::new(config)
+        };
         let loaders = Loaders::open(&folder, &bin, data.length as u32, open)?;
         loaders.compare(&beside, dtype)?;
         let mut best: BTreeMap<&str, Took> = BTreeMap::new();
@@ -132,7 +136,8 @@ impl Loaders {
         open: impl Fn(StreamConfig, bool) -> Result<Loader>,
     ) -> Result<Self> {
         let stream = StreamConfig { local: Some(folder.to_owned()), ..StreamConfig::default() };
-        let of_megatron = |window| {
+        let of_megatron = |tokens: Option<u32>| {
+            let window = tokens.map(TokenWindow::from);
             let stream = StreamConfig { remote: Some(bin.display().to_string()), window, ..StreamConfig::default() };
             open(stream, false)
         };

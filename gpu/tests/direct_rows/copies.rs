@@ -3,6 +3,7 @@
 use super::rig::*;
 use crate::fake::{self, BYTES, Rig};
 use crate::{NO_LEAKS, add_pictures};
+use forebay_loader::config::EngineConfig;
 use forebay_loader::delivery::{Delivery, OutputLayout, PartialBatch, TensorMemory};
 use forebay_loader::memory::{Piece, ReadLease, ReadPool, ReadPoolConfig};
 use forebay_loader::{LoaderConfig, Next};
@@ -18,8 +19,9 @@ fn long() -> tempfile::TempDir {
     folder
 }
 
-fn without_cufile(config: LoaderConfig) -> LoaderConfig {
-    LoaderConfig { gpu_direct_storage: false, ..config }
+fn without_cufile(mut config: LoaderConfig) -> LoaderConfig {
+    config.engine.gpu_direct_storage = false;
+    config
 }
 
 fn plain_rig() -> Rig {
@@ -91,7 +93,8 @@ fn decoding_on_the_device_waits_for_copied_rows() {
     let fields = serde_json::json!([
         ["x", {"kind": "image", "column": "image", "ops": ops}], ["latent", {"kind": "array", "column": "latent"}]]);
     let fields = Some(serde_json::from_value(fields).expect("fields"));
-    let config = without_cufile(LoaderConfig { fields, device_decode: true, ..config(&data) });
+    let engine = EngineConfig { device_decode: true, ..engine() };
+    let config = without_cufile(LoaderConfig { fields, engine, ..config(&data) });
     let (host, device) = (on_host(&config), on_device(&config, &rig));
     host.start_epoch().expect("an epoch");
     let expected: Vec<_> = std::iter::from_fn(|| next(&host)).collect();

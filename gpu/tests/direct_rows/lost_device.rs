@@ -56,13 +56,13 @@ fn loses_its_device() {
         ["x", {"kind": "image", "column": "image", "ops": ops}], ["latent", {"kind": "array", "column": "latent"}]]);
     let fields = Some(serde_json::from_value(fields).expect("fields"));
     let direct = direct.parse().expect("a bool");
-    let config = LoaderConfig {
-        fields,
+    let engine = EngineConfig {
         device_decode: true,
         gpu_direct_storage: direct,
         memory: Some(8 << 20),
-        ..config(&data)
+        ..EngineConfig::default()
     };
+    let config = LoaderConfig { fields, engine, ..config(&data) };
     let host = on_host(&config);
     rig.fail_nth("*", -at.parse::<c_int>().expect("a number"), LOST);
     match Loader::with_delivery(config, rig.delivery.clone()) {

@@ -12,7 +12,7 @@ mod rig;
 
 use fake::{BYTES, Rig};
 use forebay_loader::batch::{Batch, Output};
-use forebay_loader::config::StreamConfig;
+use forebay_loader::config::{EngineConfig, StreamConfig};
 use forebay_loader::decode::geometry::Region;
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder};
 use forebay_loader::decode::pixels::Pixels;
@@ -104,7 +104,8 @@ fn direct_rows_remain_when_the_device_abandons_decoding_their_pictures() {
             ["x", {"kind": "image", "column": "image", "ops": ops}],
             ["latent", {"kind": "array", "column": "latent"}]]);
         let fields = Some(serde_json::from_value(fields).expect("fields"));
-        let config = LoaderConfig { fields, device_decode: true, ..config(&data) };
+        let engine = EngineConfig { device_decode: true, ..engine() };
+        let config = LoaderConfig { fields, engine, ..config(&data) };
         let (host, device) = (on_host(&config), on_device(&config, &rig));
         if abandons {
             type Fail = unsafe extern "C" fn(*const c_char, c_int, c_int);
@@ -147,7 +148,8 @@ fn a_loader_closes_on_a_device_that_does_not_respond() {
     let ops = serde_json::json!([{"op": "random_resized_crop", "size": [24, 24]}]);
     let fields = serde_json::json!([["x", {"kind": "image", "column": "image", "ops": ops}]]);
     let fields = Some(serde_json::from_value(fields).expect("fields"));
-    let config = LoaderConfig { fields, device_decode: true, gpu_direct_storage: false, ..config(&data) };
+    let engine = EngineConfig { device_decode: true, gpu_direct_storage: false, ..engine() };
+    let config = LoaderConfig { fields, engine, ..config(&data) };
     let device = on_device(&config, &rig);
     device.start_epoch().expect("an epoch");
     drop(next(&device).expect("a batch"));
@@ -164,7 +166,8 @@ fn a_loader_closes_on_a_device_that_does_not_respond() {
 fn a_loader_closes_while_batches_wait_for_memory() {
     let (rig, _cufile) = rig();
     let data = arrays();
-    let device = on_device(&LoaderConfig { prefetch: Some(1), memory: Some(8 << 20), ..config(&data) }, &rig);
+    let engine = EngineConfig { prefetch: Some(1), memory: Some(8 << 20), ..engine() };
+    let device = on_device(&LoaderConfig { engine, ..config(&data) }, &rig);
     // No stream advances, so no host memory is released.
     rig.wait_mode().advance(false);
     device.start_epoch().expect("an epoch");
@@ -183,7 +186,8 @@ fn a_loader_closes_while_batches_wait_for_memory() {
 fn a_loader_closes_while_rows_wait_for_device_memory() {
     let (rig, _cufile) = rig();
     let data = arrays();
-    let device = on_device(&LoaderConfig { gpu_direct_storage: false, ..config(&data) }, &rig);
+    let engine = EngineConfig { gpu_direct_storage: false, ..engine() };
+    let device = on_device(&LoaderConfig { engine, ..config(&data) }, &rig);
     rig.call("fake_cuda_hold_memory");
     device.start_epoch().expect("an epoch");
     assert!(rig.await_waiters(1), "no thread takes memory");
@@ -291,7 +295,8 @@ fn an_epoch_under_a_cache_limit_is_complete_and_keeps_the_limit() {
     // Room for two shards and the index, where a batch needs more shards.
     let limit = 225 << 10;
     let host = on_host(&config(&data));
-    let config = LoaderConfig { streams: vec![stream], cache_limit: Some(limit), stall_timeout: 60.0, ..config(&data) };
+    let engine = EngineConfig { stall_timeout: 60.0, ..engine() };
+    let config = LoaderConfig { streams: vec![stream], cache_limit: Some(limit), engine, ..config(&data) };
     let device = on_device(&config, &rig);
     host.start_epoch().expect("an epoch");
     device.start_epoch().expect("an epoch");
@@ -340,7 +345,8 @@ fn closing_a_loader_releases_files_and_memory() {
 fn rows_are_read_only_to_memory_that_consumers_have_read() {
     let (rig, cufile) = rig();
     let data = arrays();
-    let config = LoaderConfig { prefetch: Some(1), ..config(&data) };
+    let engine = EngineConfig { prefetch: Some(1), ..engine() };
+    let config = LoaderConfig { engine, ..config(&data) };
     let (host, device) = (on_host(&config), on_device(&config, &rig));
     host.start_epoch().expect("an epoch");
     device.start_epoch().expect("an epoch");

@@ -3,6 +3,7 @@
 use super::rig::*;
 use crate::fake::{self, Rig};
 use forebay_gpu::Libraries;
+use forebay_loader::config::EngineConfig;
 use forebay_loader::{ErrorKind, Loader, LoaderConfig, Next};
 
 #[test]
@@ -126,7 +127,8 @@ fn libraries_are_not_loaded_unless_they_are_used() {
     let (rig, cufile) = rig();
     let data = arrays();
     let before = cufile.call("opened");
-    let loader = compare(&rig, &LoaderConfig { gpu_direct_storage: false, ..config(&data) });
+    let engine = EngineConfig { gpu_direct_storage: false, ..engine() };
+    let loader = compare(&rig, &LoaderConfig { engine, ..config(&data) });
     assert_eq!((cufile.call("opened"), counters(&loader)), (before, [0, 0, 0]));
     let host = Loader::new(config(&data)).expect("a loader");
     host.start_epoch().expect("an epoch");
@@ -139,7 +141,8 @@ fn a_truncated_shard_is_its_sample_s_error() {
     let (rig, cufile) = rig();
     let data = folder();
     write(&data.path().join("data"), &[("x", "ndarray:float32:1200")], 64, 1 << 30);
-    let config = LoaderConfig { batch_size: 4, prefetch: Some(1), shuffle: false, ..config(&data) };
+    let engine = EngineConfig { prefetch: Some(1), ..engine() };
+    let config = LoaderConfig { batch_size: 4, shuffle: false, engine, ..config(&data) };
     let device = on_device(&config, &rig);
     device.start_epoch().expect("an epoch");
     drop(next(&device).expect("a batch"));

@@ -3,7 +3,7 @@
 use crate::fake::{self, Rig};
 use forebay_gpu::Libraries;
 use forebay_loader::batch::{Batch, Output, Tensor};
-use forebay_loader::config::StreamConfig;
+use forebay_loader::config::{EngineConfig, ExtraOutput, StreamConfig};
 use forebay_loader::decode::geometry::{Region, Size};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Subsampling, encode};
 use forebay_loader::decode::pixels::Pixels;
@@ -170,16 +170,21 @@ pub(crate) fn config(folder: &TempDir) -> LoaderConfig {
         streams: vec![stream],
         batch_size: 16,
         shuffle: true,
-        mark_repeats: true,
+        extra: vec![ExtraOutput::Repeat],
         threads: Some(2),
-        memory: Some(64 << 20),
-        gpu_direct_storage: true,
+        engine: engine(),
         ..LoaderConfig::default()
     }
 }
 
+/// Options `engine` of [`config`].
+pub(crate) fn engine() -> EngineConfig {
+    EngineConfig { memory: Some(64 << 20), gpu_direct_storage: true, ..EngineConfig::default() }
+}
+
 pub(crate) fn on_host(config: &LoaderConfig) -> Loader {
-    Loader::new(LoaderConfig { gpu_direct_storage: false, device_decode: false, ..config.clone() }).expect("a loader")
+    let engine = EngineConfig { gpu_direct_storage: false, device_decode: false, ..config.engine.clone() };
+    Loader::new(LoaderConfig { engine, ..config.clone() }).expect("a loader")
 }
 
 pub(crate) fn on_device(config: &LoaderConfig, rig: &Rig) -> Loader {

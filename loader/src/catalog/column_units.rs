@@ -51,7 +51,7 @@ pub(super) fn check_units(streams: &[Stream], config: &LoaderConfig) -> Result<(
 
 /// Returns the columns of the filter of `stream`.
 fn filtered_columns(stream: &StreamConfig) -> Result<Vec<String>> {
-    let filter = stream.filter.as_deref().map(Filter::parse).transpose()?;
+    let filter = stream.select.filter.as_deref().map(Filter::parse).transpose()?;
     Ok(filter.iter().flat_map(Filter::columns).map(str::to_owned).collect())
 }
 

@@ -42,8 +42,8 @@ impl Session<'_> {
         if files.is_none() {
             check_home(&folder)?;
         }
-        let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
-        let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
+        let options = self.config.fetch_of(stream);
+        let validate_hash = options.validate_hash.as_ref().map(|name| HashAlgo::parse(name)).transpose()?;
         let mut fetch = || match &remote {
             Some(remote) => fetched(origin, remote, name, &folder),
             None => Err(Error::internal("an index was fetched without a remote")),
@@ -60,7 +60,7 @@ impl Session<'_> {
             fetch: if remote.is_some() { Some(&mut fetch) } else { None },
             is_optional: files.is_some(),
         };
-        let stall_timeout = Duration::from_secs_f64(self.config.stall_timeout);
+        let stall_timeout = Duration::from_secs_f64(self.config.engine.stall_timeout);
         let installed = source.install(&self.network.clock, WaitPolicy::new(&|| false, stall_timeout))?;
         let files = in_place(files, &installed.index, &folder)?;
         match &installed.unkept {
@@ -91,7 +91,7 @@ impl Session<'_> {
                 shards: Arc::new(ShardSet::new(Arc::new(installed.index))),
                 has_remote: remote.is_some(),
                 remote: remote.as_ref().filter(|_| !has_hashes).map(|_| resolved),
-                keep_zip: stream.keep_zip.unwrap_or(self.config.keep_zip),
+                keep_zip: options.keep_zip,
                 clock: self.network.clock.clone(),
                 ..StreamCacheConfig::default()
             },
@@ -101,7 +101,7 @@ impl Session<'_> {
             digest,
             version: origin.version(),
             validate_hash,
-            download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
+            download_retry: options.retry,
             selection: None,
         })
     }

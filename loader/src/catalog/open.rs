@@ -33,7 +33,7 @@ const STREAMS_AT_ONCE: usize = 16;
 /// Errors of the index, the folder on local disk or the store, with the stream's name.
 pub(crate) fn open_streams(session: &Session<'_>) -> Result<Vec<IndexedStream>> {
     check_folders(&session.config.streams)?;
-    let open = |stream: &StreamConfig| open(session, stream)?.selected(stream);
+    let open = |stream: &StreamConfig| open(session, stream)?.selected(&stream.select);
     let all = in_threads(STREAMS_AT_ONCE, &session.config.streams, open)?;
     check_windows(session.config, &all)?;
     Ok(all)

@@ -3,7 +3,7 @@
 use super::Catalog;
 use super::selection::{StreamSelection, WORDS_BYTES_MAX, shortened};
 use super::stream::{IndexedStream, Stream};
-use crate::config::StreamConfig;
+use crate::config::SelectConfig;
 use crate::error::{Context, Result};
 use crate::format::HashAlgo;
 use crate::subsets::kept::KeptBuilder;
@@ -41,8 +41,8 @@ impl IndexedStream {
     /// # Errors
     ///
     /// `Config` for numbers that the stream does not have, and for a selection without samples; the errors of files.
-    pub(super) fn selected(mut self, stream: &StreamConfig) -> Result<Self> {
-        let selection = StreamSelection::new(stream, self.cache.shards.index());
+    pub(super) fn selected(mut self, options: &SelectConfig) -> Result<Self> {
+        let selection = StreamSelection::new(options, self.cache.shards.index());
         self.selection = selection.context("stream", || &self.name)?;
         Ok(self)
     }

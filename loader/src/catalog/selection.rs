@@ -1,6 +1,6 @@
 //! Kept samples of a stream: its file of numbers is read here, and `subsets` does the rest.
 
-use crate::config::StreamConfig;
+use crate::config::SelectConfig;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::hash::Hasher;
 use crate::format::{HashAlgo, Index};
@@ -24,9 +24,9 @@ pub(crate) struct StreamSelection {
 }
 
 impl StreamSelection {
-    /// Applies the arguments of `stream` to the shards of `index`; `None` if they keep all samples.
-    pub(super) fn new(stream: &StreamConfig, index: &Index) -> Result<Option<Self>> {
-        if stream.subset.is_none() && stream.fraction.is_none() {
+    /// Applies the options of a stream to the shards of `index`; `None` if they keep all samples.
+    pub(super) fn new(options: &SelectConfig, index: &Index) -> Result<Option<Self>> {
+        if options.subset.is_none() && options.fraction.is_none() {
             return Ok(None);
         }
         let sizes: Vec<u64> = index.shards.iter().map(|shard| shard.samples).collect();
@@ -38,17 +38,17 @@ impl StreamSelection {
             read(Path::new(given)).and_then(|bytes| numbers::of_file(&bytes, samples)).context("file", || given)
         };
         let conditions = Conditions {
-            subset: stream.subset.as_ref().map(ranges).transpose()?,
-            fraction: match stream.fraction {
+            subset: options.subset.as_ref().map(ranges).transpose()?,
+            fraction: match options.fraction {
                 Some(_) if samples > FRACTION_SAMPLES_MAX => {
                     let message = "a fraction is taken of at most 2^34 samples, and the stream has more";
                     return Err(Error::config(message).with("samples", samples));
                 }
-                bounds => bounds.map(|bounds| Fraction::new(bounds, stream.fraction_seed.unwrap_or(0), samples)),
+                bounds => bounds.map(|bounds| Fraction::new(bounds, options.fraction_seed.unwrap_or(0), samples)),
             },
         };
         let kept = select(&sizes, &conditions);
-        Self::of(kept, &sizes, words_of(stream))
+        Self::of(kept, &sizes, words_of(options))
     }
 
     /// The selection of `kept` samples of shards of `sizes`, which `words` describe; `None` if all are kept.
@@ -66,12 +66,12 @@ impl StreamSelection {
     }
 }
 
-/// The arguments of `stream` that select samples.
-fn words_of(stream: &StreamConfig) -> String {
-    let subset = stream.subset.as_ref().map(|subset| format!("subset={:?}", shortened(subset, WORDS_BYTES_MAX / 2)));
+/// The options that select samples by their numbers.
+fn words_of(options: &SelectConfig) -> String {
+    let subset = options.subset.as_ref().map(|subset| format!("subset={:?}", shortened(subset, WORDS_BYTES_MAX / 2)));
     let seed = |seed: u64| format!(", fraction_seed={seed}");
-    let seed = stream.fraction_seed.map_or(String::new(), seed);
-    let fraction = stream.fraction.map(|(first, end)| format!("fraction=({first}, {end}){seed}"));
+    let seed = options.fraction_seed.map_or(String::new(), seed);
+    let fraction = options.fraction.map(|(first, end)| format!("fraction=({first}, {end}){seed}"));
     subset.into_iter().chain(fraction).collect::<Vec<_>>().join(", ")
 }
 

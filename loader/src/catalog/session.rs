@@ -71,15 +71,16 @@ impl<'a> Session<'a> {
     /// Store settings for `stream`.
     fn store_config(&self, stream: &StreamConfig) -> StoreConfig {
         let (world, fetch_threads) = (self.config.world, self.config.fetch_threads_on(self.topology));
+        let fetch = self.config.fetch_of(stream);
         StoreConfig {
             fetch_threads,
             parts_in_flight_max: self.network.store.parts_in_flight_max_of(world.local_world_size as usize),
-            download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
-            download_timeout: Duration::from_secs_f64(stream.download_timeout.unwrap_or(self.config.download_timeout)),
-            stall_timeout: Duration::from_secs_f64(self.config.stall_timeout),
+            download_retry: fetch.retry,
+            download_timeout: Duration::from_secs_f64(fetch.timeout),
+            stall_timeout: Duration::from_secs_f64(self.config.engine.stall_timeout),
             // Ranks that fail together have different pauses before the next attempt.
-            seed: self.config.shuffle_seed ^ (u64::from(world.rank) << 40),
-            ca_file: self.config.ca_file.clone(),
+            seed: self.config.seed ^ (u64::from(world.rank) << 40),
+            ca_file: self.config.engine.ca_file.clone(),
             outside: self.outside.clone(),
             on_thread_start: Some(self.thread_binder(fetch_threads)),
             ..self.network.store.clone()
@@ -99,12 +100,13 @@ impl<'a> Session<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::WorldConfig;
+    use crate::config::{EngineConfig, WorldConfig};
 
     /// Settings of the stores of a rank of a machine of 64 CPUs.
     fn store_config(rank: u32, local_world_size: u32, fetch_threads: Option<u32>) -> StoreConfig {
         let world = WorldConfig { rank, local_rank: rank, world_size: local_world_size, local_world_size };
-        let config = LoaderConfig { world, fetch_threads, ..LoaderConfig::default() };
+        let engine = EngineConfig { fetch_threads, ..EngineConfig::default() };
+        let config = LoaderConfig { world, engine, ..LoaderConfig::default() };
         let (stats, topology) = (Arc::new(Stats::new(false)), Topology::synthetic(&["0-31", "32-63"]));
         let network = Simulation::default();
         Session::new(&config, &stats, &topology, &network, None).store_config(&StreamConfig::default())

@@ -76,15 +76,18 @@ impl IndexedStream {
         if !allow_unsafe_types {
             let mut columns = index.shards.iter().flat_map(|s| &s.layout.columns);
             if let Some(column) = columns.find(|c| c.encoding == Encoding::Pickle) {
-                return Err(Error::config("a column holds Python pickles: allow_unsafe_types must be set to read it")
-                    .with("column", &column.name));
+                let message = "a column holds Python pickles: engine.allow_unsafe_types must be set to read it";
+                return Err(Error::config(message).with("column", &column.name));
             }
         }
         if let (Some(algo), true) = (self.validate_hash, self.cache.has_remote) {
             let mut stored = index.shards.iter().flat_map(|s| s.files().map(|pair| pair.stored()));
             if let Some(file) = stored.find(|f| f.hashes.get(algo).is_none()) {
-                return Err(Error::config(format!("validate_hash is {}, which is not in the index", algo.name()))
-                    .with("file", &file.basename));
+                return Err(Error::config(format!(
+                    "fetch.validate_hash is {}, which is not in the index",
+                    algo.name()
+                ))
+                .with("file", &file.basename));
             }
         }
         let config = StreamCacheConfig { group: group.clone(), first_shard, ..self.cache };

@@ -16,9 +16,23 @@ const NEAR: f64 = 0.85;
 ///
 /// `Config` with the path to the wrong value, such as `streams[0].choose`.
 pub(crate) fn read<T: DeserializeOwned>(text: &str, what: &str) -> Result<T> {
+    read_with(text, what, |_, _| None)
+}
+
+/// As [`read`], with the sentences of `elsewhere` about unknown names, which gets the path of the object and the name.
+pub(super) fn read_with<T: DeserializeOwned>(
+    text: &str,
+    what: &str,
+    elsewhere: impl Fn(&str, &str) -> Option<String>,
+) -> Result<T> {
     let mut json = serde_json::Deserializer::from_str(text);
     let read: Object<T> = serde_path_to_error::deserialize(&mut json).map_err(|e| {
-        let (path, message) = (e.path().to_string(), with_near_name(&e.inner().to_string()));
+        let (path, message) = (e.path().to_string(), e.inner().to_string());
+        let unknown = unknown_name(&message).and_then(|(name, _)| Some((path.strip_suffix(name)?, name)));
+        if let Some(sentence) = unknown.and_then(|(path, name)| elsewhere(path, name)) {
+            return Error::config(sentence);
+        }
+        let message = with_near_name(&message);
         match path.as_str() {
             // The document as a whole.
             "." => Error::config(format!("{what} cannot be read: {message}")),
@@ -55,21 +69,29 @@ pub(super) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) ->
     Object::deserialize(from).map(|object| object.0)
 }
 
+/// An object with names, or null.
+pub(super) fn object_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    Ok(Option::<Object<T>>::deserialize(from)?.map(|object| object.0))
+}
+
 /// A list of objects with names.
 pub(super) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
     Vec::<Object<T>>::deserialize(from).map(|objects| objects.into_iter().map(|object| object.0).collect())
 }
 
+/// Returns the unknown name in the error about it, and the list of the known ones.
+fn unknown_name(message: &str) -> Option<(&str, &str)> {
+    let (start, expected) = message.split_once(", expected ")?;
+    Some((start.strip_prefix("unknown field `")?.strip_suffix('`')?, expected))
+}
+
 /// Puts the name that may be meant in the place of a list of all names in the error about an unknown one.
 fn with_near_name(message: &str) -> String {
-    let Some((start, expected)) = message.split_once(", expected ") else { return message.to_owned() };
-    let Some(unknown) = start.strip_prefix("unknown field `").and_then(|name| name.strip_suffix('`')) else {
-        return message.to_owned();
-    };
+    let Some((unknown, expected)) = unknown_name(message) else { return message.to_owned() };
     let likeness = |name: &&str| strsim::jaro_winkler(&unknown.to_lowercase(), name);
     let names = expected.split('`').skip(1).step_by(2);
     let near = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).filter(|name| likeness(name) >= NEAR);
-    near.map_or_else(|| message.to_owned(), |name| format!("{start}: did you mean `{name}`?"))
+    near.map_or_else(|| message.to_owned(), |name| format!("unknown field `{unknown}`: did you mean `{name}`?"))
 }
 
 /// A size in a document.

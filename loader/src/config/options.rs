@@ -1,6 +1,6 @@
 //! Declaration of options: one list gives the struct, its defaults and a table of names, types and sentences.
 //!
-//! The gate compares that table with the signature and the docstring of Python's `Loader` and `Stream` and with the
+//! The gate compares that table with the signature and the docstring of the Python class of the group and with the
 //! list in the C header, so a new option is declared here and copied where the gate asks for it.
 
 /// A size in bytes; in JSON also text such as `"2gb"`.

@@ -116,7 +116,7 @@ impl Step {
         let default = self.default.as_deref().ok_or_else(|| {
             Error::decode(
                 "the sample does not have the value: give the field a `default`, or leave such samples out with \
-                 on_error=\"skip\"",
+                 skip.errors",
             )
         })?;
         match row {

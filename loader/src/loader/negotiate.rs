@@ -11,14 +11,14 @@ impl Loader {
     pub(super) fn negotiate(&self) -> DeviceFeatures {
         DeviceFeatures {
             pictures: self.pictures(),
-            host_share: self.config.share_decode.then(Default::default),
+            host_share: self.config.engine.share_decode.then(Default::default),
             storage: self.storage(),
             slot_copies: self.slot_copies(),
         }
     }
 
     fn pictures(&self) -> Option<Arc<dyn PictureDecoder>> {
-        if !self.config.device_decode {
+        if !self.config.engine.device_decode {
             return None;
         }
         let per_row = self.layout.has_pictures().filter(|has| *has).count();
@@ -49,7 +49,7 @@ impl Loader {
     }
 
     fn storage(&self) -> Option<Arc<StorageReader>> {
-        if !self.config.gpu_direct_storage {
+        if !self.config.engine.gpu_direct_storage {
             return None;
         }
         let Some(columns) = DirectColumns::of_layouts(&self.fields, self.catalog.layouts(), ROW_BYTES_MIN) else {

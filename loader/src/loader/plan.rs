@@ -2,7 +2,7 @@
 
 use super::filter::SampleArguments;
 use crate::catalog::Catalog;
-use crate::config::{LoaderConfig, SAMPLE_KEYS, StreamConfig};
+use crate::config::{ExtraOutput, LoaderConfig, StreamConfig};
 use crate::decode::{FieldPlan, FieldSpec, Output, RowShape};
 use crate::error::{Error, Result};
 use crate::format::{FIELDS, Layout};
@@ -18,20 +18,21 @@ pub(super) fn order_of(config: &LoaderConfig, samples: SampleArguments) -> Resul
         (_, _, Some(c)) => Weight::Choose(c),
         _ => Weight::Unset,
     };
+    let given = &config.order;
     let order = OrderConfig {
         shuffle: config.shuffle,
-        shuffle_algo: config.shuffle_algo.parse()?,
-        shuffle_seed: config.shuffle_seed,
-        shuffle_block_size: config.shuffle_block_size,
-        partition_algo: config.partition_algo.parse()?,
-        num_canonical_nodes: config.num_canonical_nodes.map(u64::from),
+        shuffle_algo: given.shuffle_algo.parse()?,
+        shuffle_seed: config.seed,
+        shuffle_block_size: given.shuffle_block_size,
+        partition_algo: given.partition_algo.parse()?,
+        num_canonical_nodes: given.num_canonical_nodes.map(u64::from),
         batch_size: config.batch_size.into(),
-        sampling_method: config.sampling_method.parse()?,
-        sampling_granularity: config.sampling_granularity.into(),
-        batching_method: config.batching_method.parse()?,
-        replication: config.replication,
-        epoch_size: config.epoch_size,
-        repeat_augment: config.repeat_augment,
+        sampling_method: given.sampling_method.parse()?,
+        sampling_granularity: given.sampling_granularity.into(),
+        batching_method: given.batching_method.parse()?,
+        replication: given.replication,
+        epoch_size: given.epoch_size,
+        repeat_augment: given.repeat_augment,
         weights: config.streams.iter().map(weight).collect(),
         sample_weights: samples.weights,
         buckets: samples.buckets,
@@ -45,16 +46,16 @@ pub(super) fn order_of(config: &LoaderConfig, samples: SampleArguments) -> Resul
 /// Returns the outputs that the plan gives.
 pub(super) fn marks_of(config: &LoaderConfig) -> Vec<MarkOutput> {
     let marks = [
-        (config.mark_repeats, MarkOutput::Repeat),
-        (config.sample_ids, MarkOutput::SampleIds),
-        (config.sample_draws, MarkOutput::SampleDraws),
+        (ExtraOutput::Repeat, MarkOutput::Repeat),
+        (ExtraOutput::SampleIds, MarkOutput::SampleIds),
+        (ExtraOutput::SampleDraws, MarkOutput::SampleDraws),
     ];
-    marks.into_iter().filter(|(is_set, _)| *is_set).map(|(_, mark)| mark).collect()
+    marks.into_iter().filter(|(output, _)| config.has_extra(*output)).map(|(_, mark)| mark).collect()
 }
 
 /// Compiles the fields for each layout of the data set; all plans have the same outputs.
 pub(super) fn fields_of(config: &LoaderConfig, catalog: &Catalog) -> Result<Vec<Arc<FieldPlan>>> {
-    let of_tables = catalog.of_tables();
+    let (of_tables, has_keys) = (catalog.of_tables(), config.has_extra(ExtraOutput::SampleKeys));
     let compile = |number: usize, key: Option<&str>| {
         let layout = &catalog.layouts()[number];
         let mut fields = config.fields.clone();
@@ -63,16 +64,16 @@ pub(super) fn fields_of(config: &LoaderConfig, catalog: &Catalog) -> Result<Vec<
             let columns = FieldPlan::fields_of(&layout.columns).into_iter();
             fields = Some(columns.filter(|(name, _)| name != FIELDS).collect());
         }
-        if config.sample_keys {
+        if has_keys {
             // No column has an empty name: all samples then have the default.
             let (column, default) = (key.unwrap_or("").to_owned(), Some("".into()));
             let fields = fields.get_or_insert_with(|| FieldPlan::fields_of(&layout.columns));
-            fields.push((SAMPLE_KEYS.to_owned(), FieldSpec::text(column, default)));
+            fields.push((ExtraOutput::SampleKeys.name().to_owned(), FieldSpec::text(column, default)));
         }
         FieldPlan::compile(fields.as_deref(), &layout.columns, config.augment_seed())
     };
     let keys = catalog.key_columns();
-    if config.sample_keys && keys.iter().all(Option::is_none) {
+    if has_keys && keys.iter().all(Option::is_none) {
         return Err(Error::config(
             "sample_keys is for tars and for files that are samples, and no stream has any: leave it out",
         ));

@@ -102,7 +102,7 @@ impl Planner {
 
 /// Returns the arguments with the samples' weights in words; the first ones if there are many.
 fn describe_sample_weights(streams: &[StreamConfig]) -> String {
-    let words = |stream: &StreamConfig| match (&stream.weights, &stream.balance) {
+    let words = |stream: &StreamConfig| match (&stream.select.weights, &stream.select.balance) {
         (Some(weights), _) => format!("weights={}", words_of(weights)),
         (None, Some(column)) => format!("balance={column:?}"),
         (None, None) => "none".to_owned(),

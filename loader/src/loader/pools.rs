@@ -74,7 +74,7 @@ impl Pools {
 /// Resolved `memory` for slots of `batch_bytes` bytes.
 fn memory_bytes(config: &LoaderConfig, topology: &Topology, batch_bytes: usize) -> Result<u64> {
     let local = config.world.local_world_size as usize;
-    match config.memory {
+    match config.engine.memory {
         Some(bytes) => Ok(bytes),
         None => default_bytes(topology.memory_limit_bytes(), local, batch_bytes as u64),
     }
@@ -115,7 +115,7 @@ fn placements(topology: &Topology, config: &LoaderConfig, near: Option<usize>) -
     let threads = config.threads.map_or_else(|| topology.threads_default(local), |threads| threads as usize);
     let cpus: Vec<u32> = topology.cpus_usable().iter().collect();
     let bound = |(i, placement): (usize, usize)| {
-        if config.pin_threads {
+        if config.engine.pin_threads {
             let first = rank * threads;
             let cpu = cpus[(first + i) % cpus.len()];
             (topology.node_of_cpu(cpu).unwrap_or(placement), Some([cpu].into_iter().collect()))
@@ -157,6 +157,7 @@ fn shares(bytes: usize, weights: &[usize]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::EngineConfig;
     use crate::delivery::{Device, HostDelivery, TensorMemory};
     use crate::memory::{BatchMemory, Piece, Registrar};
     use crate::sync::Arc;
@@ -164,7 +165,8 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     fn config(threads: u32) -> LoaderConfig {
-        LoaderConfig { threads: Some(threads), memory: Some(64 << 20), ..LoaderConfig::default() }
+        let engine = EngineConfig { memory: Some(64 << 20), ..EngineConfig::default() };
+        LoaderConfig { threads: Some(threads), engine, ..LoaderConfig::default() }
     }
 
     fn pools(topology: &Topology, config: &LoaderConfig, target: &dyn Delivery) -> Pools {
@@ -226,7 +228,7 @@ mod tests {
     #[test]
     fn a_thread_bound_to_one_cpu_belongs_to_that_cpus_node() {
         let mut config = config(3);
-        config.pin_threads = true;
+        config.engine.pin_threads = true;
         let topology = Topology::synthetic(&["0-3", "4-7"]);
         assert_eq!(read_nodes(&pools(&topology, &config, &HostDelivery)), [(Some(0), 60 * MIB)]);
         (config.world.local_rank, config.world.local_world_size) = (1, 2);
@@ -270,7 +272,8 @@ mod tests {
         assert_eq!(batch_nodes(&pools(&two, &config(4), &OnNodeOne)), [(Some(1), 4 * MIB)]);
         // The threads of a rank that shares the machine are there too, unless they are bound to CPUs or use all nodes.
         let threads = |local, pin_threads| {
-            let mut config = LoaderConfig { pin_threads, ..config(2) };
+            let mut config = config(2);
+            config.engine.pin_threads = pin_threads;
             config.world.local_world_size = local;
             let pools = pools(&two, &config, &OnNodeOne);
             pools.numa_workers.iter().flat_map(|group| cpus(&group.decode_cpus)).collect::<Vec<_>>()

@@ -126,7 +126,7 @@ impl Loader {
 
     /// Samples of a step on all ranks.
     fn step_rows(&self) -> u64 {
-        let ranks = self.config.world.world_size / self.config.replication.unwrap_or(1).max(1);
+        let ranks = self.config.world.world_size / self.config.order.replication.unwrap_or(1).max(1);
         u64::from(self.config.batch_size) * u64::from(ranks)
     }
 }

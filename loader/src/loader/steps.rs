@@ -44,5 +44,5 @@ pub(super) fn batches_of(position: &mut Position, planner: &Planner, config: &Lo
 
 /// The steps that `config` leaves out.
 pub(super) fn of(config: &LoaderConfig) -> BTreeSet<u64> {
-    config.skip_steps.iter().flatten().copied().collect()
+    config.order.skip_steps.iter().flatten().copied().collect()
 }

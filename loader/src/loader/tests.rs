@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::batch::Output;
-use crate::config::StreamConfig;
+use crate::config::{SelectConfig, StreamConfig};
 use crate::format::writer::{LocalDir, Options, Writer};
 use crate::format::{Encoding, Layout, Value};
 use std::path::Path;
@@ -115,7 +115,7 @@ fn samples_larger_than_a_read_slot_are_counted() {
     let dir = tempfile::tempdir().expect("a folder");
     let large = vec![7; 16 << 20];
     let mut loader = loader_of(dir.path(), Encoding::Bytes, &[Value::Bytes(large.as_slice().into())], 1);
-    loader.config.memory = Some(32 << 20);
+    loader.config.engine.memory = Some(32 << 20);
     let batches = epoch(&loader);
     let Some(Output::Bytes(rows)) = batches[0].get("column") else { panic!("{batches:?}") };
     assert!(rows[0].host() == Some(&large[..]));
@@ -248,7 +248,7 @@ fn a_shard_that_another_program_removes_as_soon_as_it_is_there_is_fetched_again(
 fn a_filter_reads_a_shard_that_was_removed_again_when_it_is_back() {
     let dir = tempfile::tempdir().expect("a folder");
     crate::cache::tests::remove_when_named(&dir.path().join("local/shard.00000.mds"), 3);
-    let loader = fetching(dir.path(), |config| config.streams[0].filter = Some("column > 3".to_owned()));
+    let loader = fetching(dir.path(), |config| config.streams[0].select.filter = Some("column > 3".to_owned()));
     assert_eq!(epoch(&loader).len(), 2);
 }
 
@@ -260,7 +260,7 @@ fn a_filter_that_finds_its_shard_removed_each_time_fails_with_the_reason() {
     let stream = StreamConfig {
         remote: Some(dir.path().join("remote").display().to_string()),
         local: Some(dir.path().join("local")),
-        filter: Some("column > 3".to_owned()),
+        select: SelectConfig { filter: Some("column > 3".to_owned()), ..SelectConfig::default() },
         ..StreamConfig::default()
     };
     let error = Loader::new(LoaderConfig { streams: vec![stream], batch_size: 2, ..LoaderConfig::default() })

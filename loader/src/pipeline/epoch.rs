@@ -132,7 +132,7 @@ impl Epoch {
             epoch,
             first_batch,
             is_alone: config.world.world_size == 1,
-            max_errors: config.max_errors,
+            max_errors: config.skip.errors,
             delivery: delivery.clone(),
             reorder: reorder.clone(),
             refills: Refills::new(whole_plan, rank),
@@ -142,13 +142,13 @@ impl Epoch {
             stage: stats.stage("place"),
             batches_refilled: stats.counter("batches_refilled"),
         });
-        let skip = Arc::new(SkipBudget::new(catalog, config.on_error, config.max_errors, &stats));
+        let skip = Arc::new(SkipBudget::new(catalog, config.skip.errors, &stats));
         let consumer_memory =
             Arc::new(ConsumerMemory { delivery, dispatcher, reorder, run: run.clone(), waiting: Mutex::default() });
         let decode = Arc::new(DecodeStage {
             fields,
             layout,
-            sample_bytes_max: config.sample_bytes_max,
+            sample_bytes_max: config.engine.sample_bytes_max,
             source: source.clone(),
             consumer_memory: consumer_memory.clone(),
             skip: skip.clone(),
@@ -165,7 +165,7 @@ impl Epoch {
             source: source.clone(),
             batches,
             skip,
-            stall_timeout: Duration::from_secs_f64(config.stall_timeout),
+            stall_timeout: Duration::from_secs_f64(config.engine.stall_timeout),
             wait: Mutex::default(),
         });
         // Weak: the consumer's side holds the run.

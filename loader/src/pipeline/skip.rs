@@ -7,7 +7,6 @@
 use super::sample::batch_builder::BatchBuilder;
 use super::schedule::Task;
 use crate::catalog::Catalog;
-use crate::config::OnError;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU64, Ordering};
@@ -19,7 +18,7 @@ const WARNINGS_MAX: u64 = 10;
 #[derive(Debug)]
 pub(crate) struct SkipBudget {
     catalog: Arc<Catalog>,
-    on_error: OnError,
+    /// Bad samples that an epoch may leave out; 0: a bad sample is an error.
     max_errors: u64,
     /// Samples skipped in this epoch.
     skipped: AtomicU64,
@@ -28,16 +27,16 @@ pub(crate) struct SkipBudget {
 }
 
 impl SkipBudget {
-    /// Budget of one epoch: with `OnError::Skip`, at most `max_errors` samples.
-    pub(crate) fn new(catalog: Arc<Catalog>, on_error: OnError, max_errors: u64, stats: &Stats) -> Self {
+    /// Budget of one epoch: at most `max_errors` samples.
+    pub(crate) fn new(catalog: Arc<Catalog>, max_errors: u64, stats: &Stats) -> Self {
         let samples_skipped = stats.counter("samples_skipped");
-        Self { catalog, on_error, max_errors, skipped: AtomicU64::new(0), samples_skipped }
+        Self { catalog, max_errors, skipped: AtomicU64::new(0), samples_skipped }
     }
 
     /// Skips row `row` of `batch` because of `error`, if that may be skipped; otherwise the batch fails.
     pub(crate) fn settle(&self, batch: &BatchBuilder, row: usize, task: &Task, error: Error) {
         let error = self.describe(error, task);
-        if self.on_error == OnError::Skip && is_about_sample(&error) {
+        if self.max_errors > 0 && is_about_sample(&error) {
             batch.skip(row, error);
         } else {
             batch.fail(row, error);
@@ -48,12 +47,10 @@ impl SkipBudget {
     fn describe(&self, error: Error, task: &Task) -> Error {
         let error = self.catalog.describe_sample(error, task.shard, task.index);
         let error = error.with("sample", task.planned.sample.0);
-        match self.on_error {
-            OnError::Raise if is_about_sample(&error) => {
-                error.hinting("on_error=\"skip\" with max_errors leaves such samples out")
-            }
-            _ => error,
+        if self.max_errors == 0 && is_about_sample(&error) {
+            return error.hinting("skip.errors, such as 100, leaves such samples out");
         }
+        error
     }
 
     /// Counts and logs a bad sample of the batch that the consumer takes.
@@ -64,7 +61,7 @@ impl SkipBudget {
     pub(crate) fn spend(&self, error: Error) -> Result<()> {
         let before = self.skipped.fetch_add(1, Ordering::Relaxed);
         if before >= self.max_errors {
-            return Err(error.hinting(format!("the epoch has more bad samples than max_errors {}", self.max_errors)));
+            return Err(error.hinting(format!("the epoch has more bad samples than skip.errors {}", self.max_errors)));
         }
         self.samples_skipped.add(1);
         let level = if before < WARNINGS_MAX { log::Level::Warn } else { log::Level::Debug };

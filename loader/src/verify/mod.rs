@@ -11,7 +11,7 @@ mod tests;
 
 use crate::cache::{ClaimOutcome, WaitPolicy};
 use crate::catalog::{Catalog, Session, Stream, open_streams};
-use crate::config::{LoaderConfig, StreamConfig};
+use crate::config::{EngineConfig, FetchConfig, LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::INDEX_BYTES_MAX;
 use crate::format::{FileInfo, INDEX_BASENAME, Index, Shard};
@@ -231,9 +231,10 @@ fn open_cache(
     let stream = StreamConfig {
         remote: Some(remote.to_owned()),
         local: Some(folder.to_owned()),
-        keep_zip: Some(keep_zip),
+        fetch: Some(FetchConfig { keep_zip, ..FetchConfig::default() }),
         ..StreamConfig::default()
     };
-    let config = LoaderConfig { streams: vec![stream], allow_unsafe_types: true, ..LoaderConfig::default() };
+    let engine = EngineConfig { allow_unsafe_types: true, ..EngineConfig::default() };
+    let config = LoaderConfig { streams: vec![stream], engine, ..LoaderConfig::default() };
     Catalog::open(&config, stats, &Topology::detect()?, &Simulation::default(), outside)
 }

@@ -3,7 +3,7 @@
 use crate::cache::{CachedIndex, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, with_advice_on_remote};
 use crate::catalog::{IndexedStream, Session, open_streams};
 use crate::clock::Clock;
-use crate::config::{LoaderConfig, OnError, read};
+use crate::config::{LoaderConfig, SkipConfig, read};
 use crate::error::{Error, Result};
 use crate::format::index::{INDEX_BYTES_MAX, is_document};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
@@ -106,7 +106,7 @@ impl DataSet {
     /// Opens the data of a loader's `config` to read single samples, from any source that a loader has and in the
     /// folders that it would use: fetches or makes the indexes that the folders lack. Only the options about streams,
     /// downloads and the cache count, and samples have their numbers in whole streams. Rows of tables may have nulls,
-    /// as with `on_error="skip"`, whose folders they have. `outside` has the remotes of other schemes than the
+    /// as with `skip.errors`, whose folders they have. `outside` has the remotes of other schemes than the
     /// engine's.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ impl DataSet {
     pub fn of_loader(config: &LoaderConfig, outside: Option<Outside>) -> Result<Self> {
         let stats = Arc::new(Stats::new(false));
         // A null belongs to its row: the other rows of the shard can be read.
-        let config = &LoaderConfig { on_error: OnError::Skip, ..config.clone() };
+        let config = &LoaderConfig { skip: SkipConfig { errors: 1, ..config.skip }, ..config.clone() };
         let (topology, network) = (Topology::detect()?, Simulation::default());
         let opened = open_streams(&Session::new(config, &stats, &topology, &network, outside))?;
         let of_stream = |stream: &IndexedStream| {
@@ -134,7 +134,7 @@ impl DataSet {
                 dir: stream.cache.dir,
                 keep_zip: stream.cache.keep_zip,
                 download_retry: stream.download_retry,
-                download_timeout: options.download_timeout.unwrap_or(config.download_timeout),
+                download_timeout: config.fetch_of(options).timeout,
                 validate_hash: None,
             });
             shards.push(stream.cache.shards);

@@ -72,7 +72,7 @@ def train(args: argparse.Namespace, before_step: Callable[[int, Any], None] = la
         batch_size=args.global_batch // dist.get_world_size(),
         drop_last=True,
         shuffle=True,
-        num_canonical_nodes=CANONICAL_NODES,
+        order=fb.Order(num_canonical_nodes=CANONICAL_NODES),
         fields={"tokens": fb.Tokens("tokens", LENGTH), "id": fb.Scalar("id")},
     )
     step = saved = 0

@@ -13,6 +13,7 @@ from .errors import __all__ as _errors
 from .fields import *  # noqa: F403
 from .fields import __all__ as _fields
 from .files import File, StoreOptions, list_files, load_files, load_lines, load_tars, open, remove_files  # noqa: A004
+from .groups import Engine, Fetch, Order, Select, Skip, TokenWindow
 from .loader import Loader
 from .mapping import *  # noqa: F403
 from .mapping import __all__ as _mapping
@@ -30,13 +31,19 @@ __all__ = [
     *_fields,
     *_mapping,
     *_operations,
+    "Engine",
+    "Fetch",
     "File",
     "Loader",
     "MDSWriter",
+    "Order",
     "Sample",
+    "Select",
     "ShardReader",
+    "Skip",
     "StoreOptions",
     "Stream",
+    "TokenWindow",
     "World",
     "__version__",
     "list_files",

@@ -17,10 +17,9 @@ import textwrap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar, Union, get_args
+from typing import Any, TypeVar, Union
 
 from ._forebay import is_file_list, is_url, redact
-from .choices import OnError
 from .errors import ConfigError
 
 __all__ = [
@@ -80,11 +79,12 @@ Steps = Iterable[int]
 _Class = TypeVar("_Class", bound=type)
 
 
-def by_name(example: str = "", **elsewhere: str) -> Callable[[_Class], _Class]:
+def by_name(example: str = "", others: Callable[[], dict[str, str]] = dict, **elsewhere: str) -> Callable[[_Class], _Class]:
     """Decorates a class so that the TypeError about an unknown argument suggests the right name.
 
     Args:
         example: Example of the first arguments, for a class with keyword-only arguments.
+        others: Function that returns more of `elsewhere`. It is called for an error.
         **elsewhere: Names of arguments in other libraries, and the names here, or after ". " what to do.
     """
 
@@ -99,7 +99,7 @@ def by_name(example: str = "", **elsewhere: str) -> Callable[[_Class], _Class]:
             if args and example:
                 raise TypeError(f"{cls.__name__} takes its arguments by name: {example}")
             if (name := next((name for name in kwargs if name not in names), None)) is not None:
-                raise TypeError(f"{cls.__name__} has no argument {name!r}" + _meant(name, names, listed, elsewhere))
+                raise TypeError(f"{cls.__name__} has no argument {name!r}" + _meant(name, names, listed, others() | elsewhere))
             construct(self, *args, **kwargs)
 
         checked.__signature__ = _Wrapped.from_callable(construct)
@@ -141,13 +141,21 @@ def _meant(name: str, names: Sequence[str], listed: set[str], elsewhere: dict[st
         return f": {name} are passed one after the other, without a name"
     import difflib  # Imported late, because it is needed for errors only.
 
-    if advice := elsewhere.get(name, ""):
-        # A sentence is not the name of an argument.
-        return f": {advice.removeprefix('. ')}" if advice.startswith(". ") else f": did you mean {advice}?"
-    near = difflib.get_close_matches(name.lower(), names, 1, _NEAR) or _with_words_of(name.lower(), names)
-    if near:
-        return f": did you mean {near[0]}?"
-    return f": it has {', '.join(names)}" if len(names) <= _NAMED_MAX else ""
+    if name in elsewhere:
+        return _advice(elsewhere[name])
+    # A near name of a different library would mislead.
+    known = [*names, *(other for other, meant in elsewhere.items() if meant.startswith(". ") and other not in names)]
+    lower = name.lower()
+    near = difflib.get_close_matches(lower, known, 1, _NEAR) or _with_words_of(lower, names) or _with_words_of(lower, known)
+    if not near:
+        return f": it has {', '.join(names)}" if len(names) <= _NAMED_MAX else ""
+    return f": did you mean {near[0]}?" + ("" if near[0] in names else elsewhere[near[0]][1:])
+
+
+def _advice(meant: str) -> str:
+    """Returns an entry of `elsewhere` as the end of a sentence."""
+    # A sentence is not the name of an argument.
+    return f": {meant.removeprefix('. ')}" if meant.startswith(". ") else f": did you mean {meant}?"
 
 
 def _with_words_of(name: str, names: Sequence[str]) -> list[str]:
@@ -328,7 +336,6 @@ _CHECKS: dict[str, Check] = {
     "Count": partial(whole, least=1, below=U32),
     "float": partial(real, what="a number, at least 0", least=0),
     "int": whole,
-    "OnError": partial(one_of, choices=get_args(OnError)),
     "Samples": partial(whole, least=1),
     "Seconds": seconds,
     "Steps": steps,

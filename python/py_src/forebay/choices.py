@@ -12,6 +12,7 @@ __all__ = [
     "DType",
     "DTypeName",
     "Device",
+    "Extra",
     "Framework",
     "Grouping",
     "Hash",
@@ -19,7 +20,6 @@ __all__ = [
     "Layout",
     "MapKind",
     "Mode",
-    "OnError",
     "OpenMode",
     "PaddingMode",
     "PartitionAlgo",
@@ -33,8 +33,8 @@ __all__ = [
 Framework = Literal["torch", "jax", "tensorflow", "numpy", "dlpack"]
 """Type of a batch's tensors."""
 
-OnError = Literal["raise", "skip"]
-"""Reaction to a sample that cannot be delivered."""
+Extra = Literal["repeat", "sample_ids", "sample_draws", "sample_keys"]
+"""Output that a batch may have in addition to the fields."""
 
 ShuffleAlgo = Literal["py1e", "py1br", "py1s", "py2s", "naive"]
 PartitionAlgo = Literal["relaxed", "orig"]

@@ -357,7 +357,7 @@ class Epoch:
         if not len(self._loader):
             why = "drop_last leaves out the only one, which is shorter than batch_size"
         elif self._loader.stats()["counters"].get("samples_skipped"):
-            why = 'on_error="skip" left out every sample'
+            why = "Skip(errors=...) left out every sample"
         else:
             return
         warnings.warn(f"an epoch has no batch: {why}", stacklevel=6)

@@ -68,13 +68,13 @@ class AccessError(Error, PermissionError):
 
 
 class NetworkError(Error, ConnectionError):
-    """The network failed in all `download_retry` attempts: try again later, with more attempts, or check the store's address."""
+    """The network failed in all attempts, `Fetch(retry=)`: try again later, with more attempts, or check the store's address."""
 
     kind = "network"
 
 
 class StalledError(Error, TimeoutError):
-    """No progress within `stall_timeout` or `download_timeout`: the message names the stage or the request that waits."""
+    """No progress within `Engine(stall_timeout=)` or `Fetch(timeout=)`: the message names the stage or the request that waits."""
 
     kind = "timeout"
 
@@ -92,7 +92,7 @@ class FormatError(Error, ValueError):
 
 
 class DecodeError(Error, ValueError):
-    """A sample cannot be decoded into the requested fields. `on_error="skip"` leaves up to `max_errors` of them out."""
+    """A sample cannot be decoded into the requested fields. `Skip(errors=100)` leaves up to 100 of them out."""
 
     kind = "decode"
 

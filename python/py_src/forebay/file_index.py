@@ -66,7 +66,7 @@ def index_files(
     remote = path("files", files)
     with tempfile.TemporaryDirectory(prefix="forebay-index-") as local:
         stream = Stream(remote=remote, local=local, files=kind, manifest=manifest)
-        config = {"streams": [stream._config()], "batch_size": 1}
+        config = {"streams": [stream._config(None, {})], "batch_size": 1}
         root, name, document, samples = _forebay.list_of_files(json.dumps(config), outside(remote))
     url = index_url(root if out is None else os.fspath(out), overwrite, store, name)
     with open_file(url, "wb", store=store) as file:

@@ -19,8 +19,8 @@ __all__ = ["Run", "Sample", "in_any_folder", "of_engine"]
 _ON_DEVICES = ("device_decode", "share_decode", "gpu_direct_storage")
 """Options that need a device, which a run that only names samples does without."""
 
-_OF_STORES = ("cache_limit", "ca_file", "download_retry", "download_timeout", "keep_zip", "validate_hash")
-"""Options with which the samples of a run are read."""
+_OF_STORES = ("cache_limit", "fetch")
+"""Options with which the samples of a run are read, besides the engine's `ca_file`."""
 
 
 @readable
@@ -73,7 +73,7 @@ def in_any_folder(config: dict[str, Any]) -> dict[str, Any]:
         return place | {name: os.path.abspath(place[name])} if place.get(name) else place
 
     streams = [absolute(whole(stream, "remote"), "local") for stream in config["streams"]]
-    return absolute(config, "ca_file") | {"streams": streams}
+    return config | {"streams": streams, "engine": absolute(config["engine"], "ca_file")}
 
 
 class Run:
@@ -99,9 +99,9 @@ class Run:
             )
         addresses: Sequence[str | None] = [None] * len(streams) if remote is None else remote
         config["streams"] = [_place(stream, address) for stream, address in zip(streams, addresses, strict=True)]
-        config |= dict.fromkeys(_ON_DEVICES, False)
+        config["engine"] |= dict.fromkeys(_ON_DEVICES, False)
         self.ranks: int = config["world"]["world_size"]
-        options = {name: config[name] for name in _OF_STORES if name in config}
+        options = {name: config.get(name) for name in _OF_STORES} | {"engine": {"ca_file": config["engine"].get("ca_file")}}
         self._streams = [options | {"streams": [stream], "batch_size": 1} for stream in config["streams"]]
         self.engine = _forebay.Engine(json.dumps(config), "cpu", outside(*(s.get("remote") for s in config["streams"])))
         self.engine.load_state_dict(json.dumps(document["state"]), True)
@@ -149,6 +149,7 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
         is_run = all(isinstance(document[name], dict) for name in ("config", "state"))
         is_run = is_run and all(isinstance(stream, dict) for stream in document["config"]["streams"])
         is_run = is_run and isinstance(document["config"]["world"]["world_size"], int)
+        is_run = is_run and all(isinstance(document["config"][name], dict) for name in ("engine", "fetch"))
     except (KeyError, TypeError):
         is_run = False
     if not is_run:

@@ -74,7 +74,7 @@ class ShardReader(Sequence[dict[str, Any]]):
     memory, and the last one is kept. Hashes are not checked; the loader checks them when it fetches or unpacks a shard.
 
     Shards behind a URL and files of lists, such as WebDataset's tars, are fetched into the folder that a loader uses without
-    `local` (of tables a loader with `on_error="skip"`), when their first sample is read; tars, LitData's chunks and loose
+    `local` (of tables a loader with `Skip(errors=...)`), when their first sample is read; tars, LitData's chunks and loose
     files in a folder are read in place. A sample has the columns that are stored for it; a null of Parquet and Arrow files
     is None.
     It is a data set for torch's DataLoader: each worker opens its own reader.

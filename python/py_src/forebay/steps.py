@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import Any
 
 from . import _forebay
 from .arguments import whole
+from .groups import Engine, Order
 from .samples import Run, Sample, of_engine
 from .world import World
 
@@ -55,8 +57,9 @@ class StepsOfRun:
         """
         self._check()
         epoch, batch = self._batch_of(step, epoch)
-        ranks = {name: getattr(self._world, name) for name in ("rank", "world_size", "local_rank", "local_world_size")}
-        with type(self)(**self._arguments | ranks | {"skip_steps": None, "prefetch": 1}) as again:
+        order, engine = self._arguments["order"] or Order(), self._arguments["engine"] or Engine()
+        changes = {"order": replace(order, skip_steps=None), "engine": replace(engine, prefetch=1), "world": self._world}
+        with type(self)(**self._arguments | changes) as again:
             state = json.loads(self._engines[0].state_dict(None, "failed"))
             state["forebay"].pop("skipped", None)
             again._load(state | {"epoch": epoch, "sample_in_epoch": batch * self._samples_per_step}, strict=True)

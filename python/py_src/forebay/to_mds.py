@@ -38,12 +38,14 @@ from .converted_columns import ConvertedColumns
 from .errors import ConfigError, Error, NotFoundError, StateError, UnsupportedError
 from .files import list_files
 from .files import open as open_file
+from .groups import Order, TokenWindow, token_window
 from .loader import Loader
 from .progress import show
 from .remotes import outside
 from .samples import Sample
 from .streams import Stream
 from .verify import verify
+from .world import World
 from .writer import MDSWriter
 
 __all__ = ["Report", "convert", "merge_parts"]
@@ -94,8 +96,8 @@ class _Plan:
         return self.part_batches * self.batch_size
 
     def loader(self, threads: int | None) -> Loader:
-        alone = {"rank": 0, "world_size": 1, "local_rank": 0, "local_world_size": 1}
-        given = {"fields": self.columns.fields(), "framework": "dlpack", "num_canonical_nodes": 1, "threads": threads, **alone}
+        alone = {"order": Order(num_canonical_nodes=1), "world": World(0, 1, 0, 1)}
+        given = {"fields": self.columns.fields(), "framework": "dlpack", "threads": threads, **alone}
         return Loader(**_data(self.source, self.options), batch_size=self.batch_size, **given)
 
 
@@ -128,8 +130,8 @@ def convert(
         hashes: As in MDSWriter. They are compared when a killed run continues.
         size_limit: As in MDSWriter.
         shuffle: Seed of the order in which the samples are written, as that of a shuffled Loader. None: their own order.
-        window: As in Loader, for files of token ids.
-        window_stride: As in Loader.
+        window: Tokens of a sample, for files of token ids.
+        window_stride: Tokens from the start of a window to the start of the next one. None: `window`.
         local: As in Loader, for a remote source.
         cache_limit: As in Loader.
         processes: Processes that read and write. None: the CPUs of this process.
@@ -148,7 +150,7 @@ def convert(
         whole("shuffle", shuffle)
     options = {"window": window, "window_stride": window_stride, "cache_limit": byte_size("cache_limit", cache_limit)}
     options |= {"local": None if local is None else path("local", local)}
-    options |= {} if shuffle is None else {"shuffle": True, "shuffle_seed": shuffle}
+    options |= {} if shuffle is None else {"shuffle": True, "seed": shuffle}
     source = anywhere(path("source", source))
     # The features of all records, also those that the first ones lack.
     options["ignore_counts"] = _forebay.is_record_list(source) or None
@@ -190,7 +192,7 @@ def _plan(source: str, options: dict[str, Any], wanted: list[str] | None, nulls:
     """Opens the data set, and divides it."""
     data = _data(source, options)
     streams = [stream._config() for stream in data.pop("streams")]
-    config = {"streams": streams, "batch_size": 1, **data}
+    config = {"streams": streams, "batch_size": 1, **data, "window": token_window("window", data.get("window"))}
     described = json.loads(_forebay.Engine.describe(json.dumps(config), outside(source)))
     samples, mean = described["samples"], max(1, described["bytes"] // max(1, described["samples"]))
     batch_size = max(1, min(_BATCH_ROWS, _BATCH_BYTES // mean))
@@ -203,8 +205,13 @@ def _plan(source: str, options: dict[str, Any], wanted: list[str] | None, nulls:
 
 def _data(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments of a Loader of `source`."""
-    of_stream = {name: value for name, value in options.items() if name in ("local", "ignore_counts")}
-    return {"streams": [Stream(remote=source, **of_stream)]} | {n: value for n, value in options.items() if n not in of_stream}
+    stream = Stream(remote=source, **{name: options[name] for name in ("local", "ignore_counts") if name in options})
+    data = {"streams": [stream]} | {name: options[name] for name in ("cache_limit", "shuffle", "seed") if name in options}
+    if "window" in options:
+        data["window"] = TokenWindow(options["window"], options.get("window_stride"))
+    elif "window_stride" in options:
+        raise ConfigError("window_stride is the distance of windows, and there is no window: set `window`, or omit window_stride")
+    return data
 
 
 def _part(number: int) -> str:

@@ -15,10 +15,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .arguments import U32, whole
+from .arguments import U32, by_name, shown, whole
 from .errors import ConfigError
 
-__all__ = ["World", "check_group", "detect", "surroundings"]
+__all__ = ["World", "check_group", "detect", "of_argument", "surroundings"]
 
 _THE_CALL, _TORCH, _JAX = "the call", "torch.distributed", "jax.distributed"
 """Sources that get special treatment."""
@@ -27,23 +27,24 @@ _THIS_NODE = ("localhost", "127.0.0.1", "::1")
 """Addresses that mean the node itself."""
 
 
+@by_name(num_replicas="world_size", size="world_size")
 @dataclass(frozen=True)
 class World:
     """Rank of this process; every rank has one device.
 
     Args:
-        rank: This process among all, from 0.
+        rank: This process among all, from 0. None, here and in the next three: from the process group, then the launcher.
         world_size: Number of all processes.
-        local_rank: This process among those of its node, from 0.
+        local_rank: This process among the processes of its node, from 0.
         local_world_size: Number of processes of this node.
         source: Source of these numbers, for messages.
     """
 
-    rank: int
-    world_size: int
-    local_rank: int
-    local_world_size: int
-    source: str
+    rank: int | None
+    world_size: int | None
+    local_rank: int | None = None
+    local_world_size: int | None = None
+    source: str = "the call"
 
     def __str__(self) -> str:
         return f"rank {self.rank} of {self.world_size} ({self.source})"
@@ -132,6 +133,19 @@ def detect(
             "pass local_rank and local_world_size, or set LOCAL_RANK and LOCAL_WORLD_SIZE"
         )
     return _checked(tuple(merged), source)
+
+
+def of_argument(world: World | None) -> World:
+    """Detects the rank of this process, except for the numbers that the caller has given.
+
+    Raises:
+        ConfigError: `world` is no `World`; the numbers are incomplete, or contradict each other.
+    """
+    if world is None:
+        return detect()
+    if not isinstance(world, World):
+        raise ConfigError(f"world is a World, such as World(rank=0, world_size=8), but it is {shown(world)}")
+    return detect(world.rank, world.world_size, world.local_rank, world.local_world_size)
 
 
 def check_group(made: World, name: str = "loader") -> None:

@@ -18,7 +18,7 @@ def copies_are_exact(setting):
 def kept_batches_stay_what_they_are(setting):
     """Kept batches are not overwritten by later ones."""
     framework, side = setting.framework, setting.scale.side
-    with setting.on_device(setting.needs("few").folder, fields=crops(side), device_decode=True) as batches:
+    with setting.on_device(setting.needs("few").folder, fields=crops(side), engine={"device_decode": True}) as batches:
         kept = [(batch, hash(framework.array(batch["x"]).tobytes())) for batch in each(batches)]
         changed = [number for number, (batch, digest) in enumerate(kept) if hash(framework.array(batch["x"]).tobytes()) != digest]
         assert not changed, f"batches changed after delivery: {changed}"
@@ -31,7 +31,7 @@ def kept_batches_stay_what_they_are(setting):
 def a_state_resumes(setting):
     """A loader resumes another loader's state."""
     framework, folder = setting.framework, setting.needs("few").folder
-    kwargs = {"fields": crops(setting.scale.side), "device_decode": True}
+    kwargs = {"fields": crops(setting.scale.side), "engine": {"device_decode": True}}
     with setting.on_device(folder, **kwargs) as batches:
         labels, state = [], None
         for batch in each(batches):

@@ -149,10 +149,10 @@ def _on_host(field):
     return fb.Image(field.column, *field.ops, dtype="float32", layout=field.layout)
 
 
-def against_host(setting, pictures, fields=None, epochs=2, batches_max=None, both=None, **kwargs):
+def against_host(setting, pictures, fields=None, epochs=2, batches_max=None, both=None, engine=None):
     """Compares epochs, or `batches` batches of each; returns the comparison and the statistics of the device's loader.
 
-    `both` are arguments of both loaders, `kwargs` those of the device's loader alone.
+    `both` are arguments of both loaders, `engine` has more options of the engine for the device's loader.
 
     Raises:
         AssertionError: The samples or their order differ.
@@ -160,7 +160,7 @@ def against_host(setting, pictures, fields=None, epochs=2, batches_max=None, bot
     fields, both = fields or crops(setting.scale.side), both or {}
     framework, comparison = setting.framework, Comparison(setting, pictures)
     on_host = loader(pictures.folder, "cpu", "numpy", fields={name: _on_host(field) for name, field in fields.items()}, **both)
-    on_device = setting.on_device(pictures.folder, fields=fields, **both, **kwargs)
+    on_device = setting.on_device(pictures.folder, fields=fields, **{**both, "engine": both.get("engine", {}) | (engine or {})})
     with on_host, on_device:
         for epoch in range(epochs):
             hosts, batches = each(on_host), each(on_device)

@@ -74,7 +74,7 @@ def of_the_loader(setting, bare_rows):
 def _of_the_loader(setting, device, framework):
     scale, row = setting.scale, {"to": "host memory" if device == "cpu" else "the device"}
     size, synchronize = scale.batch * scale.row_bytes, (lambda: None) if device == "cpu" else setting.framework.synchronize
-    kwargs = {"fields": rows.fields(), "batch_size": scale.batch, "drop_last": True, "memory": setting.memory()}
+    kwargs = {"fields": rows.fields(), "batch_size": scale.batch, "drop_last": True, "engine": {"memory": setting.memory()}}
     with rates.warnings(row), loader(setting.needs("rows"), device, framework, times=scale.times, **kwargs) as batches:
         endless = Endless(batches, synchronize, scale.warm_seconds)
         rate = endless.rate(scale.loader_seconds, scale.round_seconds, size)
@@ -97,7 +97,7 @@ def from_disk(setting):
 def _from_disk(setting, folder, device, framework):
     scale, row = setting.scale, {"to": "host memory" if device == "cpu" else "the device", "forgotten": True}
     seconds, moved, epochs, cpu = 0.0, 0, 0, 0.0
-    kwargs = {"fields": rows.fields(), "batch_size": scale.batch, "drop_last": True, "memory": setting.memory()}
+    kwargs = {"fields": rows.fields(), "batch_size": scale.batch, "drop_last": True, "engine": {"memory": setting.memory()}}
     with rates.warnings(row), loader(folder, device, framework, **kwargs) as batches:
         while seconds < scale.loader_seconds or epochs < 2:
             row["forgotten"] &= rows.forget(folder) is True
@@ -123,7 +123,8 @@ def gpu_direct_storage(setting):
     (expected,), size = rows.digests(folder, scale.batch)
     for name, direct in (("host memory", False), ("GPUDirect Storage", True)):
         row = {"by": name}
-        kwargs = {"fields": rows.fields(), "batch_size": scale.batch, "memory": setting.memory(), "gpu_direct_storage": direct}
+        engine = {"memory": setting.memory(), "gpu_direct_storage": direct}
+        kwargs = {"fields": rows.fields(), "batch_size": scale.batch, "engine": engine}
         with rates.warnings(row), setting.on_device(folder, **kwargs) as batches:
             rows.assert_equal(setting, batches, expected, name)
             stats = batches.stats()

@@ -31,10 +31,10 @@ def _counters(stats, *more):
     return {name: stats["counters"].get(name, 0) for name in (*COUNTERS, *more)}
 
 
-def _agrees(setting, pictures, *more, note=None, **kwargs):
+def _agrees(setting, pictures, *more, note=None, engine=None, **kwargs):
     """Checks that the device decodes and its pictures equal the host's up to rounding; reports `more` counters and
     `note`'s result."""
-    comparison, stats = compare.against_host(setting, pictures, device_decode=True, **kwargs)
+    comparison, stats = compare.against_host(setting, pictures, engine={"device_decode": True, **(engine or {})}, **kwargs)
     found = {**_counters(stats, *more), "notes": stats["notes"]}
     so_far({**comparison.found(), **found})
     assert found["pictures_on_device"] > 0, f"the device decoded nothing: {stats['notes']}"
@@ -48,7 +48,8 @@ def device_decode_agrees(setting, batch_size=16):
         nearest = _nearest_upsampling(setting, min(batch_size, UPSAMPLING_BATCH_MAX))
         return {"nearest_upsampling": nearest, "libraries": surroundings.libraries()}
 
-    return _agrees(setting, setting.needs("few"), note=upsampling, both={"batch_size": batch_size, "memory": "512mb"})
+    both = {"batch_size": batch_size, "engine": {"memory": "512mb"}}
+    return _agrees(setting, setting.needs("few"), note=upsampling, both=both)
 
 
 def device_decode_agrees_in_large_batches(setting):
@@ -78,7 +79,7 @@ def _every_type_and_layout(*ops):
 
 def _agrees_in_every_type_and_layout(setting, *ops):
     # A picture is decoded once per output.
-    fields, both = _every_type_and_layout(*ops), {"batch_size": 8, "memory": "1gb"}
+    fields, both = _every_type_and_layout(*ops), {"batch_size": 8, "engine": {"memory": "1gb"}}
     found = _agrees(setting, setting.needs("few"), fields=fields, epochs=1, batches_max=12, both=both)
     if hasattr(setting.framework, "torch"):
         found["channels_last"] = _is_channels_last(setting, fields["uint8 NHWC"])
@@ -109,7 +110,7 @@ def whole_pictures_agree_in_every_type_and_layout(setting):
 
 def shared_decoding_agrees(setting):
     """Shared decoding with host threads."""
-    return _agrees(setting, setting.needs("few"), "pictures_shared", share_decode=True)
+    return _agrees(setting, setting.needs("few"), "pictures_shared", engine={"share_decode": True})
 
 
 def device_decode_repeats_itself(setting):
@@ -119,7 +120,7 @@ def device_decode_repeats_itself(setting):
     pictures, framework, fields = setting.needs("few"), setting.framework, crops(setting.scale.side)
     comparison, runs, different = compare.Comparison(setting, pictures), [], 0
     for _ in range(2):
-        with setting.on_device(pictures.folder, fields=fields, device_decode=True, prefetch=4) as batches:
+        with setting.on_device(pictures.folder, fields=fields, engine={"device_decode": True, "prefetch": 4}) as batches:
             runs.append([(framework.array(batch["y"]), framework.array(batch["x"])) for batch in each(batches)])
     for number, ((labels, first), (others, second)) in enumerate(zip(*runs, strict=True)):
         assert np.array_equal(labels, others), f"other samples in batch {number}"
@@ -131,12 +132,12 @@ def device_decode_repeats_itself(setting):
 def damaged_files_leave_the_others_as_they_are(setting):
     """Damaged files are skipped or decoded, without an effect on others."""
     pictures, framework = setting.needs("damaged"), setting.framework
-    kwargs = {"fields": crops(setting.scale.side), "on_error": "skip", "max_errors": 8 * len(pictures.files)}
+    kwargs = {"fields": crops(setting.scale.side), "skip": fb.Skip(errors=8 * len(pictures.files))}
     seen, found = {}, {}
     with _skipping_in_silence():
         for name, device_decode in (("host", False), ("device", True)):
             where = ("cpu", "numpy") if name == "host" else (setting.device, framework.framework)
-            more = {"device_decode": True} if device_decode else {}
+            more = {"engine": {"device_decode": True}} if device_decode else {}
             with loader(pictures.folder, *where, **kwargs, **more) as batches:
                 seen[name] = {}
                 for batch in each(batches):
@@ -191,7 +192,7 @@ def _nearest_upsampling(setting, count):
     field = fb.Image("image", fb.CenterCrop((height, width)), layout="NHWC")
     with tempfile.TemporaryDirectory(prefix="colours-", dir=setting.scratch) as folder:
         shards = data.write_shards(pathlib.Path(folder) / "shards", [file], count)
-        with setting.on_device(shards, fields={"x": field}, batch_size=count, device_decode=True) as batches:
+        with setting.on_device(shards, fields={"x": field}, batch_size=count, engine={"device_decode": True}) as batches:
             for batch in each(batches):
                 pictures = setting.framework.array(batch["x"]).astype(int)
                 del batch

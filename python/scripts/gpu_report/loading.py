@@ -12,7 +12,7 @@ WAYS = {
     "device_decode": {"device_decode": True},
     "device_decode, share_decode": {"device_decode": True, "share_decode": True},
 }
-"""Loader arguments by the place of decoding."""
+"""Options of `fb.Engine` by the place of decoding."""
 
 
 def thread_counts(way):
@@ -32,8 +32,9 @@ def pictures(setting, name, way):
 
 def _row(setting, data, way, threads):
     scale, row = setting.scale, {"decode": way, "batch": setting.scale.batch, "threads": threads}
-    kwargs = {"fields": crops(scale.side), "batch_size": scale.batch, "drop_last": True, "memory": setting.memory()}
-    with rates.warnings(row), setting.on_device(data.folder, threads=threads, times=scale.times, **kwargs, **WAYS[way]) as batches:
+    kwargs = {"fields": crops(scale.side), "batch_size": scale.batch, "drop_last": True}
+    engine = {"memory": setting.memory(), **WAYS[way]}
+    with rates.warnings(row), setting.on_device(data.folder, threads=threads, times=scale.times, engine=engine, **kwargs) as batches:
         endless = Endless(batches, setting.framework.synchronize, scale.warm_seconds)
         before = endless.taken
         rate = endless.rate(scale.loader_seconds, scale.round_seconds, scale.batch)

@@ -67,7 +67,7 @@ def rows_from_disk_are_exact(setting):
     data.write_rows(folder, 4 * batch, max(setting.scale.row_bytes, EARLY_BYTES_MIN))
     expected, _ = digests(folder, batch, epochs=2)
     forgotten = []
-    with setting.on_device(folder, fields=fields(), batch_size=batch, memory=setting.memory()) as batches:
+    with setting.on_device(folder, fields=fields(), batch_size=batch, engine={"memory": setting.memory()}) as batches:
         for epoch in expected:
             forgotten.append(forget(folder))
             assert_equal(setting, batches, epoch, "host memory")

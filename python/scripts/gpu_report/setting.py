@@ -57,11 +57,12 @@ def crops(side):
     }
 
 
-def loader(folder, device, framework, times=1, **kwargs):
-    """Makes a loader of a folder's shards, with repetitions of each sample."""
+def loader(folder, device, framework, times=1, engine=None, **kwargs):
+    """Makes a loader of a folder's shards, with repetitions of each sample. `engine` has options of `fb.Engine`."""
     source = {"local": folder} if times == 1 else {"streams": [fb.Stream(local=folder, repeat=times)]}
-    kwargs = {"batch_size": 16, "shuffle": True, "memory": "256mb", **source, **kwargs}
-    return fb.Loader(device=device, framework=framework, **kwargs)
+    kwargs = {"batch_size": 16, "shuffle": True, **source, **kwargs}
+    engine = fb.Engine(**{"memory": "256mb", **(engine or {})})
+    return fb.Loader(device=device, framework=framework, engine=engine, **kwargs)
 
 
 def each(batches):

@@ -57,7 +57,7 @@ def a_stream_of_the_consumer_s_own_reads_its_batches(setting):
     """Batches that are taken on a stream of torch, read there late, and dropped before the read."""
     framework = _needs_torch(setting)
     stream, copies = framework.stream(), []
-    with setting.on_device(setting.needs("few").folder, fields=_fields(setting), prefetch=1) as batches:
+    with setting.on_device(setting.needs("few").folder, fields=_fields(setting), engine={"prefetch": 1}) as batches:
         with framework.on_stream(stream):
             for batch in each(batches):
                 framework.delay()
@@ -76,7 +76,7 @@ def batches_are_dropped_while_a_graph_is_captured(setting):
         sums, copies, graphs = torch.zeros(1 << 10, device=framework.on), [], 0
         # The kernel is loaded before the capture.
         sums.add_(0)
-        with setting.on_device(setting.needs("few").folder, fields=_fields(setting), prefetch=2) as batches:
+        with setting.on_device(setting.needs("few").folder, fields=_fields(setting), engine={"prefetch": 2}) as batches:
             for number, batch in enumerate_batches(batches):
                 copies.append(tuple(framework.array(batch[name]) for name in ("y", "x")))
                 held = [batch]

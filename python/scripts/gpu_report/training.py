@@ -52,8 +52,9 @@ def _synthetic(setting, data, workers, row):
 
 def _forebay(setting, data, workers, row, device_decode=False):
     scale, taken = setting.scale, 0
-    kwargs = {"fields": crops(scale.side), "batch_size": scale.batch, "drop_last": True, "memory": setting.memory()}
-    with rates.warnings(row), setting.on_device(data.folder, times=scale.times, device_decode=device_decode, **kwargs) as batches:
+    kwargs = {"fields": crops(scale.side), "batch_size": scale.batch, "drop_last": True}
+    engine = {"memory": setting.memory(), "device_decode": device_decode}
+    with rates.warnings(row), setting.on_device(data.folder, times=scale.times, engine=engine, **kwargs) as batches:
         try:
             while True:
                 for batch in each(batches):

@@ -11,7 +11,7 @@ from torchvision.transforms.v2 import functional
 import forebay as fb
 
 SEED = 11
-"""`augment_seed` of the loaders."""
+"""Seed of the loaders and their draws."""
 
 NAME = "x"
 """Name of the field."""
@@ -52,7 +52,7 @@ def write_odd_pictures(folder, count):
 
 def augmented(folder, *ops, kind=fb.Image, column="image", **options):
     """Returns the pixels of each sample as the engine makes them, by the sample's number."""
-    options = {"batch_size": 16, "framework": "numpy", "augment_seed": SEED} | options
+    options = {"batch_size": 16, "framework": "numpy", "seed": SEED} | options
     fields = {NAME: kind(column, *ops), "number": fb.Scalar("number")}
     with fb.Loader(local=folder, fields=fields, **options) as loader:
         rows = [pair for batch in loader for pair in zip(batch["number"].tolist(), batch[NAME], strict=True)]

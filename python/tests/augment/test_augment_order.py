@@ -30,26 +30,33 @@ def same(rows, others):
 @pytest.fixture(scope="module")
 def alone(folder):
     """Rows of one rank, by the sample's number."""
-    return augmented(folder, *OPS, shuffle=True, num_canonical_nodes=2)
+    return augmented(folder, *OPS, shuffle=True, order=fb.Order(num_canonical_nodes=2))
 
 
 @pytest.mark.parametrize("ranks", [2, 8])
 def test_the_rows_are_the_same_on_any_number_of_ranks(folder, alone, ranks):
     rows = {}
     for rank in range(ranks):
-        world = {"rank": rank, "world_size": ranks, "local_rank": rank, "local_world_size": ranks}
-        rows |= augmented(folder, *OPS, shuffle=True, num_canonical_nodes=2, batch_size=4, **world)
+        world = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
+        rows |= augmented(folder, *OPS, shuffle=True, order=fb.Order(num_canonical_nodes=2), batch_size=4, world=world)
     assert same(alone, rows)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_rows_are_the_same_with_any_number_of_threads(folder, alone, threads):
-    assert same(alone, augmented(folder, *OPS, shuffle=True, num_canonical_nodes=2, threads=threads))
+    assert same(alone, augmented(folder, *OPS, shuffle=True, order=fb.Order(num_canonical_nodes=2), threads=threads))
 
 
 def test_a_resumed_loader_delivers_the_same_rows(folder):
     fields = {NAME: fb.Image("image", *OPS), "number": fb.Scalar("number")}
-    options = {"local": folder, "fields": fields, "batch_size": 8, "shuffle": True, "augment_seed": SEED, "framework": "numpy"}
+    options = {
+        "local": folder,
+        "fields": fields,
+        "batch_size": 8,
+        "shuffle": True,
+        "order": fb.Order(augment_seed=SEED),
+        "framework": "numpy",
+    }
 
     def rows(batches):
         return {number: np.array(row) for batch in batches for number, row in zip(batch["number"].tolist(), batch[NAME], strict=True)}
@@ -74,9 +81,9 @@ def test_a_resumed_loader_delivers_the_same_rows(folder):
 def test_epochs_and_seeds_differ(folder):
     fields = {NAME: fb.Image("image", fb.CenterCrop(24), *OPS[2:])}
     options = {"local": folder, "fields": fields, "batch_size": COUNT, "framework": "numpy"}
-    with fb.Loader(augment_seed=1, **options) as loader:
+    with fb.Loader(order=fb.Order(augment_seed=1), **options) as loader:
         epochs = [np.array(next(iter(loader))[NAME]) for _ in range(2)]
-    with fb.Loader(augment_seed=2, **options) as loader:
+    with fb.Loader(order=fb.Order(augment_seed=2), **options) as loader:
         other = np.array(next(iter(loader))[NAME])
     differ = [(a != b).any(axis=(1, 2, 3)).mean() for a, b in [epochs, (epochs[0], other)]]
     assert min(differ) > 0.5

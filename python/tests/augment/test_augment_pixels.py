@@ -113,7 +113,7 @@ def test_a_jpeg_is_augmented_after_its_crop_and_resize(pictures):
     for op in (fb.TrivialAugmentWide(), fb.RandAugment(), fb.AutoAugment(), JITTER):
         plain, field = fb.Image("image", *crop), fb.Image("image", *crop, op)
         fields = {NAME: field, "number": fb.Scalar("number")}
-        options = {"local": pictures, "batch_size": 20, "framework": "numpy", "augment_seed": SEED}
+        options = {"local": pictures, "batch_size": 20, "framework": "numpy", "order": fb.Order(augment_seed=SEED)}
         with (
             fb.Loader(fields=fields, **options) as loader,
             fb.Loader(fields={NAME: plain}, **options) as cropped,

@@ -82,7 +82,7 @@ def functional_xywh(boxes):
 def delivered(folder, *names, **fields):
     """Returns the rows of fields of a Joint by the sample's number."""
     fields = {PAIR: fb.Joint(**fields), "number": fb.Scalar("number")}
-    with fb.Loader(local=folder, fields=fields, batch_size=16, framework="numpy", augment_seed=SEED) as loader:
+    with fb.Loader(local=folder, fields=fields, batch_size=16, framework="numpy", order=fb.Order(augment_seed=SEED)) as loader:
         return {
             number: [np.array(batch[name][row]) for name in names]
             for batch in loader
@@ -205,7 +205,13 @@ def test_boxes_follow_the_picture_that_they_name(data):
 def test_boxes_are_the_same_on_any_number_of_ranks(data):
     folder, _ = data
     fields = {"pair": fb.Joint(image=fb.Image("image", CROP, FLIP), boxes=fb.Boxes("boxes")), "number": fb.Scalar("number")}
-    options = {"local": folder, "fields": fields, "framework": "numpy", "augment_seed": SEED, "shuffle": True, "num_canonical_nodes": 2}
+    options = {
+        "local": folder,
+        "fields": fields,
+        "framework": "numpy",
+        "order": fb.Order(augment_seed=SEED, num_canonical_nodes=2),
+        "shuffle": True,
+    }
 
     def rows(**more):
         with fb.Loader(**options, **more) as loader:
@@ -213,7 +219,7 @@ def test_boxes_are_the_same_on_any_number_of_ranks(data):
 
     alone, many = rows(batch_size=8), {}
     for rank in range(3):
-        many |= rows(batch_size=5, rank=rank, world_size=3, local_rank=rank, local_world_size=3)
+        many |= rows(batch_size=5, world=fb.World(rank=rank, world_size=3, local_rank=rank, local_world_size=3))
     assert alone.keys() == many.keys() and all(np.array_equal(box, many[number]) for number, box in alone.items())
 
 

@@ -154,7 +154,7 @@ PAIR = "pair"
 
 def rows_of(folder, joint, *names):
     """Returns the rows of a `Joint` by the sample's number."""
-    with fb.Loader(local=folder, fields={PAIR: joint, "number": fb.Scalar("number")}, batch_size=16, augment_seed=SEED) as loader:
+    with fb.Loader(local=folder, fields={PAIR: joint, "number": fb.Scalar("number")}, batch_size=16, order=fb.Order(augment_seed=SEED)) as loader:
         return {
             number: [np.asarray(batch[name][row]) for name in names] for batch in loader for row, number in enumerate(batch["number"].tolist())
         }

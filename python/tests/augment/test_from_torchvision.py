@@ -112,7 +112,7 @@ def test_a_list_inside_a_choice_stays_one_operation():
 def test_a_conversion_to_floats_without_normalisation_gives_floats(tmp_path):
     folder, made = write_odd_pictures(tmp_path / "set", 4)
     ops = fb.from_torchvision(v1.Compose([v1.CenterCrop(9), v1.ToTensor()]))
-    with fb.Loader(local=folder, batch_size=4, fields={NAME: fb.Image("image", *ops)}, augment_seed=SEED) as loader:
+    with fb.Loader(local=folder, batch_size=4, fields={NAME: fb.Image("image", *ops)}, order=fb.Order(augment_seed=SEED)) as loader:
         [batch] = loader
     expected = torch.stack([v1.Compose([v1.ToTensor(), v1.CenterCrop(9)])(pixels.copy()) for pixels in made])
     assert torch.allclose(batch[NAME], expected, atol=1e-6)
@@ -237,7 +237,7 @@ def test_an_erased_box_is_torchvision_s(tmp_path):
         erasing = fb.RandomErasing(0.8, value=value)
         plain, erased = fb.Image("image", dtype=dtype, layout=layout), fb.Image("image", erasing, dtype=dtype, layout=layout)
         fields = {"plain": plain, NAME: erased}
-        with fb.Loader(local=folder, batch_size=1, fields=fields, augment_seed=SEED) as loader:
+        with fb.Loader(local=folder, batch_size=1, fields=fields, order=fb.Order(augment_seed=SEED)) as loader:
             for number, batch in enumerate(loader):
                 expected = torch.as_tensor(np.asarray(batch["plain"][0]) if dtype == "uint8" else batch["plain"][0])
                 expected = expected.permute(2, 0, 1).clone() if layout == "NHWC" else expected.clone()
@@ -271,7 +271,7 @@ def test_noise_is_normally_distributed_in_each_erased_box(tmp_path):
         for _ in range(20):
             writer.write({"image": Image.new("RGB", (64, 64))})
     field = fb.Image("image", fb.CenterCrop(64), fb.Normalize((0, 0, 0), (1, 1, 1)), fb.RandomErasing(1.0, (0.2, 0.3), value="random"))
-    with fb.Loader(local=folder, batch_size=20, fields={NAME: field}, augment_seed=SEED) as loader:
+    with fb.Loader(local=folder, batch_size=20, fields={NAME: field}, order=fb.Order(augment_seed=SEED)) as loader:
         [batch] = loader
     boxes = [row[row != 0] for row in batch[NAME]]
     noise = torch.cat(boxes).numpy()

@@ -34,7 +34,7 @@ def picture(dtype="float32", layout="NCHW"):
 def batches(folder, by, epochs=1, image=None, p=1.0, **options):
     """Returns pairs of batches, without and with the mix."""
     image, label = image or picture(), fb.OneHot("class", CLASSES)
-    options = {"local": folder, "batch_size": BATCH, "shuffle": True, "augment_seed": 3} | options
+    options = {"local": folder, "batch_size": BATCH, "shuffle": True, "order": fb.Order(augment_seed=3)} | options
     with (
         fb.Loader(fields={"x": image, "y": label}, **options) as plain,
         fb.Loader(fields={"mix": fb.Mix(by, p, x=image, y=label)}, **options) as mixed,
@@ -47,7 +47,7 @@ def batches(folder, by, epochs=1, image=None, p=1.0, **options):
 def test_repeats_of_a_sample_are_not_mixed_with_each_other(folder):
     for rows in (9, 12):
         fields = {"mix": fb.Mix(fb.MixUp(0.5), x=picture(), y=fb.OneHot("class", CLASSES)), "class": fb.Scalar("class")}
-        options = {"local": folder, "batch_size": rows, "shuffle": True, "repeat_augment": 3, "augment_seed": 3}
+        options = {"local": folder, "batch_size": rows, "shuffle": True, "order": fb.Order(repeat_augment=3, augment_seed=3)}
         with fb.Loader(fields=fields, **options) as loader:
             for batch in loader:
                 partners = batch["class"].roll(3)
@@ -117,7 +117,7 @@ def test_a_list_of_operations_and_a_probability_are_drawn_for_each_batch(folder)
 
 
 def test_a_resumed_loader_mixes_the_same_way(folder):
-    options = {"local": folder, "batch_size": BATCH, "shuffle": True, "augment_seed": 3}
+    options = {"local": folder, "batch_size": BATCH, "shuffle": True, "order": fb.Order(augment_seed=3)}
     fields = {"mix": fb.Mix([fb.MixUp(), fb.CutMix()], x=picture(), y=fb.OneHot("class", CLASSES))}
     with fb.Loader(fields=fields, **options) as loader:
         whole = [batch["x"].clone() for batch in loader]
@@ -134,8 +134,8 @@ def test_a_resumed_loader_mixes_the_same_way(folder):
 def test_every_rank_mixes_its_batches_with_draws_that_differ(folder):
     parts = []
     for rank in range(2):
-        world = {"rank": rank, "world_size": 2, "local_rank": rank, "local_world_size": 2}
-        parts.append([share_of(*pair) for pair in batches(folder, fb.MixUp(), **world)])
+        world = fb.World(rank=rank, world_size=2, local_rank=rank, local_world_size=2)
+        parts.append([share_of(*pair) for pair in batches(folder, fb.MixUp(), world=world)])
     assert all(a != b for a, b in zip(*parts, strict=True))
 
 
@@ -189,7 +189,7 @@ def test_rows_that_were_skipped_are_no_partners(tmp_path):
             Image.fromarray(np.full((20, 20, 3), 10 * number, np.uint8)).save(file, "PNG")
             writer.write({"image": b"damaged" if number in (0, 7, 15) else file.getvalue(), "class": 0})
     image = fb.Image("image", fb.CenterCrop(16), dtype="float32")
-    options = {"local": folder, "batch_size": 16, "on_error": "skip", "max_errors": 10}
+    options = {"local": folder, "batch_size": 16, "skip": fb.Skip(errors=10)}
     with (
         fb.Loader(fields={"x": image}, **options) as plain,
         fb.Loader(fields={"m": fb.Mix(fb.CutMix(), x=image)}, **options) as mixed,

@@ -45,7 +45,7 @@ def odd(tmp_path_factory):
 
 def rows_of(folder, field, **options):
     """Returns the rows of a field by the sample's number."""
-    options = {"batch_size": 16, "framework": "numpy", "augment_seed": SEED} | options
+    options = {"batch_size": 16, "framework": "numpy", "order": fb.Order(augment_seed=SEED)} | options
     with fb.Loader(local=folder, fields={NAME: field, "number": fb.Scalar("number")}, **options) as loader:
         return {n: np.array(row) for batch in loader for n, row in zip(batch["number"].tolist(), batch[NAME], strict=True)}
 
@@ -183,7 +183,13 @@ def test_grey_rows_are_erased_and_mixed(odd):
         grey = fb.Image("image", fb.CenterCrop(20), mode="L", layout=layout)
         colour = fb.Image("image", fb.CenterCrop(20), fb.Grayscale(), layout=layout)
         mixed = [
-            fb.Loader(local=folder, fields={"m": fb.Mix(fb.CutMix(), x=field)}, batch_size=16, framework="numpy", augment_seed=SEED)
+            fb.Loader(
+                local=folder,
+                fields={"m": fb.Mix(fb.CutMix(), x=field)},
+                batch_size=16,
+                framework="numpy",
+                order=fb.Order(augment_seed=SEED),
+            )
             for field in (grey, colour)
         ]
         for one, three in zip(*mixed, strict=True):

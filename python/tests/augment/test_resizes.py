@@ -25,7 +25,7 @@ def odd(tmp_path_factory):
 
 def rows_of(folder, **fields):
     """Returns the pixels of every field, sample by sample."""
-    options = {"batch_size": 1, "framework": "numpy", "augment_seed": SEED}
+    options = {"batch_size": 1, "framework": "numpy", "order": fb.Order(augment_seed=SEED)}
     with fb.Loader(local=folder, fields=fields, **options) as loader:
         for batch in loader:
             yield {name: np.asarray(batch[name][0]).copy() for name in fields}

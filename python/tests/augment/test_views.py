@@ -43,7 +43,7 @@ def folder(tmp_path_factory):
 
 
 def batches_of(folder, fields, **options):
-    options = {"batch_size": 6, "framework": "numpy", "augment_seed": SEED} | options
+    options = {"batch_size": 6, "framework": "numpy", "seed": SEED} | options
     with fb.Loader(local=folder, fields=fields, **options) as loader:
         batches = [{name: np.array(rows) for name, rows in batch.items()} for batch in loader]
         return batches, loader.stats()["counters"]
@@ -59,7 +59,7 @@ def same(rows, others):
 
 @pytest.fixture(scope="module")
 def alone(folder):
-    return batches_of(folder, FIELDS, shuffle=True, num_canonical_nodes=2)
+    return batches_of(folder, FIELDS, shuffle=True, order=fb.Order(num_canonical_nodes=2))
 
 
 def test_views_are_a_dimension_after_the_batch(alone):
@@ -71,10 +71,15 @@ def test_views_are_a_dimension_after_the_batch(alone):
 
 def test_fields_that_share_a_decode_have_the_pixels_of_those_alone(folder, alone):
     for name in ("global", "local"):
-        separate, _ = batches_of(folder, {name: FIELDS[name], "number": FIELDS["number"]}, shuffle=True, num_canonical_nodes=2)
+        separate, _ = batches_of(
+            folder, {name: FIELDS[name], "number": FIELDS["number"]}, shuffle=True, order=fb.Order(num_canonical_nodes=2)
+        )
         assert same(by_number(alone[0], name), by_number(separate, name))
     single, counters = batches_of(
-        folder, {"global": fb.Image("image", *GLOBAL), "number": fb.Scalar("number")}, shuffle=True, num_canonical_nodes=2
+        folder,
+        {"global": fb.Image("image", *GLOBAL), "number": fb.Scalar("number")},
+        shuffle=True,
+        order=fb.Order(num_canonical_nodes=2),
     )
     assert counters["decodes_shared"] == 0
     first = {number: row[0] for number, row in by_number(alone[0], "global").items()}
@@ -100,14 +105,21 @@ def test_each_view_is_the_picture_of_the_draws_that_are_described(folder):
 def test_views_are_the_same_on_any_number_of_ranks(folder, alone, ranks):
     batches = []
     for rank in range(ranks):
-        world = {"rank": rank, "world_size": ranks, "local_rank": rank, "local_world_size": ranks}
-        batches += batches_of(folder, FIELDS, shuffle=True, num_canonical_nodes=2, batch_size=1, **world)[0]
+        world = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
+        batches += batches_of(folder, FIELDS, shuffle=True, order=fb.Order(num_canonical_nodes=2), batch_size=1, world=world)[0]
     for name in ("global", "local"):
         assert same(by_number(alone[0], name), by_number(batches, name))
 
 
 def test_views_are_the_same_after_a_resume(folder):
-    options = {"local": folder, "fields": FIELDS, "batch_size": 4, "shuffle": True, "augment_seed": SEED, "framework": "numpy"}
+    options = {
+        "local": folder,
+        "fields": FIELDS,
+        "batch_size": 4,
+        "shuffle": True,
+        "order": fb.Order(augment_seed=SEED),
+        "framework": "numpy",
+    }
 
     def copies(batches):
         return [{name: np.array(rows) for name, rows in batch.items()} for batch in batches]

@@ -48,7 +48,7 @@ def every(mixed):
         }
         if framework != "numpy":
             fields["bf16"] = fb.Image("image", picture, dtype="bfloat16")
-        kwargs = {"batch_size": 8, "mark_repeats": True, "fields": fields} | kwargs
+        kwargs = {"batch_size": 8, "extra": ["repeat"], "fields": fields} | kwargs
         return fb.Loader(local=mixed, framework=framework, **kwargs)
 
     return make

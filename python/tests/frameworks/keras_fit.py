@@ -169,7 +169,7 @@ def check(folder, backup):
         refused(lambda: Batches(train, "x", ["y", "label"]), rf"the outputs 'x', \['y', 'label'\], {has}")
         refused(lambda: Batches(train, 0), rf"the outputs 0, {has}")
         assert repr(batches).startswith("Batches(<forebay.Loader, epoch ") and repr(batches).endswith(">, 'x', 'y')")
-    with loader(folder, mark_repeats=True) as train:
+    with loader(folder, extra=["repeat"]) as train:
         refused(lambda: Batches(train, "x", "label"), f"{has}, 'repeat'")
         assert len(Batches(train, "x", "y", "repeat")) == 10
     with loader(folder, fields=None) as train:

@@ -199,5 +199,7 @@ def test_a_filter_keeps_the_rows_that_datasets_keeps(form, tmp_path):
     for condition, keeps in FILTERS.items():
         theirs = whole.filter(keeps)["id"]
         assert 0 < len(theirs) < 300
-        with fb.Loader(remote=remote, filter=condition, batch_size=8, fields={"id": fb.Scalar("id")}, framework="numpy") as loader:
+        with fb.Loader(
+            remote=remote, select=fb.Select(filter=condition), batch_size=8, fields={"id": fb.Scalar("id")}, framework="numpy"
+        ) as loader:
             assert [number for batch in loader for number in batch["id"].tolist()] == list(theirs), condition

@@ -66,7 +66,7 @@ def test_memory_is_not_reused_while_an_array_refers_to_it(every):
     with every("numpy") as loader:
         expected = [np.array(batch["x"]) for batch in loader]
     # Memory for few batches: each further one takes that of a dropped one.
-    with every("jax", prefetch=1, threads=1) as loader:
+    with every("jax", engine=fb.Engine(prefetch=1), threads=1) as loader:
         kept = [batch["x"] for batch in loader]
         views = [x[1:] for x in kept]
         assert [(np.asarray(x) == e).all() for x, e in zip(kept, expected)] == [True] * 6
@@ -83,7 +83,7 @@ def test_steps_that_are_queued_read_the_values_of_their_own_batch(every):
 
     with every("numpy") as loader:
         expected = [np.asarray(step(np.array(batch["x"]))) for batch in loader]
-    with every("jax", prefetch=1) as loader:
+    with every("jax", engine=fb.Engine(prefetch=1)) as loader:
         # The loop drops each batch while steps that read it are queued.
         results = [step(batch["x"]) for _ in range(3) for batch in loader]
         assert all((np.asarray(result) == expected[n % 6]).all() for n, result in enumerate(results))
@@ -101,7 +101,7 @@ def test_donation_leaves_the_memory_of_the_batch_alone(every):
 
 
 def test_dropped_arrays_return_their_memory(every):
-    with every("jax", fields={"x": fb.Image("image", fb.Resize((16, 16)))}, mark_repeats=False) as loader:
+    with every("jax", fields={"x": fb.Image("image", fb.Resize((16, 16)))}, extra=[]) as loader:
         for _ in range(8):
             for batch in loader:
                 del batch
@@ -113,7 +113,9 @@ def test_a_loop_that_runs_ahead_of_the_device_logs_no_warning(every, caplog):
     caplog.set_level(logging.DEBUG, "forebay")
     # Larger than a MiB, below which the message is no warning.
     fields = {"x": fb.Image("image", fb.Resize((256, 256)), dtype="float32")}
-    with every("jax", fields=fields, mark_repeats=False, prefetch=1, epoch_size=48 * 6, batch_size=8) as loader:
+    with every(
+        "jax", fields=fields, extra=[], engine=fb.Engine(prefetch=1), order=fb.Order(epoch_size=48 * 6), batch_size=8
+    ) as loader:
         held = []
         for batch in loader:
             held.append(batch["x"])
@@ -175,10 +177,10 @@ def test_a_sharding_that_does_not_fit_is_an_error(every):
     sharding = NamedSharding(mesh(data=4), P("data"))
     with pytest.raises(fb.ConfigError, match="batch_size is 6, but the sharding splits the rows of this process over 4 devices"):
         every("jax", sharding=sharding, batch_size=6)
-    with pytest.raises(fb.ConfigError, match="full: pass drop_last=True .* or mark_repeats=True"):
-        every("jax", sharding=sharding, mark_repeats=False)
-    with pytest.raises(fb.ConfigError, match="full: pass drop_last=True .* or mark_repeats=True"):
-        every("jax", sharding=sharding, mark_repeats=False, drop_last=True, on_error="skip", max_errors=1)
+    with pytest.raises(fb.ConfigError, match=r'full: pass drop_last=True .* or extra=\["repeat"\]'):
+        every("jax", sharding=sharding, extra=[])
+    with pytest.raises(fb.ConfigError, match=r'full: pass drop_last=True .* or extra=\["repeat"\]'):
+        every("jax", sharding=sharding, extra=[], drop_last=True, skip=fb.Skip(errors=1))
     with pytest.raises(fb.ConfigError, match=r"sharding is a jax\.sharding\.Sharding"):
         every("jax", sharding=P("data"))
     with pytest.raises(fb.ConfigError, match="batches for a sharding are in host memory, but device is cuda:0"):

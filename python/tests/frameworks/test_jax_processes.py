@@ -33,7 +33,7 @@ with fb.Loader(
     batch_size=rows,
     shuffle=True,
     drop_last=True,
-    num_canonical_nodes=1,
+    order=fb.Order(num_canonical_nodes=1),
     framework="jax",
     sharding=NamedSharding(mesh, P("data")),
     fields=fields,
@@ -81,7 +81,7 @@ def train(folder, count, devices, axes, rows, state=None):
 def alone(pictures):
     """The global batches of a single process without a sharding, with the mean of each picture."""
     fields = {"x": fb.Image("image", fb.Resize((8, 8))), "y": fb.Scalar("number", dtype="int32")}
-    kwargs = {"batch_size": ROWS, "shuffle": True, "drop_last": True, "num_canonical_nodes": 1}
+    kwargs = {"batch_size": ROWS, "shuffle": True, "drop_last": True, "order": fb.Order(num_canonical_nodes=1)}
     with fb.Loader(local=pictures, framework="numpy", fields=fields, **kwargs) as loader:
         return [sorted(zip(b["y"].tolist(), b["x"].astype("f4").mean((1, 2, 3)).tolist())) for b in loader]
 

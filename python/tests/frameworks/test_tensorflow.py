@@ -43,7 +43,7 @@ def test_tensors_share_the_memory_of_the_batch(every):
 def test_memory_is_not_reused_while_a_tensor_refers_to_it(every):
     with every("numpy") as loader:
         expected = [np.array(batch["x"]) for batch in loader]
-    with every("tensorflow", prefetch=1, threads=1) as loader:
+    with every("tensorflow", engine=fb.Engine(prefetch=1), threads=1) as loader:
         kept = [tf.reshape(batch["x"], [-1]) for batch in loader]
         for _ in loader:
             pass
@@ -51,7 +51,7 @@ def test_memory_is_not_reused_while_a_tensor_refers_to_it(every):
 
 
 def test_a_dataset_has_one_epoch_for_each_iteration(every):
-    kwargs = {"fields": NUMBER, "mark_repeats": False, "shuffle": True, "batch_size": 10}
+    kwargs = {"fields": NUMBER, "extra": [], "shuffle": True, "batch_size": 10}
     with every("numpy", **kwargs) as loader:
         expected = [ids_of_numpy(loader) for _ in range(3)]
     with every("tensorflow", **kwargs) as loader:
@@ -90,7 +90,7 @@ def test_the_types_of_a_dataset_are_those_of_its_elements(every):
 
 
 def test_a_dataset_trains_in_a_graph_and_resumes_in_the_middle_of_an_epoch(every):
-    kwargs = {"fields": NUMBER, "mark_repeats": False, "shuffle": True, "drop_last": True}
+    kwargs = {"fields": NUMBER, "extra": [], "shuffle": True, "drop_last": True}
     with every("tensorflow", **kwargs) as loader:
         undisturbed = [ids(dataset(loader)) for _ in range(2)]
 
@@ -115,7 +115,7 @@ def test_a_dataset_trains_in_a_graph_and_resumes_in_the_middle_of_an_epoch(every
 
 
 def test_the_batch_that_shows_the_types_is_delivered_and_does_not_count_before(every):
-    kwargs = {"fields": NUMBER, "mark_repeats": False, "batch_size": 16}
+    kwargs = {"fields": NUMBER, "extra": [], "batch_size": 16}
     with every("tensorflow", **kwargs) as loader:
         fresh = loader.state_dict()
         view = dataset(loader)

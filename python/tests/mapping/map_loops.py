@@ -6,8 +6,8 @@ from map_functions import draws
 
 import forebay as fb
 
-STORED = {"shuffle": False, "num_canonical_nodes": 1}
-SHUFFLED = {"shuffle": True, "num_canonical_nodes": 2, "shuffle_seed": 11, "augment_seed": 5}
+STORED = {"shuffle": False, "order": fb.Order(num_canonical_nodes=1, augment_seed=5)}
+SHUFFLED = {"shuffle": True, "seed": 11, "order": fb.Order(num_canonical_nodes=2, augment_seed=5)}
 PICTURE = {**NUMBER, "x": fb.Image("image", fb.RandomResizedCrop(16), fb.RandomHorizontalFlip())}
 
 
@@ -18,19 +18,19 @@ def mapped(folder, function=draws, **arguments):
 
 
 def world(rank, ranks):
-    return {"rank": rank, "local_rank": rank, "world_size": ranks, "local_world_size": ranks}
+    return fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
 
 
 def in_a_loop(folder, function=draws, epochs=1, **arguments):
     """Batches as lists of results: a plain loop over the batches of a loader without a map."""
     arguments = {"fields": NUMBER, "batch_size": 16, "framework": "numpy", **SHUFFLED, **arguments}
     found = []
-    with fb.Loader(local=folder, sample_draws=True, **arguments) as loader:
+    with fb.Loader(local=folder, extra=["sample_draws"], **arguments) as loader:
         for _ in range(epochs):
             for batch in loader:
                 keys = batch.pop("sample_draws").tolist()
                 rows = [{name: value[row] for name, value in batch.items()} for row in range(len(keys))]
-                seed = arguments["augment_seed"]
+                seed = arguments["order"].augment_seed
                 found.append([function(row, fb.sample_generator(seed, *key)) for row, key in zip(rows, keys)])
     return found
 

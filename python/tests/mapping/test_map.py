@@ -50,7 +50,7 @@ def test_every_sample_has_the_same_draws_on_any_number_of_ranks(pictures, ranks)
     by_number = {int(row["number"]): row for rows in in_a_loop(pictures) for row in rows}
     seen = set()
     for rank in range(ranks):
-        with mapped(pictures, batch_size=16 // ranks, mark_repeats=True, **world(rank, ranks)) as loader:
+        with mapped(pictures, batch_size=16 // ranks, extra=["repeat"], world=world(rank, ranks)) as loader:
             for batch in loader:
                 for row, number in enumerate(batch["number"].tolist()):
                     expected = by_number[number]
@@ -85,7 +85,7 @@ def test_a_state_counts_the_batches_that_the_loop_got(pictures, taken, ranks):
         second = list(loader)
     assert_equal(second, in_a_loop(pictures, epochs=2)[len(expected) :])
     rest = []
-    loaders = [mapped(pictures, batch_size=16 // ranks, **world(rank, ranks)) for rank in range(ranks)]
+    loaders = [mapped(pictures, batch_size=16 // ranks, world=world(rank, ranks)) for rank in range(ranks)]
     for loader in loaders:
         loader.load_state_dict(state)
         rest.append(list(loader) if taken < 13 else [])
@@ -154,7 +154,7 @@ def test_the_function_gets_its_inputs_and_the_others_stay(pictures):
         names.append(sorted(sample))
         return {"twice": sample["number"] * 2}
 
-    options = {"fields": PICTURE, "sample_ids": True, "mark_repeats": True}
+    options = {"fields": PICTURE, "extra": ["sample_ids", "repeat"]}
     with mapped(pictures, double, inputs=["number"], **options) as loader, fb.Loader(
         local=pictures, batch_size=16, framework="numpy", **options, **SHUFFLED
     ) as plain:
@@ -204,12 +204,12 @@ def test_an_error_names_its_sample_and_the_next_call_tries_again(pictures, adapt
             raise ZeroDivisionError("no such thing")
         return draws(sample, rng)
 
-    with mapped(pictures, fragile, sample_ids=True, **STORED) as loader:
+    with mapped(pictures, fragile, extra=["sample_ids"], **STORED) as loader:
         batches = iter(DataLoader(loader) if adapts else loader)
         found = [next(batches), next(batches)]
         state = loader.state_dict()
         for _ in range(2):
-            with pytest.raises(fb.MapError, match="fragile failed for a sample: ZeroDivisionError: no such thing: on_error=") as caught:
+            with pytest.raises(fb.MapError, match="fragile failed for a sample: ZeroDivisionError: no such thing: skip=") as caught:
                 next(batches)
             assert isinstance(caught.value.__cause__, ZeroDivisionError)
             assert caught.value.context.keys() == {"stream", "shard", "sample in shard", "file", "row"}
@@ -241,8 +241,8 @@ def test_the_sample_of_an_error_is_found_by_its_identity(pictures):
 def test_samples_that_fail_are_left_out_within_the_budget(pictures, caplog):
     expected = [[row for row in rows if int(row["number"]) % 5 != 3] for rows in in_a_loop(pictures, dict_of_number)]
     bad = sum(number % 5 == 3 for number in range(SAMPLES))
-    options = {"on_error": "skip", "sample_ids": True, "inputs": ["number"]}
-    with mapped(pictures, fails_for_fives, max_errors=bad, **options) as loader:
+    options = {"extra": ["sample_ids"], "inputs": ["number"]}
+    with mapped(pictures, fails_for_fives, skip=fb.Skip(errors=bad), **options) as loader:
         for epoch in range(2):
             batches = list(loader)
             assert loader.stats()["counters"]["samples_skipped"] == bad * (epoch + 1)
@@ -250,8 +250,8 @@ def test_samples_that_fail_are_left_out_within_the_budget(pictures, caplog):
                 assert [batch["number"].tolist() for batch in batches] == [[int(row["number"]) for row in rows] for rows in expected]
             assert all(len(batch["sample_ids"]) == len(batch["number"]) == len(batch["unit"]) for batch in batches)
     assert sum("a sample was skipped: fails_for_fives failed" in record.getMessage() for record in caplog.records) >= 10
-    with mapped(pictures, fails_for_fives, max_errors=bad - 1, **options) as loader:
-        with pytest.raises(fb.MapError, match=f"more bad samples than max_errors {bad - 1}"):
+    with mapped(pictures, fails_for_fives, skip=fb.Skip(errors=bad - 1), **options) as loader:
+        with pytest.raises(fb.MapError, match=rf"more bad samples than Skip\(errors={bad - 1}\)"):
             list(loader)
 
 
@@ -269,13 +269,13 @@ def test_the_engine_and_the_function_share_the_budget_and_keys_follow_the_rows(t
     def by_number(sample, rng):
         return {**fails_for_fives(sample, rng), "x": sample["x"]}
 
-    options = {"fields": fields, "batch_size": 8, "on_error": "skip"}
-    with mapped(tmp_path / "set", by_number, max_errors=12, **options) as loader:
+    options = {"fields": fields, "batch_size": 8}
+    with mapped(tmp_path / "set", by_number, skip=fb.Skip(errors=12), **options) as loader:
         found = {int(n): u for batch in loader for n, u in zip(batch["number"], batch["unit"])}
     good = [row for rows in in_a_loop(tmp_path / "set", dict_and_unit, fields=NUMBER, batch_size=8) for row in rows]
     assert found == {int(row["number"]): row["unit"] for row in good if int(row["number"]) % 5 not in (2, 3)}
-    with mapped(tmp_path / "set", by_number, max_errors=11, **options) as loader:
-        with pytest.raises(fb.Error, match="more bad samples than max_errors 11"):
+    with mapped(tmp_path / "set", by_number, skip=fb.Skip(errors=11), **options) as loader:
+        with pytest.raises(fb.Error, match=r"more bad samples than (skip.errors 11|Skip\(errors=11\))"):
             list(loader)
 
 
@@ -288,20 +288,20 @@ def test_a_batch_without_a_row_is_left_out_unless_a_rank_would_wait(pictures):
         assert int(sample["number"]) >= 20
         return dict_of_number(sample, rng)
 
-    options = {**STORED, "on_error": "skip", "max_errors": 20, "batch_size": 10}
+    options = {**STORED, "skip": fb.Skip(errors=20), "batch_size": 10}
     with mapped(pictures, first_batch_fails, **options) as loader:
         batches = iter(loader)
         assert next(batches)["number"].tolist() == list(range(20, 30))
         assert loader.state_dict()["sample_in_epoch"] == 30
         assert len(list(batches)) == 17
-    with mapped(pictures, first_batch_fails, **options, **world(0, 2)) as loader:
+    with mapped(pictures, first_batch_fails, **options, world=world(0, 2)) as loader:
         with pytest.raises(fb.MapError, match="every sample of a batch, for which the other ranks would wait"):
             next(iter(loader))
 
     def all_fail(sample, rng):
         raise AssertionError
 
-    with mapped(pictures, all_fail, on_error="skip", max_errors=SAMPLES) as loader:
+    with mapped(pictures, all_fail, skip=fb.Skip(errors=SAMPLES)) as loader:
         with pytest.warns(UserWarning, match="an epoch has no batch"):
             assert list(loader) == []
 
@@ -312,7 +312,7 @@ def test_a_sample_with_other_names_fails_alone(pictures, odd):
         number = int(sample["number"])
         return {"number": number} | ({"more": 1} if number == odd else {})
 
-    with mapped(pictures, function, on_error="skip", max_errors=1, **STORED) as loader:
+    with mapped(pictures, function, skip=fb.Skip(errors=1), **STORED) as loader:
         batches = list(loader)
     assert all(batch.keys() == {"number"} for batch in batches)
     found = [int(number) for batch in batches for number in batch["number"]]
@@ -372,7 +372,7 @@ def test_a_call_that_does_not_end_is_a_stall(pictures):
         assert go_on.wait(600)
         return sample
 
-    with mapped(pictures, waits, stall_timeout=0.5) as loader:
+    with mapped(pictures, waits, engine=fb.Engine(stall_timeout=0.5)) as loader:
         batches = iter(loader)
         with pytest.raises(fb.StalledError, match=r"no call of .*waits has ended for 0 s \(stall_timeout\) \(stream 0, shard"):
             next(batches)
@@ -542,11 +542,11 @@ def test_a_step_is_replayed_and_several_devices_have_a_batch_each(pictures):
         batches = list(loader)
         same([loader.replay(3)], [batches[3]])
         same([next(iter(loader))], [loader.replay(len(loader))])
-    ranks = [in_a_loop(pictures, batch_size=8, **world(rank, 2)) for rank in range(2)]
+    ranks = [in_a_loop(pictures, batch_size=8, world=world(rank, 2)) for rank in range(2)]
     with mapped(pictures, batch_size=8, device=["cpu", "cpu"]) as loader:
         for number, step in enumerate(loader):
             assert_equal(step, [ranks[0][number], ranks[1][number]])
-    ranks = [in_a_loop(pictures, batch_size=4, **world(rank, 3)) for rank in range(3)]
+    ranks = [in_a_loop(pictures, batch_size=4, world=world(rank, 3)) for rank in range(3)]
     with mapped(pictures, batch_size=4, device=["cpu"] * 3) as loader:
         for number, step in enumerate(loader):
             assert_equal(step, [rank[number] for rank in ranks])

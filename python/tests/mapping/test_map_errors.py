@@ -62,7 +62,7 @@ def test_a_second_try_gets_rows_of_varying_shapes_as_they_were(documents):
 def test_errors_that_are_not_about_a_sample_are_not_skipped(pictures, kind):
     from map_functions import has_no_memory
 
-    with mapped(pictures, has_no_memory, workers=1, kind=kind, on_error="skip", max_errors=SAMPLES, **STORED) as loader:
+    with mapped(pictures, has_no_memory, workers=1, kind=kind, skip=fb.Skip(errors=SAMPLES), **STORED) as loader:
         batches = iter(loader)
         for _ in range(2):
             with pytest.raises(fb.MapError, match="that ran has_no_memory.* failed: MemoryError: for 3"):
@@ -106,16 +106,18 @@ def fails_for_some(numbers):
 )
 def test_the_budget_does_not_depend_on_what_was_decoded_ahead(documents, ahead, bad, batch_size, allowed, rows):
     fields = {**NUMBER, "v": fb.Json("j", "v", "int64")}
-    options = {**STORED, "fields": fields, "prefetch": ahead, "on_error": "skip", "batch_size": batch_size}
-    with fb.Loader(local=documents, framework="numpy", map=fb.Map(fails_for_some(bad), workers=2), max_errors=allowed, **options) as loader:
+    options = {**STORED, "fields": fields, "engine": fb.Engine(prefetch=ahead), "batch_size": batch_size}
+    with fb.Loader(
+        local=documents, framework="numpy", map=fb.Map(fails_for_some(bad), workers=2), skip=fb.Skip(errors=allowed), **options
+    ) as loader:
         found = []
         if allowed >= len(bad) + 2:
             found += [len(batch["number"]) for batch in loader]
         else:
             batches = iter(loader)
-            with pytest.raises(fb.MapError, match=f"more bad samples than max_errors {allowed}"):
+            with pytest.raises(fb.MapError, match=rf"more bad samples than Skip\(errors={allowed}\)"):
                 found.extend(len(batch["number"]) for batch in batches)
-            with pytest.raises(fb.MapError, match=f"more bad samples than max_errors {allowed}"):
+            with pytest.raises(fb.MapError, match=rf"more bad samples than Skip\(errors={allowed}\)"):
                 next(batches)
     assert sum(found) == rows
 
@@ -138,9 +140,9 @@ def test_an_error_of_padding_comes_in_its_turn(documents):
 
 @pytest.mark.parametrize("devices", [1, 2])
 def test_a_batch_without_a_row_is_an_error_once_where_a_rank_would_wait(documents, devices):
-    ranks = world(0, 2) if devices == 1 else {}
+    ranks = {"world": world(0, 2)} if devices == 1 else {}
     options = {**STORED, "batch_size": 4, "device": ["cpu"] * devices if devices > 1 else "cpu", **ranks}
-    with mapped(documents, fails_for_some(range(8, 16)), on_error="skip", max_errors=8, prefetch=1, **options) as loader:
+    with mapped(documents, fails_for_some(range(8, 16)), skip=fb.Skip(errors=8), prefetch=1, **options) as loader:
         batches = iter(loader)
         assert next(batches)
         with pytest.raises(fb.MapError, match="every sample of a batch, for which the other ranks would wait") as caught:
@@ -154,10 +156,23 @@ def test_a_batch_without_a_row_is_an_error_once_where_a_rank_would_wait(document
 
 
 def test_a_state_is_there_with_more_batches_ahead_than_a_state_can_leave_out(pictures):
-    with mapped(pictures, lambda sample, rng: sample, batch_size=1, prefetch=None, epoch_size=600, fields=NUMBER) as one:
+    with mapped(
+        pictures,
+        lambda sample, rng: sample,
+        batch_size=1,
+        prefetch=None,
+        order=fb.Order(epoch_size=600),
+        fields=NUMBER,
+    ) as one:
         assert one._mapper.prefetch == 3
     with fb.Loader(
-        local=pictures, batch_size=1, fields=NUMBER, framework="numpy", prefetch=400, epoch_size=600, map=lambda sample, rng: sample
+        local=pictures,
+        batch_size=1,
+        fields=NUMBER,
+        framework="numpy",
+        engine=fb.Engine(prefetch=400),
+        order=fb.Order(epoch_size=600),
+        map=lambda sample, rng: sample,
     ) as loader:
         batches = iter(loader)
         next(batches)
@@ -183,7 +198,7 @@ def test_an_error_of_collating_is_raised_again_at_once(pictures):
         return {"x": torch.ones(2).as_subclass(Cannot)}
 
     # Without a limit that a loaded machine could reach: a call that waits for nothing would be cut by the test's own limit.
-    with mapped(pictures, returns_these, workers=1, stall_timeout=3600) as loader:
+    with mapped(pictures, returns_these, workers=1, engine=fb.Engine(stall_timeout=3600)) as loader:
         batches = iter(loader)
         for _ in range(3):
             with pytest.raises(fb.MapError, match="or made a batch of its results, failed: RuntimeError: no stack"):

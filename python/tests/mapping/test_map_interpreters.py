@@ -40,9 +40,9 @@ def test_an_older_python_is_named(pictures):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_results_are_those_of_a_plain_loop(interpreters, pictures, workers):
     options = {"fields": FIELDS, **STORED}
-    with fb.Loader(local=pictures, batch_size=16, framework="numpy", sample_draws=True, **options) as plain:
+    with fb.Loader(local=pictures, batch_size=16, framework="numpy", extra=["sample_draws"], **options) as plain:
         expected = list(plain)
-    with mapped(pictures, counts, kind="interpreters", workers=workers, augment_seed=5, **options) as loader:
+    with mapped(pictures, counts, kind="interpreters", workers=workers, **options) as loader:
         batches = list(loader)
     assert len(batches) == len(expected)
     for batch, rows in zip(batches, expected):

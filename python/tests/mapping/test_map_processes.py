@@ -65,7 +65,7 @@ def test_an_error_of_a_process_has_its_traceback_and_samples_are_left_out(pictur
         assert isinstance(caught.value.__cause__, ValueError)
         assert "map_functions.py" in str(caught.value.__cause__.__cause__)
         assert caught.value.context["sample in shard"] == "3"
-    with mapped(pictures, fails_for_fives, workers=1, kind="processes", on_error="skip", max_errors=40) as loader:
+    with mapped(pictures, fails_for_fives, workers=1, kind="processes", skip=fb.Skip(errors=40)) as loader:
         found = [int(number) for batch in loader for number in batch["number"]]
         assert sorted(found) == [number for number in range(200) if number % 5 != 3]
 
@@ -91,7 +91,7 @@ def test_a_result_that_this_process_cannot_load_is_an_error_of_the_sample(pictur
         with pytest.raises(fb.MapError, match="its result cannot be loaded from a process: OSError: not in this process") as caught:
             list(loader)
         assert caught.value.context["sample in shard"] == "5"
-    with mapped(pictures, returns_what_cannot_be_loaded, on_error="skip", max_errors=1, **options) as loader:
+    with mapped(pictures, returns_what_cannot_be_loaded, skip=fb.Skip(errors=1), **options) as loader:
         assert [n for batch in loader for n in batch["number"].tolist()] == [n for n in range(200) if n != 5]
         assert len(loader._mapper.workers._callers) == 1, "the process is still there"
 
@@ -175,7 +175,7 @@ def wait_until(condition):
 def test_close_ends_processes_in_the_middle_of_a_call(pictures, tmp_path, monkeypatch):
     mark = str(tmp_path / "mark")
     monkeypatch.setenv("FOREBAY_TEST_MARK", mark)
-    loader = mapped(pictures, never_returns, workers=2, kind="processes", stall_timeout=0.5)
+    loader = mapped(pictures, never_returns, workers=2, kind="processes", engine=fb.Engine(stall_timeout=0.5))
     with pytest.raises(fb.StalledError):
         batches = iter(loader)
         while True:
@@ -192,7 +192,7 @@ def test_close_ends_processes_in_the_middle_of_a_call(pictures, tmp_path, monkey
 def test_close_ends_a_process_that_is_starting(pictures, tmp_path, monkeypatch, caplog):
     mark = str(tmp_path / "mark")
     monkeypatch.setenv("FOREBAY_TEST_MARK", mark)
-    loader = mapped(pictures, NeverLoads(), workers=1, kind="processes", stall_timeout=0.5)
+    loader = mapped(pictures, NeverLoads(), workers=1, kind="processes", engine=fb.Engine(stall_timeout=0.5))
     batches = iter(loader)
     while not processes_of(mark):
         with pytest.raises(fb.StalledError):
@@ -284,6 +284,6 @@ def test_memory_that_grows_keeps_what_was_read():
 
 
 def test_seeds_are_part_of_a_processs_generators(pictures):
-    with mapped(pictures, draws, workers=1, kind="processes", **{**SHUFFLED, "augment_seed": 6}) as loader:
+    with mapped(pictures, draws, workers=1, kind="processes", **{**SHUFFLED, "order": fb.Order(num_canonical_nodes=2, augment_seed=6)}) as loader:
         other = next(iter(loader))
     assert other["unit"].tolist() != [row["unit"] for row in in_a_loop(pictures)[0]]

@@ -159,7 +159,7 @@ def test_a_padded_row_counts_without_the_samples_that_are_left_out(pictures):
             raise ValueError("too long")
         return ragged(sample, rng)
 
-    options = {"on_error": "skip", "max_errors": 100, "fields": NUMBER, **BEGIN}
+    options = {"skip": fb.Skip(errors=100), "fields": NUMBER, **BEGIN}
     with mapped(pictures, fails_for_the_longest, workers=1, pad={"frames": 0, "ids": 0, "m": fb.AttentionMask("ids")}, **options) as loader:
         _, second, *_ = loader
     # The numbers 5, 6 and 7 of four.

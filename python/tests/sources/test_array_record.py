@@ -41,7 +41,7 @@ class TestArrayRecords(SourceMatrix):
         assert len(gets) == 38
 
 
-@pytest.mark.parametrize("options", [{}, {"shuffle": True, "shuffle_seed": 3}])
+@pytest.mark.parametrize("options", [{}, {"shuffle": True, "seed": 3}])
 def test_a_mix_of_streams_has_records_of_both_kinds(tmp_path, options):
     unpack(tmp_path, "samples.*")
     made = ARRAY_RECORDS.parent / "tfrecord" / "set.tfrecord-0000?-of-00003"

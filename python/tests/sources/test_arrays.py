@@ -198,7 +198,7 @@ def test_an_array_of_one_number_is_a_scalar(tmp_path):
     root = write(tmp_path / "set", files | {"3.npz": archive(y=np.arange(2))})
     with pytest.raises(fb.ConfigError, match="name the `dtype` of the Scalar"):
         opened(root, {"y": fb.Scalar("y")})
-    with opened(root, {"y": fb.Scalar("y", dtype="int32")}, on_error="skip", max_errors=1) as loader:
+    with opened(root, {"y": fb.Scalar("y", dtype="int32")}, skip=fb.Skip(errors=1)) as loader:
         assert [batch["y"].tolist() for batch in loader] == [[3], [4], [5]]
 
 

@@ -61,7 +61,7 @@ def test_a_page_that_is_always_changed_is_an_error_and_not_kept(flipping):
     handler, url = flipping
     handler.times = 1000
     with pytest.raises(fb.FormatError, match="attempt 2 of 2"):
-        ids(url, download_retry=2)
+        ids(url, fetch=fb.Fetch(retry=2))
     handler.times = 0
     assert np.array_equal(ids(url), np.arange(1000))
 
@@ -146,7 +146,7 @@ def test_a_byte_that_changes_while_a_shard_is_fetched_is_fetched_again_and_not_k
     if (cache / "index.json").exists():
         assert verify(cache).is_intact
     shutil.rmtree(cache)
-    with opened(download_retry=2) as loader:
+    with opened(fetch=fb.Fetch(retry=2)) as loader:
         handler.times = 1000
         with pytest.raises(fb.FormatError, match="attempt 2 of 2"):
             rows(loader)

@@ -145,7 +145,9 @@ def test_tars_of_samples_with_different_fields_keep_each_field_and_its_absence(t
     }
     rows = []
     for remote in (source, out):
-        with fb.Loader(remote=remote, batch_size=8, fields=fields, framework="numpy", shuffle=True, num_canonical_nodes=1) as loader:
+        with fb.Loader(
+            remote=remote, batch_size=8, fields=fields, framework="numpy", shuffle=True, order=fb.Order(num_canonical_nodes=1)
+        ) as loader:
             rows.append(sorted(repr([batch[name][i] for name in fields]) for batch in loader for i in range(8)))
     assert rows[0] == rows[1]
     with pytest.raises(fb.DecodeError, match="does not have the value: give the field a `default`.*column cls"):
@@ -249,13 +251,14 @@ def test_jsonl_has_the_same_values(tmp_path):
     assert stored(tmp_path / "out", ["n", "x", "s"]) == stored(tmp_path / "json", ["n", "x", "s"])
 
 
-@pytest.mark.parametrize("options", [{}, {"window": 33, "window_stride": 32}])
-def test_megatron_has_the_same_tokens(tmp_path, options):
+@pytest.mark.parametrize("window", [None, fb.TokenWindow(33, stride=32)], ids=["documents", "windows"])
+def test_megatron_has_the_same_tokens(tmp_path, window):
     for seed, name in enumerate("ab"):
         megatron_files.write(tmp_path / name, megatron_files.random_documents(seed, 200))
     source = f"{tmp_path}/{{a,b}}.bin"
+    options = {} if window is None else {"window": window.tokens, "window_stride": window.stride}
     convert(source, tmp_path / "out", size_limit="4kb", processes=2, **options)
-    assert tokens(tmp_path / "out") == tokens(source, **options)
+    assert tokens(tmp_path / "out") == tokens(source, window=window)
 
 
 def test_a_shuffle_has_each_sample_once_and_is_that_of_the_seed(numbers, tmp_path):
@@ -265,7 +268,7 @@ def test_a_shuffle_has_each_sample_once_and_is_that_of_the_seed(numbers, tmp_pat
     a, b, c = (stored(tmp_path / out, COLUMNS) for out in "abc")
     assert sorted(a) == sorted(c) == sorted(whole)
     assert a == b and a != c and a != whole
-    assert a == stored(numbers, COLUMNS, shuffle=True, shuffle_seed=1, num_canonical_nodes=1)
+    assert a == stored(numbers, COLUMNS, shuffle=True, seed=1, order=fb.Order(num_canonical_nodes=1))
 
 
 def test_a_bucket_is_a_source_and_a_destination(numbers, bucket_environment, bucket, tmp_path):

@@ -12,7 +12,7 @@ from tf_examples import example, record
 import forebay as fb
 from forebay.verify import verify
 
-SKIP = {"on_error": "skip", "max_errors": 20}
+SKIP = {"skip": fb.Skip(errors=20)}
 COUNT, LOST = 100, 7
 WHOLE = [record(example({"n": [number]})) for number in range(COUNT)]
 
@@ -73,7 +73,7 @@ def test_one_attempt_is_compared_with_another(stored, tmp_path):
     server = Served(stored.parent)
     try:
         url = f"{server.url}/{stored.name}"
-        options = {"local": tmp_path / "cache", "batch_size": 10, "framework": "numpy", "fields": FIELD, "download_retry": 1}
+        options = {"local": tmp_path / "cache", "batch_size": 10, "framework": "numpy", "fields": FIELD, "fetch": fb.Fetch(retry=1)}
         with fb.Loader(remote=url, **options, **SKIP) as loader:
             assert len([number for batch in rows(loader) for number in batch]) == COUNT - 1
     finally:

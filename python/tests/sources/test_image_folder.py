@@ -181,7 +181,7 @@ def test_an_object_that_changed_or_went_is_named(bucket, bucket_environment, tmp
     root = written(tmp_path / "set", ["a/0.jpg", "a/1.jpg"])
     for change in [lambda key: bucket.objects.update({key: b"short"}), lambda key: bucket.objects.pop(key)]:
         url = in_bucket(bucket, root)
-        with opened(url, batch_size=1, download_retry=1) as loader:
+        with opened(url, batch_size=1, fetch=fb.Fetch(retry=1)) as loader:
             change(url.removeprefix("s3://bucket/") + "/a/1.jpg")
             with pytest.raises((fb.Error, FileNotFoundError), match=r"a/1\.jpg"):
                 list(loader)
@@ -195,7 +195,7 @@ def test_damaged_and_empty_pictures_can_be_skipped(place, tmp_path):
     address = place(root)
     with opened(address, fields) as loader, pytest.raises(fb.Error, match="sample"):
         list(loader)
-    with opened(address, fields, on_error="skip", max_errors=2) as loader:
+    with opened(address, fields, skip=fb.Skip(errors=2)) as loader:
         found = {path for batch in loader for path in batch["path"]}
     assert found == {f"{n % 2}/{n}.jpg" for n in range(2, 8)}
 

@@ -138,11 +138,15 @@ def test_a_filter_reads_columns_and_paths(tmp_path):
         ("meta.url == 'http://x/17'", [17]),
         ("score is null", [n for n, _, score in SAMPLES if score == float("-inf")]),
     ]:
-        with fb.Loader(remote=str(path), batch_size=1, fields={"n": fb.Scalar("number")}, filter=filter) as loader:
+        with fb.Loader(
+            remote=str(path), batch_size=1, fields={"n": fb.Scalar("number")}, select=fb.Select(filter=filter)
+        ) as loader:
             assert [int(batch["n"][0]) for batch in loader] == kept
     path = tmp_path / "a.csv"
     path.write_text(cells(SAMPLES), newline="")
-    with fb.Loader(remote=str(path), batch_size=1, fields={"n": fb.Scalar("number")}, filter="score is null") as loader:
+    with fb.Loader(
+        remote=str(path), batch_size=1, fields={"n": fb.Scalar("number")}, select=fb.Select(filter="score is null")
+    ) as loader:
         assert [int(batch["n"][0]) for batch in loader] == [n for n, _, score in SAMPLES if score == float("-inf")]
 
 
@@ -159,7 +163,7 @@ def test_a_damaged_record_names_its_file_and_line_and_can_be_skipped(stored, buc
     with loader, pytest.raises(fb.FormatError) as caught:
         list(loader)
     assert caught.value.context["line"] == "4" and caught.value.context["file"] == "a.jsonl"
-    with fb.Loader(remote=remote, batch_size=1, fields={"a": fb.Text("a")}, on_error="skip", max_errors=1) as loader:
+    with fb.Loader(remote=remote, batch_size=1, fields={"a": fb.Text("a")}, skip=fb.Skip(errors=1)) as loader:
         assert [batch["a"][0] for batch in loader] == ["one", "two", "four"]
     reader = fb.ShardReader(remote)
     assert reader[3]["a"] == "four"
@@ -209,7 +213,7 @@ def test_files_of_other_columns_are_one_data_set(tmp_path):
 def test_a_long_text_has_several_shards(tmp_path):
     long = "x" * (9 << 20)
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"n": n, "t": long}) + "\n" for n in range(20)))
-    with fb.Loader(remote=str(tmp_path / "a.jsonl"), batch_size=4, fields={"n": fb.Scalar("n")}, sample_ids=True) as loader:
+    with fb.Loader(remote=str(tmp_path / "a.jsonl"), batch_size=4, fields={"n": fb.Scalar("n")}, extra=["sample_ids"]) as loader:
         found = [(int(n), ids.tolist()) for batch in loader for n, ids in zip(batch["n"], batch["sample_ids"], strict=True)]
         named = loader.samples_of(3)
     assert [n for n, _ in found] == list(range(20))

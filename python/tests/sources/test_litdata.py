@@ -174,7 +174,7 @@ class TestWindows(OfTokens):
         return [tuple(theirs[number].tolist()) for number in range(len(theirs))]
 
     def test_windows_may_overlap(self, case, folder):
-        with fb.Loader(remote=folder, window=43, window_stride=42, batch_size=1, fields=case.options["fields"]) as loader:
+        with fb.Loader(remote=folder, window=fb.TokenWindow(43, stride=42), batch_size=1, fields=case.options["fields"]) as loader:
             first, second, *_ = (token_rows(batch)[0] for batch in loader)
         assert first == case.samples[0] and second == (*first[42:], *case.samples[1][:42])
 
@@ -272,7 +272,7 @@ def test_a_pickle_is_refused_unless_unsafe_types_are_allowed(tmp_path):
     assert index_of(folder)["config"]["data_format"] == ["pickle"]
     with pytest.raises(fb.ConfigError, match=r"(?s)allow_unsafe_types.*object"):
         fb.Loader(remote=folder, batch_size=1)
-    with fb.Loader(remote=folder, batch_size=3, allow_unsafe_types=True) as loader:
+    with fb.Loader(remote=folder, batch_size=3, engine=fb.Engine(allow_unsafe_types=True)) as loader:
         assert len(next(iter(loader))["object"]) == 3
 
 
@@ -330,7 +330,7 @@ def test_compressed_rows_of_texts_lists_and_nulls_are_read(place):
     assert sum((batch["t"] for batch in batches), []) == [f"text {n}" for n in numbers]
     assert np.concatenate([batch["ids"] for batch in batches]).tolist() == [[*range(n % 4), *[-1] * (3 - n % 4)] for n in numbers]
     assert np.concatenate([batch["score"] for batch in batches]).tolist() == [n / 4 if n % 5 else -1 for n in numbers]
-    with fb.Loader(**arguments, batch_size=100, fields={"t": fb.Text("text")}, filter="score >= 70") as loader:
+    with fb.Loader(**arguments, batch_size=100, fields={"t": fb.Text("text")}, select=fb.Select(filter="score >= 70")) as loader:
         assert sum((batch["t"] for batch in loader), []) == [f"text {n}" for n in numbers if n % 5 and n >= 280]
 
 
@@ -393,7 +393,7 @@ def test_lists_are_padded_measured_and_filtered(nested):
         (batch,) = loader
     assert batch["ids"].tolist() == [[*range(n), *[9] * (4 - n)] for n in range(1, 5)] and batch["n"].tolist() == [1, 2, 3, 4]
     assert batch["x"].tolist() == [[0.5] * n + [0] * (4 - n) for n in range(1, 5)] and batch["m"].sum(1).tolist() == [1, 2, 3, 4]
-    with fb.Loader(remote=nested, batch_size=4, fields={"n": fb.Length("ids")}, filter="`grid[0][0]` >= 3") as loader:
+    with fb.Loader(remote=nested, batch_size=4, fields={"n": fb.Length("ids")}, select=fb.Select(filter="`grid[0][0]` >= 3")) as loader:
         assert next(iter(loader))["n"].tolist() == [3, 4]
     assert fb.ShardReader(nested)[2]["ids"] == [0, 1, 2]
 

@@ -66,7 +66,7 @@ class TestWindows(SourceMatrix):
         return Case(
             remote=f"{corpus}/*_text_document.bin",
             stored=f"s3://bucket/{stored}/*_text_document.bin",
-            options={"window": 65, "window_stride": 64},
+            options={"window": fb.TokenWindow(65, stride=64)},
             rows=window_rows,
             samples=[tuple(ids.tolist()) for name in NAMES for ids in megatron_files.windows(corpus / name, 65, 64)],
             object_suffix="bin",
@@ -134,7 +134,9 @@ def test_a_large_file_is_cut_into_shards(tmp_path, is_cached):
         ]
         options["local"] = tmp_path / "windows"
     window, stride = 100_001, 100_000
-    with fb.Loader(remote=remote, batch_size=1, window=window, window_stride=stride, framework="numpy", **options) as loader:
+    with fb.Loader(
+        remote=remote, batch_size=1, window=fb.TokenWindow(window, stride=stride), framework="numpy", **options
+    ) as loader:
         found = [batch["tokens"][0] for batch in loader]
     assert len(found) == 339
     for number, row in enumerate(found):
@@ -166,10 +168,10 @@ def test_documents_are_truncated_and_padded(corpus):
 def test_a_blend_has_the_weights_of_its_streams(corpus):
     streams = [
         fb.Stream(remote=f"{corpus}/a_text_document", proportion=0.7),
-        fb.Stream(remote=f"{corpus}/b_text_document", proportion=0.3, window=16, window_stride=16),
+        fb.Stream(remote=f"{corpus}/b_text_document", proportion=0.3, window=fb.TokenWindow(16, stride=16)),
     ]
     of_b = {tuple(ids.tolist()) for ids in megatron_files.windows(corpus / NAMES[1], 16, 16)}
-    with fb.Loader(streams=streams, window=16, epoch_size=1000, batch_size=100, framework="numpy") as loader:
+    with fb.Loader(streams=streams, window=16, order=fb.Order(epoch_size=1000), batch_size=100, framework="numpy") as loader:
         rows = [row for batch in loader for row in window_rows(batch)]
     assert sum(row in of_b for row in rows) == 300
 
@@ -297,6 +299,6 @@ class TestMegatron:
         low = core.IndexedDataset(prefix)
         theirs = gpt_dataset.GPTDataset(low, prefix, np.arange(len(low), dtype=np.int32), None, Split.train, config)
         samples = [tuple(theirs._query_document_sample_shuffle_indices(i)[0].tolist()) for i in range(len(theirs))]
-        assert read(prefix, window=length + 1, window_stride=length) == samples
+        assert read(prefix, window=fb.TokenWindow(length + 1, stride=length)) == samples
         first = theirs[0]
         assert first["tokens"].tolist() == list(samples[0][:-1]) and first["labels"].tolist() == list(samples[0][1:])

@@ -189,8 +189,8 @@ def null_rows(remote, ranks=1, **more):
     """The rows of each step of all ranks."""
     parts = []
     for rank in range(ranks):
-        place = {"rank": rank, "world_size": ranks, "local_rank": rank, "local_world_size": ranks}
-        with fb.Loader(remote=remote, batch_size=8 // ranks, fields=NULL_FIELDS, framework="numpy", **place, **more) as loader:
+        world = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
+        with fb.Loader(remote=remote, batch_size=8 // ranks, fields=NULL_FIELDS, framework="numpy", world=world, **more) as loader:
             parts.append([
                 [[np.asarray(batch[name][i]).tolist() if name != "blob" else bytes(batch[name][i]) for name in NULL_FIELDS]
                  for i in range(len(batch["id"]))] for batch in loader
@@ -255,7 +255,7 @@ def test_a_null_has_the_default_of_the_field_on_every_rank(suffix, tmp_path, buc
         expected.append([default if value is None else value for value, default in zip(values, defaults, strict=True)])
     remote = f"{tmp_path}/{{0,1}}.{suffix}"
     assert sorted(sum(null_rows(remote), [])) == sorted(expected)
-    shuffled = {"shuffle": True, "num_canonical_nodes": 1}
+    shuffled = {"shuffle": True, "order": fb.Order(num_canonical_nodes=1)}
     steps = null_rows(remote, **shuffled)
     for ranks in (2, 4):
         assert null_rows(remote, ranks, **shuffled) == steps
@@ -308,15 +308,15 @@ def test_rows_with_a_null_are_left_out_with_other_bad_samples(some_nulls, named,
     fields = {"id": fb.Scalar("id"), "text": fb.Text("text"), "ids": fb.Array("ids")} if named else None
     needed = ["text", "ids"] if named else ["text", "ids", "x"]
     options = {"remote": path, "fields": fields, "batch_size": 4, "framework": "numpy"}
-    with fb.Loader(**options, on_error="skip", max_errors=16) as loader:
+    with fb.Loader(**options, skip=fb.Skip(errors=16)) as loader:
         rows = list(loader)
         assert sorted(rows[0]) == sorted(fields or whole[0])
         assert loader.stats()["counters"]["samples_skipped"] == sum(any(row[name] is None for name in needed) for row in whole)
     kept = [int(number) for batch in rows for number in batch["id"]]
     assert kept == [row["id"] for row in whole if all(row[name] is not None for name in needed)]
     assert f"file {path.name}, row_group 0, row_in_group 1" in caplog.text and "column text" in caplog.text
-    with fb.Loader(**options, on_error="skip", max_errors=1) as loader:
-        with pytest.raises(fb.DecodeError, match=r"column \w+.*row_group \d, row_in_group \d.*max_errors 1"):
+    with fb.Loader(**options, skip=fb.Skip(errors=1)) as loader:
+        with pytest.raises(fb.DecodeError, match=r"column \w+.*row_group \d, row_in_group \d.*skip.errors 1"):
             list(loader)
     with fb.Loader(**options) as loader, pytest.raises(fb.FormatError, match="is null.*(row_group|batch) 0, row 1"):
         list(loader)
@@ -324,7 +324,7 @@ def test_rows_with_a_null_are_left_out_with_other_bad_samples(some_nulls, named,
 
 def test_rows_with_a_null_in_any_column_are_not_in_the_plan_without_fields(some_nulls):
     path, whole = some_nulls
-    with fb.Loader(remote=path, batch_size=1, on_missing="skip", framework="numpy") as loader:
+    with fb.Loader(remote=path, batch_size=1, skip=fb.Skip(missing=True), framework="numpy") as loader:
         found = [int(batch["id"][0]) for batch in loader]
     assert found == [row["id"] for row in whole if None not in row.values()]
 
@@ -338,7 +338,7 @@ def test_values_without_bounds_are_not_read_for_nulls_that_the_file_has_not(tmp_
         pq.write_table(pa.table({"id": pa.array(range(rows)), **columns}), tmp_path / name)
 
     def opened():
-        with fb.Loader(remote=tmp_path / "*.parquet", batch_size=1, on_missing="skip", framework="numpy") as loader:
+        with fb.Loader(remote=tmp_path / "*.parquet", batch_size=1, skip=fb.Skip(missing=True), framework="numpy") as loader:
             counters = loader.stats()["counters"]
             return len(loader), counters.get("filter_shards_read", 0), counters.get("filter_shards_skipped", 0)
 
@@ -383,7 +383,7 @@ class TestParquet(SourceMatrix):
     def test_only_the_columns_of_the_fields_are_fetched(self, case, bucket, bucket_environment, tmp_path):
         """A loader of other columns has another folder, the same order, and takes the checkpoint of the first."""
         bytes_of = {}
-        shuffled = {"shuffle": True, "shuffle_seed": 3}
+        shuffled = {"shuffle": True, "seed": 3}
         for name, fields in {"id": {"id": fb.Scalar("id")}, "all": FIELDS}.items():
             with fb.Loader(
                 remote=case.stored, local=tmp_path / "local", batch_size=8, fields=fields, framework="numpy", **shuffled

@@ -40,7 +40,7 @@ def folder(tmp_path):
 def test_a_batch_has_the_keys_of_a_tar(tars, framework):
     if framework == "jax":
         pytest.importorskip("jax")
-    options = {"shuffle": True, "sample_keys": True, "sample_ids": True, "mark_repeats": True, "batch_size": 8}
+    options = {"shuffle": True, "extra": ["sample_keys", "sample_ids", "repeat"], "batch_size": 8}
     with fb.Loader(remote=tars, fields={"n": fb.Scalar("cls")}, framework=framework, **options) as loader:
         for batch in loader:
             assert list(batch) == ["n", "sample_keys", "repeat", "sample_ids"]
@@ -49,7 +49,7 @@ def test_a_batch_has_the_keys_of_a_tar(tars, framework):
 
 
 def test_a_loader_without_fields_has_keys(tars):
-    with fb.Loader(remote=tars, sample_keys=True, batch_size=8) as loader:
+    with fb.Loader(remote=tars, extra=["sample_keys"], batch_size=8) as loader:
         for batch in loader:
             assert batch["sample_keys"] == batch["__key__"] == [KEYS[n] for n in batch["cls"].tolist()]
 
@@ -62,7 +62,7 @@ def test_files_have_their_paths_in_batches_and_by_the_names_of_a_step(folder, wh
         for path in folder.rglob("*.jpg"):
             bucket.objects[f"sample-keys/{path.relative_to(folder).as_posix()}"] = path.read_bytes()
     fields = {"path": fb.Text("path"), "file": fb.Bytes("file")}
-    with fb.Loader(remote=remote, fields=fields, sample_keys=True, shuffle=True, batch_size=8) as loader:
+    with fb.Loader(remote=remote, fields=fields, extra=["sample_keys"], shuffle=True, batch_size=8) as loader:
         batches = list(loader)
         for step, batch in enumerate(batches):
             assert batch["sample_keys"] == batch["path"] == [sample.key for sample in loader.samples_of(step)]
@@ -102,7 +102,9 @@ def test_the_names_of_a_step_have_the_keys_of_tars_on_request(tars, where, bucke
     elif where == "scheme":
         remotes.register("shelf", lambda url, timeout: Shelf(tmp_path))
         remote = f"shelf://{tmp_path.name}/{{0,1}}.tar"
-    with fb.Loader(remote=remote, fields={"n": fb.Scalar("cls")}, shuffle=True, batch_size=8, subset="2:38") as loader:
+    with fb.Loader(
+        remote=remote, fields={"n": fb.Scalar("cls")}, shuffle=True, batch_size=8, select=fb.Select(subset="2:38")
+    ) as loader:
         expected = [KEYS[int(n)] for n in list(loader)[1]["n"]]
         loader.save_run(tmp_path / "RUN.json")
     assert [json.loads(line)["key"] for line in which(tmp_path / "RUN.json", 1, capsys, "--json")] == [None] * 8
@@ -148,8 +150,11 @@ def test_a_mix_has_empty_keys_for_samples_without_one(tars, folder, tmp_path):
     with fb.MDSWriter(out=tmp_path / "mds", columns={"cls": "int"}) as writer:
         for n in range(10):
             writer.write({"cls": n})
-    streams = [fb.Stream(remote=tars, subset="0:3"), fb.Stream(remote=tmp_path / "mds", subset="4:6")]
-    with fb.Loader(streams=streams, fields={"n": fb.Scalar("cls", dtype="int64")}, sample_keys=True, batch_size=8) as loader:
+    streams = [
+        fb.Stream(remote=tars, select=fb.Select(subset="0:3")),
+        fb.Stream(remote=tmp_path / "mds", select=fb.Select(subset="4:6")),
+    ]
+    with fb.Loader(streams=streams, fields={"n": fb.Scalar("cls", dtype="int64")}, extra=["sample_keys"], batch_size=8) as loader:
         (batch,) = loader
         assert batch["sample_keys"] == [*KEYS[:3], "", ""]
         assert [sample.key for sample in loader.samples_of(0)] == [None] * 5
@@ -157,6 +162,6 @@ def test_a_mix_has_empty_keys_for_samples_without_one(tars, folder, tmp_path):
 
 def test_keys_need_a_source_that_has_them_and_a_free_name(tars, pictures):
     with pytest.raises(fb.ConfigError, match="sample_keys is for tars and for files that are samples, and no stream has any"):
-        fb.Loader(remote=pictures, sample_keys=True, batch_size=4)
-    with pytest.raises(fb.ConfigError, match="sample_keys adds an output called `sample_keys`: rename the field"):
-        fb.Loader(remote=tars, sample_keys=True, batch_size=4, fields={"sample_keys": fb.Text("__key__")})
+        fb.Loader(remote=pictures, extra=["sample_keys"], batch_size=4)
+    with pytest.raises(fb.ConfigError, match="`extra` adds an output called `sample_keys`: rename the field"):
+        fb.Loader(remote=tars, extra=["sample_keys"], batch_size=4, fields={"sample_keys": fb.Text("__key__")})

@@ -56,7 +56,9 @@ def expected(condition, rows=ROWS, table="number integer, small integer, ratio r
 
 
 def kept(remote, condition, field, **options):
-    with fb.Loader(remote=remote, filter=condition, fields={"n": field}, batch_size=5, framework="numpy", **options) as loader:
+    with fb.Loader(
+        remote=remote, select=fb.Select(filter=condition), fields={"n": field}, batch_size=5, framework="numpy", **options
+    ) as loader:
         return [int(n) for batch in loader for n in batch["n"]]
 
 
@@ -154,8 +156,8 @@ def test_parquet_is_filtered_by_columns_that_no_field_has(where, bucket, bucket_
         for ranks in (1, 2):
             found = []
             for rank in range(ranks):
-                world = {"rank": rank, "world_size": ranks, "local_rank": rank, "local_world_size": ranks}
-                found += kept(remote, condition, fb.Scalar("id"), num_canonical_nodes=1, **world)
+                world = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
+                found += kept(remote, condition, fb.Scalar("id"), order=fb.Order(num_canonical_nodes=1), world=world)
             assert sorted(set(found)) == rows and len(found) < len(rows) + ranks, condition
 
 
@@ -165,11 +167,11 @@ def test_of_parquet_the_columns_of_the_filter_are_read_once(bucket, bucket_envir
     remote = "s3://bucket/filtered-once/set-*.parquet"
     whole = sum(len(body) for key, body in bucket.objects.items() if key.startswith("filtered-once/"))
     options = {"remote": remote, "fields": {"tokens": fb.Array("tokens")}, "batch_size": 4, "local": tmp_path / "local"}
-    with fb.Loader(filter="id < 3", **options) as loader:
+    with fb.Loader(select=fb.Select(filter="id < 3"), **options) as loader:
         assert loader.stats()["counters"]["filter_shards_read"] > 1
         assert loader.stats()["stages"]["fetch"]["bytes"] < whole / 4
         assert sum(len(batch["tokens"]) for batch in loader) == 3
-    with fb.Loader(filter="id < 3", **options) as loader:
+    with fb.Loader(select=fb.Select(filter="id < 3"), **options) as loader:
         assert "filter_shards_read" not in loader.stats()["counters"]
         assert loader.stats()["stages"]["fetch"]["bytes"] == 0
 
@@ -208,8 +210,12 @@ def test_row_groups_are_skipped_by_their_statistics(bucket, bucket_environment, 
     ]):
         local = tmp_path / str(number)
         with fb.Loader(
-            remote="s3://bucket/statistics/*.parquet", filter=condition.replace(" = ", " == "), batch_size=5, local=local,
-            fields={"n": fb.Scalar("number")}, framework="numpy",
+            remote="s3://bucket/statistics/*.parquet",
+            select=fb.Select(filter=condition.replace(" = ", " == ")),
+            batch_size=5,
+            local=local,
+            fields={"n": fb.Scalar("number")},
+            framework="numpy",
         ) as loader:
             counters = loader.stats()["counters"]
             found = [int(n) for batch in loader for n in batch["n"]]
@@ -312,7 +318,7 @@ def test_folders_are_filtered_by_paths_classes_and_manifests(folder, bucket, buc
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.jpg"))
 
     def found(condition, **options):
-        streams = [fb.Stream(remote=folder, filter=condition, **options)]
+        streams = [fb.Stream(remote=folder, select=fb.Select(filter=condition), **options)]
         with fb.Loader(streams=streams, fields={"path": fb.Text("path")}, batch_size=5) as loader:
             return sorted(path for batch in loader for path in batch["path"])
 
@@ -327,7 +333,9 @@ def test_folders_are_filtered_by_paths_classes_and_manifests(folder, bucket, buc
     for name in names:
         bucket.objects[f"filtered-files/{name}"] = b"\xff\xd8"
     bucket.seen.clear()
-    with fb.Loader(remote="s3://bucket/filtered-files", filter="class == 'red'", batch_size=4, fields={"p": fb.Text("path")}):
+    with fb.Loader(
+        remote="s3://bucket/filtered-files", select=fb.Select(filter="class == 'red'"), batch_size=4, fields={"p": fb.Text("path")}
+    ):
         assert [request.key for request in bucket.seen if request.key.endswith(".jpg")] == []
 
 
@@ -338,7 +346,7 @@ def test_files_with_one_stem_are_filtered_by_their_text_and_numbers(folder, wher
     remote = folder if where == "folder" else "s3://bucket/filtered-stems"
     words = {row["number"]: row["word"] or "none" for row in ROWS}
     bucket.seen.clear()
-    streams = [fb.Stream(remote=remote, files="stem", filter="cls >= 40 and txt in ('cat', 'none')")]
+    streams = [fb.Stream(remote=remote, files="stem", select=fb.Select(filter="cls >= 40 and txt in ('cat', 'none')"))]
     with fb.Loader(streams=streams, fields={"n": fb.Scalar("cls")}, batch_size=4) as loader:
         assert [request.key for request in bucket.seen if request.key.endswith(".jpg")] == []
         found = sorted(n for batch in loader for n in batch["n"].tolist())
@@ -362,7 +370,10 @@ def test_streams_of_a_mix_have_their_own_filters(tars, tmp_path):
     with fb.MDSWriter(out=tmp_path / "mds", columns={"cls": "int", "note": "str"}) as writer:
         for number in range(50):
             writer.write({"cls": 1000 + number, "note": "odd" if number % 2 else "even"})
-    streams = [fb.Stream(remote=tars, filter="cls >= 40"), fb.Stream(remote=tmp_path / "mds", filter="note == 'odd'")]
+    streams = [
+        fb.Stream(remote=tars, select=fb.Select(filter="cls >= 40")),
+        fb.Stream(remote=tmp_path / "mds", select=fb.Select(filter="note == 'odd'")),
+    ]
     with fb.Loader(streams=streams, fields={"n": fb.Scalar("cls")}, batch_size=4, shuffle=True) as loader:
         found = sorted(n for batch in loader for n in batch["n"].tolist())
         run = loader.state_dict()
@@ -376,7 +387,7 @@ def test_streams_of_a_mix_have_their_own_filters(tars, tmp_path):
 CHILD = """
 import json, sys
 import forebay as fb
-with fb.Loader(remote=sys.argv[1], filter="cls >= 0 and txt != 'dog'", fields={"n": fb.Json("json", "number", dtype="int64")}, batch_size=4, framework="numpy") as loader:
+with fb.Loader(remote=sys.argv[1], select=fb.Select(filter="cls >= 0 and txt != 'dog'"), fields={"n": fb.Json("json", "number", dtype="int64")}, batch_size=4, framework="numpy") as loader:
     print(json.dumps([loader.stats()["counters"].get("filter_shards_read", 0), [n for b in loader for n in b["n"].tolist()]]))
 """
 
@@ -408,20 +419,20 @@ def test_a_pass_continues_with_the_shards_that_are_missing(tars, tmp_path, cache
         kept(tars, "cls >= 0", number)
     path.write_bytes(whole)
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    with fb.Loader(remote=tars, filter="cls >= 0", fields={"n": number}, batch_size=5) as loader:
+    with fb.Loader(remote=tars, select=fb.Select(filter="cls >= 0"), fields={"n": number}, batch_size=5) as loader:
         assert loader.stats()["counters"]["filter_shards_read"] < 4
         assert [n for batch in loader for n in batch["n"].tolist()] == expected("small >= 0")
     # A file that was written again is read again.
     os.utime(path)
-    with fb.Loader(remote=tars, filter="cls >= 0", fields={"n": number}, batch_size=5) as loader:
+    with fb.Loader(remote=tars, select=fb.Select(filter="cls >= 0"), fields={"n": number}, batch_size=5) as loader:
         assert loader.stats()["counters"]["filter_shards_read"] == 4
 
 
 def test_steps_of_a_filtered_run_are_named_replayed_and_left_out(tars, tmp_path, capsys):
     from forebay.__main__ import main
 
-    options = {"remote": tars, "filter": "cls >= 0", "subset": "5:90", "shuffle": True, "batch_size": 4}
-    options |= {"fields": {"n": fb.Json("json", "number", dtype="int64")}, "sample_ids": True}
+    options = {"remote": tars, "select": fb.Select(filter="cls >= 0", subset="5:90"), "shuffle": True, "batch_size": 4}
+    options |= {"fields": {"n": fb.Json("json", "number", dtype="int64")}, "extra": ["sample_ids"]}
     rows = [n for n in expected("small >= 0") if 5 <= n < 90]
     with fb.Loader(**options) as loader:
         batches = list(loader)
@@ -435,7 +446,7 @@ def test_steps_of_a_filtered_run_are_named_replayed_and_left_out(tars, tmp_path,
     assert main(["which", str(tmp_path / "RUN.json"), "--step", "3", "--json"]) == 0
     found = [json.loads(line)["number"] for line in capsys.readouterr().out.splitlines()]
     assert found == batches[3]["n"].tolist()
-    with fb.Loader(**options, skip_steps=[1, 2]) as loader:
+    with fb.Loader(**options, order=fb.Order(skip_steps=[1, 2])) as loader:
         assert [batch["n"].tolist() for batch in loader] == [b["n"].tolist() for i, b in enumerate(batches) if i not in (1, 2)]
 
 
@@ -445,11 +456,14 @@ def test_a_copy_in_another_folder_has_the_state_of_the_first(tars, tmp_path):
         (tmp_path / "copy").mkdir(exist_ok=True)
         shutil.copy(tmp_path / f"{shard}.tar", tmp_path / "copy")
     options = {"fields": {"n": fb.Json("json", "number", dtype="int64")}, "batch_size": 4}
-    with fb.Loader(remote=tars, filter="cls >= 0", **options) as loader:
+    with fb.Loader(remote=tars, select=fb.Select(filter="cls >= 0"), **options) as loader:
         state = loader.state_dict()
-    with fb.Loader(remote=f"{tmp_path}/copy/{{0..3}}.tar", filter="not 0 > cls", **options) as loader:
+    with fb.Loader(remote=f"{tmp_path}/copy/{{0..3}}.tar", select=fb.Select(filter="not 0 > cls"), **options) as loader:
         loader.load_state_dict(state)
-    with fb.Loader(remote=tars, filter="cls >= 1", **options) as loader, pytest.raises(fb.StateError, match="selection was filter="):
+    with (
+        fb.Loader(remote=tars, select=fb.Select(filter="cls >= 1"), **options) as loader,
+        pytest.raises(fb.StateError, match="selection was filter="),
+    ):
         loader.load_state_dict(state)
 
 

@@ -135,9 +135,9 @@ def test_files_that_were_written_again_with_the_same_size_are_read_again(place):
     # As many records, of other values.
     write("x.tfrecord-00000-of-00002", same_size([7, 8], 200))
     assert numbers_of(f"{remote}/{names}", **options) == [7, 8, 4]
-    assert numbers_of(f"{remote}/{names}", **options, filter="number >= 5") == [7, 8]
+    assert numbers_of(f"{remote}/{names}", **options, select=fb.Select(filter="number >= 5")) == [7, 8]
     write("x.tfrecord-00001-of-00002", same_size([9], 200))
-    assert numbers_of(f"{remote}/{names}", **options, filter="number >= 5") == [7, 8, 9]
+    assert numbers_of(f"{remote}/{names}", **options, select=fb.Select(filter="number >= 5")) == [7, 8, 9]
 
 
 @pytest.mark.parametrize("stale", [[1], [1, 2], [1, 2, 3, 4], "longer"])
@@ -195,7 +195,7 @@ def test_a_record_without_a_wanted_feature_is_an_error_or_left_out(tmp_path):
     names, fields = MADE / "set.tfrecord-0000?-of-00003", {"caption": fb.Text("caption")}
     with pytest.raises(fb.Error, match=r"no value of this feature.*column caption"):
         list(fb.Loader(remote=names, batch_size=1, fields=fields))
-    with fb.Loader(remote=names, batch_size=1, fields=fields, on_error="skip", max_errors=9) as loader:
+    with fb.Loader(remote=names, batch_size=1, fields=fields, skip=fb.Skip(errors=9)) as loader:
         assert [batch["caption"][0] for batch in loader] == [f"c{n}" for n in [*range(17), 20] if n % 4]
 
 
@@ -207,7 +207,7 @@ def test_a_feature_that_the_indexed_records_may_lack_is_looked_for(tmp_path):
         (tmp_path / f"{number}.tfrecord").write_bytes(body)
         (tmp_path / f"{number}.tfrecord.idx").write_bytes(index_of(body))
     fields = {"n": fb.Scalar("n"), "t": fb.Text("txt")}
-    with fb.Loader(remote=f"{tmp_path}/{{0..1}}.tfrecord", batch_size=1, fields=fields, on_missing="skip") as loader:
+    with fb.Loader(remote=f"{tmp_path}/{{0..1}}.tfrecord", batch_size=1, fields=fields, skip=fb.Skip(missing=True)) as loader:
         assert [int(batch["n"][0]) for batch in loader] == [n for n, item in enumerate(items) if "txt" in item]
 
 
@@ -223,7 +223,7 @@ def late_features(folder):
 
 def test_a_feature_that_only_later_records_have_needs_their_count(tmp_path):
     fields = {"late": fb.Bytes("late")}
-    options = {"batch_size": 1, "fields": fields, "on_missing": "skip"}
+    options = {"batch_size": 1, "fields": fields, "skip": fb.Skip(missing=True)}
     with pytest.raises(fb.ConfigError, match="no sample is known to have this column.*ignore_counts=True"):
         fb.Loader(remote=late_features(tmp_path), **options)
     with fb.Loader(streams=[fb.Stream(remote=late_features(tmp_path), ignore_counts=True)], **options) as loader:
@@ -271,7 +271,9 @@ def test_a_feature_called_record_is_not_taken_for_the_whole_record(tmp_path):
         assert next(iter(loader))["r"].tolist() == [-1, 1, -1, 3, -1, 5]
     convert(tmp_path / "x.tfrecord", tmp_path / "out")
     assert [sample.get("record") for sample in fb.ShardReader(tmp_path / "out")] == [None, 1, None, 3, None, 5]
-    with fb.Loader(remote=tmp_path / "x.tfrecord", batch_size=1, fields={"o": fb.Scalar("other")}, filter="record > 1") as loader:
+    with fb.Loader(
+        remote=tmp_path / "x.tfrecord", batch_size=1, fields={"o": fb.Scalar("other")}, select=fb.Select(filter="record > 1")
+    ) as loader:
         assert [int(batch["o"][0]) for batch in loader] == [1, 1]
 
 

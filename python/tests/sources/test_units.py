@@ -45,7 +45,7 @@ def test_two_streams_of_different_units_are_an_error():
 
 def test_a_filter_compares_numbers_of_one_unit(tmp_path):
     remote = folder(tmp_path, "ms", "us")
-    streams = [fb.Stream(remote=remote, filter="time > 1577934244000")]
+    streams = [fb.Stream(remote=remote, select=fb.Select(filter="time > 1577934244000"))]
     refused(["column time"], streams=streams, fields={"x": fb.Scalar("number")})
 
 

@@ -79,7 +79,7 @@ def test_a_file_that_is_not_read_as_it_is_names_the_way(argument, name, advice, 
 
 def test_a_file_of_a_store_names_the_way(bucket, bucket_environment):
     bucket.objects["rows/part.txt"] = b"{}\n"
-    assert "an object in each line as .jsonl" in str(error(remote="s3://bucket/rows/part.txt", download_retry=1))
+    assert "an object in each line as .jsonl" in str(error(remote="s3://bucket/rows/part.txt", fetch=fb.Fetch(retry=1)))
 
 
 @pytest.mark.parametrize("pattern", ["*", "train-*", "train-{000..001}", "train-00?"])
@@ -95,9 +95,13 @@ def test_a_column_with_a_mistake_in_its_name_is_an_error_in_each_way(source, nam
     remote = {"tars": str(folder), "mds": shards, "parquet": str(PARQUET)}[source]
     for field, options, sentence in [
         (fb.Bytes(name), {}, "no such column"),
-        (fb.Bytes(name), {"on_missing": "skip"}, 'no such column, so on_missing="skip" would leave out all samples'),
+        (fb.Bytes(name), {"skip": fb.Skip(missing=True)}, 'no such column, so skip.missing would leave out all samples'),
         (fb.Bytes(name, default=b""), {}, "no such column, so all samples would have the field's default"),
-        (fb.Bytes(name, default=b""), {"on_missing": "skip"}, "no such column, so all samples would have the field's default"),
+        (
+            fb.Bytes(name, default=b""),
+            {"skip": fb.Skip(missing=True)},
+            "no such column, so all samples would have the field's default",
+        ),
     ]:
         found = error(remote=remote, fields={"y": field}, **options)
         assert isinstance(found, fb.ConfigError)
@@ -114,26 +118,33 @@ def test_a_column_that_the_counted_samples_lack_is_a_warning_with_the_near_name(
         with fb.Loader(remote=f"{tmp_path}/0.tar", batch_size=3, fields=fields, framework="numpy") as loader:
             assert list(map(bytes, next(iter(loader))["y"])) == [b"-"] * 3
     assert "no sample is known to have the column clss" in caplog.text and "did you mean `cls`?" in caplog.text
-    assert "so on_missing=" in str(error(remote=f"{tmp_path}/0.tar", fields={"y": fb.Bytes("clss")}, on_missing="skip"))
+    assert "so skip.missing" in str(error(remote=f"{tmp_path}/0.tar", fields={"y": fb.Bytes("clss")}, skip=fb.Skip(missing=True)))
 
 
 def test_weights_that_are_no_weights_name_the_number_and_the_change(shards):
-    assert str(error(remote=shards, weights=[1.0, -1.0] * 4)) == "weights[1] is a number, at least 0, but it is -1.0"
-    assert str(error(remote=shards, weights=[float("nan")] * 8)) == "weights[0] is a number, at least 0, but it is nan"
+    assert (
+        str(error(remote=shards, select=fb.Select(weights=[1.0, -1.0] * 4))) == "weights[1] is a number, at least 0, but it is -1.0"
+    )
+    assert (
+        str(error(remote=shards, select=fb.Select(weights=[float("nan")] * 8)))
+        == "weights[0] is a number, at least 0, but it is nan"
+    )
     for weights, number in [(np.full(8, np.nan), "NaN (number 0"), (np.arange(8) - 1.0, "-1 (number 0"), ("weight", "-1")]:
-        message = str(error(remote=shards, weights=weights))
+        message = str(error(remote=shards, select=fb.Select(weights=weights)))
         assert number in message and "weights" in message
         assert message.endswith("replace such numbers before: a weight of 0 leaves its sample out"), message
 
 
 def test_a_filter_has_lists_as_in_python(shards):
     def kept(condition):
-        with fb.Loader(remote=shards, batch_size=8, filter=condition, fields={"y": fb.Scalar("label")}, framework="numpy") as loader:
+        with fb.Loader(
+            remote=shards, batch_size=8, select=fb.Select(filter=condition), fields={"y": fb.Scalar("label")}, framework="numpy"
+        ) as loader:
             return sorted(loader_batch for batch in loader for loader_batch in batch["y"].tolist())
 
     assert kept("label in [1, 2]") == kept("label in (1, 2)") == [1, 1, 2, 2]
     assert kept("label not in [0] and name is not None") == [1, 1, 2, 2, 3, 3]
-    assert "write `and`" in str(error(remote=shards, filter="label > 1 & label < 3"))
+    assert "write `and`" in str(error(remote=shards, select=fb.Select(filter="label > 1 & label < 3")))
 
 
 def test_streams_with_other_columns_are_named_with_the_difference(folder, shards):

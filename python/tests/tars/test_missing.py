@@ -1,4 +1,4 @@
-"""`on_missing="skip"`: samples without a field are left out when the plan is made."""
+"""`Skip(missing=True)`: samples without a field are left out when the plan is made."""
 
 import json
 import pathlib
@@ -38,10 +38,16 @@ def classes(remote, fields, ranks=1, state=None, **more):
     """The classes of each step of all ranks."""
     parts = []
     for rank in range(ranks):
-        place = {"rank": rank, "world_size": ranks, "local_rank": rank, "local_world_size": ranks}
+        world = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
         fields = {"y": fb.Scalar("cls"), **fields}
-        options = {"fields": fields, "framework": "numpy", "on_missing": "skip", "num_canonical_nodes": 2, "shuffle": True}
-        with fb.Loader(remote=remote, batch_size=4 // ranks, **place, **(options | more)) as loader:
+        options = {
+            "fields": fields,
+            "framework": "numpy",
+            "skip": fb.Skip(missing=True),
+            "order": fb.Order(num_canonical_nodes=2),
+            "shuffle": True,
+        }
+        with fb.Loader(remote=remote, batch_size=4 // ranks, world=world, **(options | more)) as loader:
             if state is not None:
                 loader.load_state_dict(state, strict=False)
             parts.append([batch["y"].tolist() for batch in loader])
@@ -76,8 +82,8 @@ def test_alternatives_count_as_one_field(tars, samples):
 
 def test_a_state_resumes_and_a_loader_that_keeps_all_refuses_it(tars):
     fields = {"y": fb.Scalar("cls"), "t": fb.Text("txt")}
-    options = {"batch_size": 4, "fields": fields, "framework": "numpy", "num_canonical_nodes": 2, "shuffle": True}
-    with fb.Loader(remote=tars, on_missing="skip", **options) as loader:
+    options = {"batch_size": 4, "fields": fields, "framework": "numpy", "order": fb.Order(num_canonical_nodes=2), "shuffle": True}
+    with fb.Loader(remote=tars, skip=fb.Skip(missing=True), **options) as loader:
         taken = iter(loader)
         first = [next(taken)["y"].tolist() for _ in range(2)]
         state = loader.state_dict()
@@ -99,12 +105,12 @@ def test_a_converted_data_set_has_the_same_plan(tars, tmp_path):
 
 def test_a_filter_holds_together_with_it(tars, samples):
     expected = {int(of["cls"]) for _, of in samples if "txt" in of and int(of["cls"]) < 20}
-    assert set(sum(classes(tars, {"t": fb.Text("txt")}, filter="cls < 5 or cls < 20"), [])) == expected
+    assert set(sum(classes(tars, {"t": fb.Text("txt")}, select=fb.Select(filter="cls < 5 or cls < 20")), [])) == expected
 
 
 def test_data_without_gaps_is_not_read_beforehand(tmp_path):
     (tmp_path / "0.tar").write_bytes(tar([(f"{i}", {"cls": b"%d" % i}) for i in range(8)]) + END)
-    with fb.Loader(remote=f"{tmp_path}/0.tar", batch_size=4, fields={"y": fb.Scalar("cls")}, on_missing="skip") as loader:
+    with fb.Loader(remote=f"{tmp_path}/0.tar", batch_size=4, fields={"y": fb.Scalar("cls")}, skip=fb.Skip(missing=True)) as loader:
         assert loader.stats()["counters"].get("filter_shards_read", 0) == 0
         assert sum(len(batch["y"]) for batch in loader) == 8
 
@@ -119,7 +125,7 @@ def test_a_field_that_only_one_stream_lacks_is_an_error_about_that_stream(tars, 
     streams = [fb.Stream(remote=tars), fb.Stream(remote=f"{tmp_path}/other.tar")]
     fields = {"y": fb.Scalar("cls"), "t": fb.Text("txt")}
     with pytest.raises(fb.ConfigError, match="the stream has no such column.*columns __key__, cls, stream "):
-        fb.Loader(streams=streams, batch_size=4, fields=fields, on_missing="skip")
+        fb.Loader(streams=streams, batch_size=4, fields=fields, skip=fb.Skip(missing=True))
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
@@ -141,7 +147,7 @@ def test_rows_with_nulls_are_not_in_the_plan(suffix, tmp_path):
     whole = classes(path, fields)
     assert set(sum(whole, [])) == expected
     assert classes(path, fields, 2)[:-1] == whole[:-1]
-    kept = classes(path, {"x": fb.Scalar("x")}, on_missing="raise", filter="x is not null")
+    kept = classes(path, {"x": fb.Scalar("x")}, select=fb.Select(filter="x is not null"))
     assert set(sum(kept, [])) == {row["cls"] for row in rows if row["x"] is not None}
 
 
@@ -175,6 +181,6 @@ def test_fields_that_the_counted_samples_lack_may_be_in_others(tmp_path, caplog)
     remote = f"{tmp_path}/{{0..1}}.tar"
     with caplog.at_level("WARNING", "forebay"):
         assert set(sum(classes(remote, {"t": fb.Text("caption")}), [])) == {int(of["cls"]) for _, of in late if "caption" in of}
-    assert "no sample is known to have the column caption, so on_missing=" in caplog.text
+    assert "no sample is known to have the column caption, so skip.missing" in caplog.text
     with pytest.raises(fb.ConfigError, match="the data set has no such column"):
         classes(remote, {"t": fb.Text("captions")})

@@ -140,7 +140,9 @@ def test_tars_that_were_indexed_again_are_fetched_again(again, counted, tmp_path
     assert read(remote, local=tmp_path / "local") == [0, 1, 2, 10, 11, 12]
     store(1, again)
     tar_index.index_tars(remote, overwrite=True)
-    with fb.Loader(remote=remote, batch_size=2, fields=NUMBER, local=tmp_path / "local", filter="cls >= 2") as loader:
+    with fb.Loader(
+        remote=remote, batch_size=2, fields=NUMBER, local=tmp_path / "local", select=fb.Select(filter="cls >= 2")
+    ) as loader:
         assert sorted(number for batch in loader for number in batch["number"].tolist()) == [2, *again]
         # The other tar is still in the cache.
         assert loader.stats()["stages"]["fetch"]["items"] == 1

@@ -234,8 +234,8 @@ DEFAULTS = {
 def gap_rows(remote, ranks=1, state=None, **more):
     steps = []
     for rank in range(ranks):
-        place = {"rank": rank, "world_size": ranks, "local_rank": rank, "local_world_size": ranks}
-        with fb.Loader(remote=remote, batch_size=8 // ranks, fields=DEFAULTS, framework="numpy", **place, **more) as loader:
+        world = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
+        with fb.Loader(remote=remote, batch_size=8 // ranks, fields=DEFAULTS, framework="numpy", world=world, **more) as loader:
             rows = []
             for batch in loader:
                 assert all(len(batch[name]) == 8 // ranks for name in DEFAULTS)
@@ -265,7 +265,9 @@ def test_samples_without_a_value_have_the_default_on_every_rank(tmp_path):
     whole = gap_rows(remote, shuffle=True)
     assert sorted(sum(whole, [])) == expected
     for ranks in (2, 4, 8):
-        assert gap_rows(remote, ranks, shuffle=True, num_canonical_nodes=1) == gap_rows(remote, shuffle=True, num_canonical_nodes=1)
+        assert gap_rows(remote, ranks, shuffle=True, order=fb.Order(num_canonical_nodes=1)) == gap_rows(
+            remote, shuffle=True, order=fb.Order(num_canonical_nodes=1)
+        )
 
 
 def test_the_names_of_the_fields_of_a_sample_are_a_column(tmp_path):
@@ -279,12 +281,12 @@ def test_the_names_of_the_fields_of_a_sample_are_a_column(tmp_path):
 
 def test_a_sample_without_the_field_is_an_error_that_names_its_key(tmp_path):
     remote = written(tmp_path, with_gaps())
-    with pytest.raises(fb.FormatError, match='no file of this field: give the field a `default`.*on_error="skip".*column cls, key 000'):
+    with pytest.raises(fb.FormatError, match='no file of this field: give the field a `default`.*skip.errors.*column cls, key 000'):
         column(remote, fb.Scalar("cls"))
     with fb.Loader(remote=remote, batch_size=8, fields={"y": fb.Scalar("cls"), "d": fb.Scalar("cls", default=0)}) as loader:
         with pytest.raises(fb.FormatError, match="no file of this field"):
             list(loader)
-    kept = column(remote, fb.Scalar("cls"), batch_size=2, on_error="skip", max_errors=24)
+    kept = column(remote, fb.Scalar("cls"), batch_size=2, skip=fb.Skip(errors=24))
     assert set(kept) == {i for i in range(24) if i % 3}
 
 

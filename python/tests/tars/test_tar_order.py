@@ -31,7 +31,7 @@ class TestTars(SourceMatrix):
 
 @pytest.mark.parametrize("algo", ["py1e", "py1br", "py1s", "py2s", "naive"])
 def test_a_shuffled_epoch_has_the_order_of_mds(case, shards, algo):
-    order = {**SHUFFLED, "shuffle_algo": algo}
+    order = {**SHUFFLED, "order": fb.Order(shuffle_algo=algo, num_canonical_nodes=2)}
     with opened(case, **order) as ours, opened(case, shards, **order) as theirs:
         for _ in range(2):
             assert batches(case, ours) == batches(case, theirs)
@@ -82,10 +82,7 @@ def test_tars_mix_with_mds_as_two_sets_of_mds_do(case, shards, tmp_path, shares)
                     batch_size=8 // ranks,
                     fields=FIELDS,
                     framework="numpy",
-                    rank=rank,
-                    world_size=ranks,
-                    local_rank=rank,
-                    local_world_size=ranks,
+                    world=fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks),
                     **SHUFFLED,
                 )
             )

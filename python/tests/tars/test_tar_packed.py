@@ -94,7 +94,7 @@ def test_a_filter_and_defaults_know_packed_files(tmp_path):
     options = {"remote": tmp_path / "0.tar", "batch_size": 6}
     with fb.Loader(**options, fields={"n": fb.Json("json.gz", "n", "int64", default=-1)}) as loader:
         assert next(iter(loader))["n"].tolist() == [-1, 1, 2, -1, 4, 5]
-    with fb.Loader(**options, fields={"c": fb.Scalar("cls")}, filter="`json.gz.n` >= 2") as loader:
+    with fb.Loader(**options, fields={"c": fb.Scalar("cls")}, select=fb.Select(filter="`json.gz.n` >= 2")) as loader:
         assert next(iter(loader))["c"].tolist() == [2, 4, 5]
 
 
@@ -116,5 +116,5 @@ def test_a_damaged_file_is_an_error_that_names_its_sample_and_is_left_out(tmp_pa
         with pytest.raises(fb.Error, match=f"{message}(?s:.)*a/1") as caught:
             list(loader)
         assert "txt.gz" in str(caught.value)
-    with fb.Loader(**options, on_error="skip", max_errors=1) as loader:
+    with fb.Loader(**options, skip=fb.Skip(errors=1)) as loader:
         assert [batch["t"] for batch in loader] == [["good"]]

@@ -48,7 +48,7 @@ def make_spoilt(tmp_path):
                 for number in range(15):
                     writer.write({"image": b"no picture" if number // 3 in spoilt else jpeg(number), "number": number})
         fields = {"x": fb.Scalar("number"), "image": fb.Image("image", fb.Resize((4, 4)))}
-        arguments = {"batch_size": 3, "on_error": "skip", "max_errors": 15, "fields": fields} | arguments
+        arguments = {"batch_size": 3, "skip": fb.Skip(errors=15), "fields": fields} | arguments
         loaders.append(fb.Loader(local=folder, **arguments))
         return loaders[-1]
 

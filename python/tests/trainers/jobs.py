@@ -89,7 +89,9 @@ def rest_of_epoch(global_batch):
 
 def loader_of(folder, **arguments):
     fields = {"x": fb.Scalar("number")}
-    return fb.Loader(local=folder / "data", **{"fields": fields, "shuffle": True, "threads": 1, "memory": "64mb"} | arguments)
+    return fb.Loader(
+        local=folder / "data", **{"fields": fields, "shuffle": True, "threads": 1, "engine": fb.Engine(memory="64mb")} | arguments
+    )
 
 
 def record_of(folder, job, rank):

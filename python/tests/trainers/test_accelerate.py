@@ -83,13 +83,17 @@ def test_a_state_within_an_accumulation_is_refused_on_more_processes(prepared, o
 
 
 def test_the_numbers_of_a_data_set_are_those_of_samples(make):
-    for arguments, samples in (({}, SAMPLES), ({"epoch_size": 53}, 53), ({"drop_last": True, "batch_size": 10}, SAMPLES)):
+    for arguments, samples in (
+        ({}, SAMPLES),
+        ({"order": fb.Order(epoch_size=53)}, 53),
+        ({"drop_last": True, "batch_size": 10}, SAMPLES),
+    ):
         loader = Accelerator(cpu=True).prepare(DataLoader(make(**arguments)))
         size = arguments.get("batch_size", 12)
         assert (len(loader.dataset), loader.total_dataset_length, loader.total_batch_size) == (samples, samples, size)
         assert len(loader) == (samples // size if "drop_last" in arguments else -(-samples // size))
-    ranks = {"world_size": 5, "local_world_size": 5, "rank": 1, "local_rank": 1}
-    loader = forebay.integrations.torch.DataLoader(make(**ranks))
+    ranks = fb.World(rank=1, world_size=5, local_rank=1, local_world_size=5)
+    loader = forebay.integrations.torch.DataLoader(make(world=ranks))
     assert (len(loader.dataset), len(loader)) == (SAMPLES, 2)
 
 
@@ -149,10 +153,10 @@ def test_gradients_are_applied_at_the_end_of_an_epoch_that_lacks_batches(make_sp
 
 
 def test_an_error_after_a_batch_does_not_take_that_batch_back(make_spoilt):
-    prepared = Accelerator(cpu=True).prepare(DataLoader(make_spoilt((2,), max_errors=1)))
+    prepared = Accelerator(cpu=True).prepare(DataLoader(make_spoilt((2,), skip=fb.Skip(errors=1))))
     batches = iter(prepared)
     assert [next(batches)["x"].tolist() for _ in range(2)] == [[0, 1, 2], [3, 4, 5]]
-    with pytest.raises(fb.UnsupportedError, match="more bad samples than max_errors"):
+    with pytest.raises(fb.UnsupportedError, match="more bad samples than skip.errors"):
         next(batches)
 
 

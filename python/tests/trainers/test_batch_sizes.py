@@ -53,7 +53,12 @@ def make(folder):
     loaders = []
 
     def make(batch_size, **arguments):
-        arguments = {"shuffle": True, "threads": 1, "memory": "64mb", "fields": {"x": fb.Scalar("number")}} | arguments
+        arguments = {
+            "shuffle": True,
+            "threads": 1,
+            "engine": fb.Engine(memory="64mb"),
+            "fields": {"x": fb.Scalar("number")},
+        } | arguments
         loaders.append(fb.Loader(local=folder, batch_size=batch_size, **arguments))
         return loaders[-1]
 
@@ -300,12 +305,12 @@ def hugging_face(loader, folder, resumed=None, **arguments):
     return model.trained
 
 
-@pytest.mark.parametrize("on_error", ["raise", "skip"])
-def test_hugging_face_s_trainer_refuses_other_batches(make, tmp_path, on_error):
+@pytest.mark.parametrize("skip", [None, fb.Skip(errors=1)], ids=["raise", "skip"])
+def test_hugging_face_s_trainer_refuses_other_batches(make, tmp_path, skip):
     """It ends the training after a number of steps, and finds the epoch by the number of the step."""
 
     def train(size, resumed=None, **arguments):
-        with make(size, on_error=on_error, max_errors=int(on_error == "skip")) as loader:
+        with make(size, skip=skip) as loader:
             return hugging_face(loader, tmp_path, resumed, **arguments)
 
     whole = train(8)
@@ -314,7 +319,7 @@ def test_hugging_face_s_trainer_refuses_other_batches(make, tmp_path, on_error):
         for size in (16, 4):
             with pytest.raises(fb.ConfigError, match="resume with the global batch size and the gradient_accumulation_steps"):
                 train(size, step)
-    for step in (11, 33) if on_error == "raise" else ():
+    for step in (11, 33) if skip is None else ():
         with pytest.raises(fb.ConfigError, match="resume with the global batch size and the gradient_accumulation_steps"):
             train(8, step, gradient_accumulation_steps=2)
     # As after a whole epoch in batches of 16, of which half was trained on.

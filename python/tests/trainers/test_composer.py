@@ -7,6 +7,7 @@ composer = pytest.importorskip("composer", reason="the trainers are not installe
 
 import torch  # noqa: E402
 
+import forebay as fb  # noqa: E402
 from forebay.integrations.torch import DataLoader  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -76,7 +77,7 @@ def test_a_limit_of_batches_in_each_epoch_holds_after_a_resume(make, order, tmp_
     limit = {"train_subset_num_batches": 4} if bare else {}
 
     def train():
-        return make() if bare else DataLoader(make(epoch_size=4 * 12))
+        return make() if bare else DataLoader(make(order=fb.Order(epoch_size=4 * 12)))
 
     saves = {"save_folder": str(tmp_path), "save_filename": "{batch}.pt", "save_interval": f"{step}ba"}
     whole = fit(train(), "3ep", **limit, **saves).trained

@@ -4,10 +4,12 @@ import forebay as fb
 
 loader = fb.Loader(remote="s3://bucket/set", batch_size=4)
 framework = fb.Loader(remote="s3://bucket/set", batch_size=4, framework="pytorch")  # mistake
-on_error = fb.Loader(remote="s3://bucket/set", batch_size=4, on_error="ignore")  # mistake
+skip = fb.Loader(remote="s3://bucket/set", batch_size=4, skip="errors")  # mistake
+flat = fb.Loader(remote="s3://bucket/set", batch_size=4, num_canonical_nodes=2)  # mistake
+extra = fb.Loader(remote="s3://bucket/set", batch_size=4, extra=["sample_key"])  # mistake
 dtype = fb.Scalar("class", dtype="int46")  # mistake
 device = fb.Loader(remote="s3://bucket/set", batch_size=4, device="gpu")  # mistake
-algorithm = fb.Loader(remote="s3://bucket/set", batch_size=4, shuffle_algo="py1")  # mistake
+algorithm = fb.Loader(remote="s3://bucket/set", batch_size=4, order=fb.Order(shuffle_algo="py1"))  # mistake
 unknown = fb.Loader(remote="s3://bucket/set", batch_size=4, num_workers=8)  # mistake
 size = fb.Loader(remote="s3://bucket/set", batch_size="4")  # mistake
 layout = fb.Image("jpg", layout="NCWH")  # mistake

@@ -26,19 +26,21 @@ fields = {
 
 def epochs(rank: int) -> Iterator[torch.Tensor]:
     streams = [
-        fb.Stream(remote="s3://bucket/a", proportion=0.7, subset="0:1000", validate_hash="xxh64"),
-        fb.Stream(remote="s3://bucket/b", proportion=0.3, fraction=(0, 0.9)),
+        fb.Stream(remote="s3://bucket/a", proportion=0.7, select=fb.Select(subset="0:1000"), fetch=fb.Fetch(validate_hash="xxh64")),
+        fb.Stream(remote="s3://bucket/b", proportion=0.3, select=fb.Select(fraction=(0, 0.9))),
     ]
     with fb.Loader(
         streams=streams,
         batch_size=64,
         shuffle=True,
         fields=fields,
+        window=fb.TokenWindow(2048, stride=1024),
+        extra=["sample_keys", "repeat"],
         device=torch.device("cuda", rank),
-        shuffle_algo="py1br",
-        on_error="skip",
-        max_errors=10,
-        memory="2gb",
+        order=fb.Order(shuffle_algo="py1br"),
+        skip=fb.Skip(errors=10),
+        engine=fb.Engine(memory="2gb"),
+        world=fb.World(rank=rank, world_size=8),
     ) as loader:
         for epoch in range(loader.epoch, 3):
             for batch in loader:

@@ -1,7 +1,7 @@
 //! Failures of stores and data, as a C program gets them.
 
 use crate::rig::{Rig, SAMPLES, Sanitizer, command, succeeded};
-use forebay_loader::config::{LoaderConfig, StreamConfig};
+use forebay_loader::config::StreamConfig;
 use forebay_tests::server::{Fault, ObjectServer, Options, Root, Rule};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -43,8 +43,7 @@ fn epoch(rig: &Rig, program: &Path, circumstances: Circumstances) -> Value {
         Some(LocalIndex::Folder) => std::fs::create_dir_all(place).expect("a folder"),
     }
     let streams = vec![StreamConfig { remote: Some(server.url()), local: Some(local), ..StreamConfig::default() }];
-    let config = LoaderConfig { streams, batch_size: 16, download_retry: 2, ..LoaderConfig::default() };
-    let mut config = json!(config);
+    let mut config = json!({"streams": streams, "batch_size": 16});
     for (name, value) in options.as_object().into_iter().flatten() {
         config[name] = value.clone();
     }
@@ -82,22 +81,21 @@ fn failures_of_stores_and_data_have_a_status_and_name_the_place() {
     let rig = Rig::new();
     let program = rig.compile("tests/failure.c", Sanitizer::Address);
     let field = json!({"fields": [["x", {"kind": "tokens", "column": "tokens", "length": 4}]]});
-    let slow = |path, option: &str| {
-        let options = json!({option: 0.1, "download_retry": 1});
-        Circumstances { options, ..faulty(path, Fault::StallAfter(0)) }
-    };
+    let slow = |path, options| Circumstances { options, ..faulty(path, Fault::StallAfter(0)) };
+    let short = json!({"fetch": {"retry": 1, "timeout": 0.1}});
+    let stalled = json!({"fetch": {"retry": 1}, "engine": {"stall_timeout": 0.1}});
     let index = |text: &str| faulty("index.json", Fault::Text(200, text.to_owned()));
     let local = |index| Circumstances { index: Some(index), ..Circumstances::default() };
     let other = Rig::with_samples(SAMPLES - 1);
     let other = std::fs::read(other.path("data/index.json")).expect("an index");
     for (status, code, message, fact, circumstances) in [
         ("config", 3, "cache_limit is 100 bytes", "shard", with(json!({"cache_limit": 100}))),
-        ("config", 3, "Invalid shuffle_algo: py9", "", with(json!({"shuffle_algo": "py9"}))),
+        ("config", 3, "Invalid shuffle_algo: py9", "", with(json!({"order": {"shuffle_algo": "py9"}}))),
         ("not_found", 4, "there is no such object", SHARD, faulty(SHARD, Fault::Status(404, None))),
         ("permission", 5, "check the credentials", SHARD, faulty(SHARD, Fault::Status(403, None))),
         ("network", 6, "the connection broke", SHARD, faulty(SHARD, Fault::CutAfter(10))),
-        ("timeout", 7, "no byte arrived for 0.1 s", "index.json", slow("index.json", "download_timeout")),
-        ("timeout", 7, "nothing has moved for", "batch", slow(SHARD, "stall_timeout")),
+        ("timeout", 7, "no byte arrived for 0.1 s", "index.json", slow("index.json", short)),
+        ("timeout", 7, "nothing has moved for", "batch", slow(SHARD, stalled)),
         ("checksum", 8, "does not match its hash", SHARD, faulty(SHARD, Fault::FlipByte(100))),
         ("format", 9, "not valid JSON", "index.json", index("{")),
         ("decode", 10, "more tokens than a row", "sample", with(field)),

@@ -1,6 +1,6 @@
 //! Programs of C and C++, and the data that they read.
 
-use forebay_loader::config::{LoaderConfig, StreamConfig};
+use forebay_loader::config::{EngineConfig, LoaderConfig, StreamConfig};
 use forebay_loader::format::HashAlgo;
 use forebay_loader::format::writer::Options;
 use std::ffi::OsStr;
@@ -64,7 +64,7 @@ impl Rig {
             batch_size: 16,
             shuffle: true,
             threads: Some(2),
-            trace: true,
+            engine: EngineConfig { trace: true, ..EngineConfig::default() },
             ..LoaderConfig::default()
         };
         std::fs::write(rig.config(), serde_json::to_string(&config).expect("JSON")).expect("written");

@@ -1,7 +1,7 @@
 //! Delivered batches and their order.
 
 use super::*;
-use forebay_loader::config::WorldConfig;
+use forebay_loader::config::{ExtraOutput, WorldConfig};
 
 #[test]
 fn every_epoch_delivers_the_order_of_the_plan() {
@@ -36,7 +36,8 @@ fn ranks_share_an_epoch_and_repeats_are_marked() {
     let (mut seen, mut firsts) = (Vec::new(), 0);
     for rank in 0..4 {
         let world = WorldConfig { rank, world_size: 4, local_rank: rank % 2, local_world_size: 2 };
-        let config = LoaderConfig { world, mark_repeats: true, ..config(stream(Some(dir.path()), None)) };
+        let extra = vec![ExtraOutput::Repeat];
+        let config = LoaderConfig { world, extra, ..config(stream(Some(dir.path()), None)) };
         let loader = Loader::new(config.clone()).unwrap();
         let batches = epoch(&loader);
         for batch in &batches {
@@ -110,7 +111,9 @@ fn a_checkpoint_of_another_plan_lists_the_arguments() {
     tokens(dir.path(), 100, None);
     let plain = config(stream(Some(dir.path()), None));
     let state = Loader::new(plain.clone()).unwrap().state().unwrap();
-    let other = Loader::new(LoaderConfig { shuffle: false, augment_seed: Some(1), ..plain }).unwrap();
+    let mut other = LoaderConfig { shuffle: false, ..plain };
+    other.order.augment_seed = Some(1);
+    let other = Loader::new(other).unwrap();
     let e = other.load_state(&state, true).unwrap_err();
     assert_eq!(e.kind(), forebay_loader::ErrorKind::State);
     assert!(e.to_string().contains("shuffle was true and is false") && e.to_string().contains("augment_seed"), "{e}");

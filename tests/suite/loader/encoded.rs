@@ -1,7 +1,7 @@
 //! Pictures decoded by the device's decoder, here one in host memory that decodes like the host.
 
 use super::*;
-use forebay_loader::config::{OnError, WorldConfig};
+use forebay_loader::config::{EngineConfig, ExtraOutput, SkipConfig, WorldConfig};
 use forebay_loader::decode::geometry::Size;
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Subsampling, encode};
 use forebay_loader::decode::normalise::PictureWriter;
@@ -302,7 +302,13 @@ fn crops(directory: &Path) -> LoaderConfig {
                         ["whole", {"kind": "image", "column": "image", "ops": [{"op": "resize", "size": [70, 80]}],
                                    "layout": "NHWC"}]]);
     let fields = Some(serde_json::from_value(fields).expect("fields"));
-    LoaderConfig { fields, device_decode: true, mark_repeats: true, ..config(stream(Some(directory), None)) }
+    let extra = vec![ExtraOutput::Repeat];
+    LoaderConfig { fields, extra, engine: engine(), ..config(stream(Some(directory), None)) }
+}
+
+/// Options `engine` of [`crops`].
+fn engine() -> EngineConfig {
+    EngineConfig { device_decode: true, ..EngineConfig::default() }
 }
 
 /// The bytes of each output of each batch.
@@ -351,7 +357,8 @@ fn batches_equal_the_host_s_whichever_pictures_the_decoder_accepts() {
     data(dir.path(), SAMPLES, kind);
     let ordinary = (0..SAMPLES).filter(|number| kind(*number) == FileKind::Ordinary).count() as u64;
     // Five slots, with three quarters of the memory, have no space after their rows.
-    let tight = LoaderConfig { memory: Some(3 << 20), ..crops(dir.path()) };
+    let engine = EngineConfig { memory: Some(3 << 20), ..engine() };
+    let tight = LoaderConfig { engine, ..crops(dir.path()) };
     let loader = same_as_on_the_host(tight, Does::Decode);
     assert_eq!(counter(&loader, "pictures_on_device"), 2 * 2 * ordinary);
     let loader = same_as_on_the_host(crops(dir.path()), Does::Decode);
@@ -373,7 +380,8 @@ fn batches_equal_the_host_s_whichever_pictures_the_decoder_accepts() {
 #[test]
 fn pictures_rejected_at_the_end_of_a_batch_are_decoded_on_the_host_while_another_batch_is_in_flight() {
     data_of_ordinary_files(SAMPLES, |directory| {
-        let config = LoaderConfig { threads: Some(1), prefetch: Some(8), ..crops(directory) };
+        let engine = EngineConfig { prefetch: Some(8), ..engine() };
+        let config = LoaderConfig { threads: Some(1), engine, ..crops(directory) };
         let target = DecodingDelivery::new(Does::RejectLate { of_batch: 4, of_epoch: 15 });
         let loader = same_with(config, target.clone());
         let (rejected, on_device) = (counter(&loader, "pictures_refused"), counter(&loader, "pictures_on_device"));
@@ -426,8 +434,7 @@ fn batches_that_lose_all_their_long_files_have_space_for_another() {
     let config = LoaderConfig {
         batch_size: 1,
         shuffle: false,
-        on_error: OnError::Skip,
-        max_errors: 12,
+        skip: SkipConfig { errors: 12, ..SkipConfig::default() },
         world: WorldConfig { world_size: 2, ..WorldConfig::default() },
         ..crops(dir.path())
     };
@@ -459,7 +466,8 @@ fn after_a_decoder_gives_up_the_host_decodes_the_rest_and_counts_it() {
 fn decode_threads_share_the_pictures_of_a_slow_decoder_if_configured() {
     data_of_ordinary_files(SAMPLES, |directory| {
         for share_decode in [false, true] {
-            let config = LoaderConfig { share_decode, threads: Some(1), ..crops(directory) };
+            let engine = EngineConfig { share_decode, ..engine() };
+            let config = LoaderConfig { threads: Some(1), engine, ..crops(directory) };
             // Four chunks for a thread in a batch of 16; the fourth batch has 12 samples.
             let loader = same_as_on_the_host(config, Does::DecodeLate { of_batch: 4, of_epoch: 15 });
             let (shared, on_device) = (counter(&loader, "pictures_shared"), counter(&loader, "pictures_on_device"));
@@ -484,7 +492,7 @@ fn a_failed_device_ends_the_epoch_with_its_error() {
 #[test]
 fn a_decoder_that_is_not_configured_gets_no_pictures() {
     data_of_ordinary_files(SAMPLES, |directory| {
-        let config = LoaderConfig { device_decode: false, ..crops(directory) };
+        let config = LoaderConfig { engine: EngineConfig::default(), ..crops(directory) };
         let loader = same_as_on_the_host(config, Does::Fail);
         assert_eq!(counter(&loader, "pictures_on_device"), 0);
     });
@@ -505,7 +513,8 @@ fn a_bad_picture_is_its_sample_s_error_and_skipped_within_the_budget() {
     let dir = tempfile::tempdir().expect("a folder");
     data(dir.path(), SAMPLES, |number| if number % 8 == 5 { FileKind::Broken } else { FileKind::Ordinary });
     let bad = (0..SAMPLES).filter(|number| number % 8 == 5).count() as u64;
-    let skipping = |max_errors| LoaderConfig { on_error: OnError::Skip, max_errors, ..crops(dir.path()) };
+    let skip = |errors| SkipConfig { errors, ..SkipConfig::default() };
+    let skipping = |errors| LoaderConfig { skip: skip(errors), ..crops(dir.path()) };
     // A picture is bad for both outputs, and counts once.
     for does in [Does::Decode, Does::FailLate(u64::MAX)] {
         let loader = same_as_on_the_host(skipping(2 * bad), does);
@@ -530,8 +539,7 @@ fn batches_whose_samples_the_decoder_all_rejects_are_omitted_or_repeat_a_sample(
         let config = LoaderConfig {
             batch_size: 1,
             shuffle: false,
-            on_error: OnError::Skip,
-            max_errors: 12,
+            skip: SkipConfig { errors: 12, ..SkipConfig::default() },
             world: WorldConfig { world_size: ranks, ..WorldConfig::default() },
             ..crops(dir.path())
         };

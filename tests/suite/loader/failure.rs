@@ -2,7 +2,7 @@
 
 use super::*;
 use forebay_loader::ErrorKind;
-use forebay_loader::config::OnError;
+use forebay_loader::config::{ExtraOutput, SkipConfig, WorldConfig};
 use forebay_tests::disk::room;
 
 /// Overwrites the picture of sample `index` in its shard's file so that it is not a JPEG.
@@ -67,7 +67,7 @@ fn a_corrupt_picture_is_an_error_that_names_shard_and_sample() {
     for word in ["shard.00000.mds", "sample 20", "batch 2", "image"] {
         assert!(error.to_string().contains(word), "{word} is missing: {error}");
     }
-    assert!(error.to_string().ends_with("; on_error=\"skip\" with max_errors leaves such samples out"), "{error}");
+    assert!(error.to_string().ends_with("; skip.errors, such as 100, leaves such samples out"), "{error}");
     assert_eq!(loader.next().unwrap_err().to_string(), error.to_string(), "no batch after the gap");
     assert_eq!(loader.state().unwrap().sample_in_epoch, 16, "the bad batch is repeated");
 }
@@ -78,16 +78,10 @@ fn a_corrupt_picture_is_skipped_within_the_budget_and_counted() {
     pictures(dir.path(), 40);
     spoil(dir.path(), 20);
     spoil(dir.path(), 23);
-    let skip = |max_errors| {
+    let skip = |errors| {
         let config = config(stream(Some(dir.path()), None));
-        let config = LoaderConfig {
-            shuffle: false,
-            batch_size: 8,
-            fields: fields(),
-            on_error: OnError::Skip,
-            max_errors,
-            ..config
-        };
+        let skip = SkipConfig { errors, ..SkipConfig::default() };
+        let config = LoaderConfig { shuffle: false, batch_size: 8, fields: fields(), skip, ..config };
         Loader::new(config).unwrap()
     };
     let loader = skip(2);
@@ -100,19 +94,18 @@ fn a_corrupt_picture_is_skipped_within_the_budget_and_counted() {
     loader.start_epoch().unwrap();
     let error = std::iter::from_fn(|| Some(loader.next())).find_map(Result::err).unwrap();
     assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
-    assert!(error.to_string().contains("the epoch has more bad samples than max_errors 1"), "{error}");
+    assert!(error.to_string().contains("the epoch has more bad samples than skip.errors 1"), "{error}");
 }
 
 /// A loader of single samples that skips bad ones, for rank `rank` of `ranks`.
-fn skipping(stream: StreamConfig, rank: u32, ranks: u32, max_errors: u64) -> LoaderConfig {
+fn skipping(stream: StreamConfig, rank: u32, ranks: u32, errors: u64) -> LoaderConfig {
     LoaderConfig {
         shuffle: false,
         batch_size: 1,
-        mark_repeats: true,
+        extra: vec![ExtraOutput::Repeat],
         fields: fields(),
-        on_error: OnError::Skip,
-        max_errors,
-        world: forebay_loader::config::WorldConfig { rank, world_size: ranks, ..Default::default() },
+        skip: SkipConfig { errors, ..SkipConfig::default() },
+        world: WorldConfig { rank, world_size: ranks, ..WorldConfig::default() },
         ..config(stream)
     }
 }
@@ -145,8 +138,7 @@ fn a_corrupt_picture_is_delivered_and_counted_where_fields_tolerate_it() {
         shuffle: false,
         batch_size: 8,
         fields: Some(serde_json::from_str(json).expect("fields")),
-        on_error: OnError::Skip,
-        max_errors: 1,
+        skip: SkipConfig { errors: 1, ..SkipConfig::default() },
         ..config(stream(Some(dir.path()), None))
     };
     let loader = Loader::new(config).unwrap();
@@ -218,7 +210,7 @@ fn a_bad_replacement_is_counted_and_another_sample_is_tried() {
     let dir = tempfile::tempdir().unwrap();
     pictures(dir.path(), 12);
     [3, 4].iter().for_each(|bad| spoil(dir.path(), *bad));
-    let with = |max_errors| Loader::new(skipping(stream(Some(dir.path()), None), 0, 2, max_errors)).unwrap();
+    let with = |errors| Loader::new(skipping(stream(Some(dir.path()), None), 0, 2, errors)).unwrap();
     let loader = with(3);
     assert_eq!(classes(&epoch(&loader)), [0, 1, 2, 5, 5, 5]);
     assert_eq!(counters(&loader), (3, 2), "sample 4 failed in its own place and in that of sample 3");
@@ -329,7 +321,9 @@ fn unknown_columns_and_algorithms_are_rejected_at_the_start() {
     let plain = config(stream(Some(dir.path()), None));
     let e = Loader::new(LoaderConfig { fields: fields(), ..plain.clone() }).unwrap_err();
     assert!(e.to_string().contains("image") && e.to_string().contains("tokens"), "{e}");
-    let e = Loader::new(LoaderConfig { shuffle_algo: "py3".into(), ..plain }).unwrap_err();
+    let mut unknown = plain;
+    unknown.order.shuffle_algo = "py3".into();
+    let e = Loader::new(unknown).unwrap_err();
     assert!(e.to_string().contains("py1e"), "{e}");
 }
 

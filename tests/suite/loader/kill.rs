@@ -3,6 +3,7 @@
 
 use super::remote::{serve, until};
 use super::*;
+use forebay_loader::config::EngineConfig;
 use forebay_tests::server::{Fault, ObjectServer, Rule};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::process::{Child, Command, Stdio};
@@ -12,13 +13,14 @@ const CHILD: &str = "FOREBAY_TEST_KILL_CHILD";
 
 /// Arguments of the children, which are jobs of one process each.
 fn job(server: &str, cache: &Path) -> LoaderConfig {
-    LoaderConfig {
+    let engine = EngineConfig {
         predownload: Some(1000),
         fetch_threads: Some(1),
         // Every shard is ahead at once, so a download that hangs does not hold up others.
         prefetch: Some(100),
-        ..config(stream(Some(cache), Some(server)))
-    }
+        ..EngineConfig::default()
+    };
+    LoaderConfig { engine, ..config(stream(Some(cache), Some(server))) }
 }
 
 fn digest(rows: &[Vec<u16>]) -> u64 {

@@ -2,6 +2,7 @@
 
 use super::*;
 use forebay_loader::clock::Clock;
+use forebay_loader::config::{EngineConfig, FetchConfig};
 use forebay_loader::format::{Compression, HashAlgo};
 use forebay_loader::store::Simulation;
 use forebay_tests::disk::{room, used};
@@ -105,10 +106,13 @@ fn a_loader_that_waits_for_its_consumer_releases_shards_kept_for_later_if_anothe
     let config = LoaderConfig {
         shuffle: false,
         batch_size: 4,
-        prefetch: Some(1),
-        predownload: Some(200),
         cache_limit: Some(room(cache.path(), sizes)),
-        stall_timeout: 10.0,
+        engine: EngineConfig {
+            prefetch: Some(1),
+            predownload: Some(200),
+            stall_timeout: 10.0,
+            ..EngineConfig::default()
+        },
         ..config(stream(Some(cache.path()), Some(&server.url())))
     };
     let idle = Loader::new(config.clone()).unwrap();
@@ -131,7 +135,8 @@ fn the_smallest_accepted_limit_is_enough_and_one_byte_less_is_rejected_at_the_st
         let size = |name: &str| std::fs::metadata(data.path().join(name)).unwrap().len();
         let with = |limit| {
             let stream = stream(Some(cache.path()), Some(&server.url()));
-            LoaderConfig { cache_limit: Some(limit), stall_timeout: 30.0, ..config(stream) }
+            let engine = EngineConfig { stall_timeout: 30.0, ..EngineConfig::default() };
+            LoaderConfig { cache_limit: Some(limit), engine, ..config(stream) }
         };
         let error = Loader::new(with(size("index.json"))).unwrap_err();
         assert_eq!(error.kind(), forebay_loader::ErrorKind::Config);
@@ -157,10 +162,13 @@ fn a_shard_needed_early_again_gets_a_thread_although_all_wait_for_space_for_late
     let config = LoaderConfig {
         shuffle: false,
         batch_size: 4,
-        prefetch: Some(1),
-        predownload: Some(200),
         cache_limit: Some(room(cache.path(), [index, size(0), size(1)]) + 2048),
-        stall_timeout: 10.0,
+        engine: EngineConfig {
+            prefetch: Some(1),
+            predownload: Some(200),
+            stall_timeout: 10.0,
+            ..EngineConfig::default()
+        },
         ..config(stream(Some(cache.path()), Some(&server.url())))
     };
     assert!(counts[0] > 16, "the first shard is not read to its end when it goes");
@@ -197,7 +205,7 @@ fn a_loader_without_a_limit_releases_shards_that_another_job_evicts() {
     let config = LoaderConfig {
         shuffle: false,
         batch_size: 4,
-        prefetch: Some(1),
+        engine: EngineConfig { prefetch: Some(1), ..EngineConfig::default() },
         ..config(stream(Some(cache.path()), Some(&server.url())))
     };
     let loader = Loader::new(config.clone()).unwrap();
@@ -350,8 +358,7 @@ fn an_idle_loader_occupies_no_space_that_another_needs() {
         let server = serve(data.path());
         let config = LoaderConfig {
             cache_limit: Some(20 << 10),
-            prefetch: Some(40),
-            stall_timeout: 10.0,
+            engine: EngineConfig { prefetch: Some(40), stall_timeout: 10.0, ..EngineConfig::default() },
             ..config(stream(Some(cache.path()), Some(&server.url())))
         };
         let idle = Loader::new(config.clone()).unwrap();
@@ -378,11 +385,11 @@ fn a_loader_without_a_limit_makes_progress_if_another_leaves_less_space_than_a_b
     let limit = room(cache.path(), [index, shard, shard, shard, shard]);
     for seed in 0..2 {
         let local = cache.path().join(seed.to_string());
-        let config = |cache_limit, shuffle_seed| LoaderConfig {
+        let config = |cache_limit, seed| LoaderConfig {
             cache_limit,
-            shuffle_seed,
+            seed,
             threads: Some(1),
-            stall_timeout: 20.0,
+            engine: EngineConfig { stall_timeout: 20.0, ..EngineConfig::default() },
             ..config(stream(Some(&local), Some(&server.url())))
         };
         let run = |config: LoaderConfig| {
@@ -416,7 +423,8 @@ fn a_shard_that_does_not_match_its_hash_is_fetched_again() {
         for shard in ["shard.00000", "shard.00002"] {
             server.script(Rule::once(shard, Fault::FlipByte(50)));
         }
-        let config = LoaderConfig { download_retry: 2, ..config(stream(Some(cache.path()), Some(&server.url()))) };
+        let fetch = FetchConfig { retry: 2, ..FetchConfig::default() };
+        let config = LoaderConfig { fetch, ..config(stream(Some(cache.path()), Some(&server.url()))) };
         let loader = Loader::new(config.clone()).unwrap();
         assert_eq!(rows(&epoch(&loader)), expected(&planned(&counts, &config, 0)));
         assert_eq!(server.counters().requests, 1 + counts.len() as u64 + 2);
@@ -425,12 +433,13 @@ fn a_shard_that_does_not_match_its_hash_is_fetched_again() {
 
 #[test]
 fn a_shard_that_never_matches_its_hash_is_an_error_with_both_digests() {
-    for download_retry in [1, 3] {
+    for retry in [1, 3] {
         let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         hashed(data.path(), None);
         let server = serve(data.path());
         server.script(Rule::always("shard.00001", Fault::FlipByte(50)));
-        let config = LoaderConfig { download_retry, ..config(stream(Some(cache.path()), Some(&server.url()))) };
+        let fetch = FetchConfig { retry, ..FetchConfig::default() };
+        let config = LoaderConfig { fetch, ..config(stream(Some(cache.path()), Some(&server.url()))) };
         let loader = Loader::new(config).unwrap();
         loader.start_epoch().unwrap();
         let error = loop {
@@ -444,9 +453,9 @@ fn a_shard_that_never_matches_its_hash_is_an_error_with_both_digests() {
         let value = |name| error.context().iter().find(|(n, _)| *n == name).map(|(_, value)| value.clone());
         let (expected, found) = (value("expected").unwrap(), value("found").unwrap());
         assert!(expected.len() == 16 && found.len() == 16 && expected != found, "{error}");
-        assert_eq!(value("attempt").unwrap(), format!("{download_retry} of {download_retry}"));
+        assert_eq!(value("attempt").unwrap(), format!("{retry} of {retry}"));
         let gets = server.seen().iter().filter(|seen| seen.path.contains("shard.00001")).count();
-        assert_eq!(gets, download_retry as usize);
+        assert_eq!(gets, retry as usize);
     }
 }
 
@@ -506,11 +515,14 @@ fn begun(data: &Path, cache: &Path, server: &ObjectServer, cache_limit: Option<u
     tokens(data, 1000, None);
     let config = LoaderConfig {
         shuffle: false,
-        prefetch: Some(1),
-        predownload: Some(1000),
-        fetch_threads: Some(1),
-        download_retry: 1000,
         cache_limit,
+        fetch: FetchConfig { retry: 1000, ..FetchConfig::default() },
+        engine: EngineConfig {
+            prefetch: Some(1),
+            predownload: Some(1000),
+            fetch_threads: Some(1),
+            ..EngineConfig::default()
+        },
         ..config(stream(Some(cache), Some(&server.url())))
     };
     let loader = Loader::new(config).expect("a loader");

@@ -26,7 +26,7 @@ const COUNTERS: &[(&str, &str)] = &[
         "filter_shards_skipped",
         "those of them whose answer followed from the statistics in their Parquet file, without a read",
     ),
-    ("samples_skipped", "samples left out by on_error=skip"),
+    ("samples_skipped", "samples left out by skip.errors"),
     ("samples_unpooled", "samples larger than a read slot, which needed their own memory"),
     ("steps_left_out", "batches that skip_steps left out"),
     ("batches_refilled", "batches that lost every sample and repeat one"),

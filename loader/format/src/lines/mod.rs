@@ -40,7 +40,7 @@ fn check_values(columns: &[Column], optional: &[String], scratch: &Scratch) -> R
         None => Ok(()),
         Some((column, _)) => {
             let message = "the record has no value of this column: give the field a `default`, if it takes one, or \
-                           leave such records out with on_error=\"skip\"";
+                           leave such records out with skip.errors";
             Err(Error::format(message).with("column", &column.name))
         }
     }

@@ -70,7 +70,7 @@ pub(super) fn split(
             spans[i] = Span::Side(start..side.len());
         } else if ranks[i] == usize::MAX && !optional.contains(&column.name) {
             let message = "the sample has no file of this field: give the field a `default`, if it takes one, or \
-                           leave such samples out with on_missing=\"skip\" or on_error=\"skip\"";
+                           leave such samples out with skip.missing or skip.errors";
             return Err(about(Error::format(message).with("column", &column.name), &side[key]));
         }
     }

@@ -44,7 +44,7 @@ pub(super) fn split(
     for (span, column) in spans.iter().zip(columns) {
         if matches!(span, Span::Absent) && !optional.contains(&column.name) {
             let message = "the record has no value of this feature: give the field a `default`, if it takes one, or \
-                           leave such records out with on_error=\"skip\"";
+                           leave such records out with skip.errors";
             return Err(Error::format(message).with("column", &column.name));
         }
     }

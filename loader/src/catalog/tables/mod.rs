@@ -22,7 +22,6 @@ use super::found_files::{self, FoundFile};
 use super::kept_index::{KeptFile, SurveyFiles, Surveyed};
 use super::opening::{FileListing, Files, OpenFiles, Opening};
 use super::stream::IndexedStream;
-use crate::config::OnError;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::Index;
 use crate::format::index::INDEX_BYTES_MAX;
@@ -42,9 +41,9 @@ impl OpenFiles for Opener {
     fn open(&self, at: &Opening<'_>, files: Files) -> Result<IndexedStream> {
         let config = at.session.config;
         // The plan leaves out rows by their nulls.
-        let may_lack_all = config.on_missing == OnError::Skip || at.stream.filter.is_some();
+        let may_lack_all = config.skip.missing || at.stream.select.filter.is_some();
         // Otherwise a null is an error of all rows of its shard.
-        let may_be_null = config.on_error == OnError::Skip;
+        let may_be_null = config.skip.has_errors();
         let wanted = Wanted::of(config.fields.as_deref(), may_lack_all, may_be_null);
         let mut tables = TableFiles::new(self.0, at.find(files)?, wanted);
         tables.texts = config.fields.as_deref().map(texts_of).unwrap_or_default();

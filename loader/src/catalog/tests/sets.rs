@@ -51,7 +51,7 @@ pub(super) const ALL: [DataSet; 9] = [
         kind: "windows",
         list: "*.bin",
         fill: tokens,
-        options: |stream| stream.window = Some(4),
+        options: |stream| stream.window = Some(4.into()),
         samples: 4,
         digest: "1ea44c9a2964d4d0",
     },

@@ -2,7 +2,7 @@
 
 use super::sets::made;
 use super::{Folders, check, list, open, open_with, samples, write};
-use crate::config::LoaderConfig;
+use crate::config::{LoaderConfig, SkipConfig};
 use crate::error::ErrorKind;
 
 fn table(name: &str) -> Vec<u8> {
@@ -80,11 +80,12 @@ fn the_index_next_to_the_tables_is_used_for_files_that_are_the_same() {
 #[test]
 fn rows_that_may_be_left_out_have_another_folder_and_the_same_digest() {
     let folders = two_tables();
-    let opened = |on_error| {
+    let opened = |errors| {
         let streams = vec![folders.stream("*.parquet")];
-        open_with(LoaderConfig { streams, on_error, ..LoaderConfig::default() }).unwrap()
+        let skip = SkipConfig { errors, ..SkipConfig::default() };
+        open_with(LoaderConfig { streams, skip, ..LoaderConfig::default() }).unwrap()
     };
-    let (strict, lenient) = (opened(crate::config::OnError::Raise), opened(crate::config::OnError::Skip));
+    let (strict, lenient) = (opened(0), opened(1));
     assert_ne!(strict.cache.dir, lenient.cache.dir);
     assert_eq!(strict.digest, lenient.digest);
 }

@@ -36,7 +36,7 @@ fn a_pair_of_which_a_file_is_absent_or_another_one_is_an_error() {
 fn windows_are_no_option_for_other_files() {
     let folders = Folders::new(|data| write(&data.join("0.tar"), &super::sets::tar_of(&["a.cls"])));
     let mut stream = folders.stream("0.tar");
-    stream.window = Some(8);
+    stream.window = Some(8.into());
     check(&open(stream).expect_err("no tokens"), ErrorKind::Config, &["window is an option for files of token ids"]);
 }
 

@@ -53,6 +53,6 @@ impl<'a> FilteredStream<'a> {
 
     /// Time without progress after which a wait ends.
     pub(super) fn stall_timeout(&self) -> Duration {
-        Duration::from_secs_f64(self.config.stall_timeout)
+        Duration::from_secs_f64(self.config.engine.stall_timeout)
     }
 }

@@ -33,7 +33,7 @@ mod tables;
 use crate::catalog::{
     Catalog, IndexedStream, Session, Stream, StreamColumns, columns_of, open_streams, writable_local,
 };
-use crate::config::{LoaderConfig, OnError, StreamConfig};
+use crate::config::{LoaderConfig, SelectConfig, SkipConfig, StreamConfig};
 use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
 use crate::format::hash::Hasher;
@@ -55,9 +55,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use tables::Tables;
 
-/// Argument by which samples without a column are left out, and its effect with a column that none has.
-const SKIP_WORDS: &str = "on_missing=\"skip\"";
-const SKIPS_ALL: &str = "on_missing=\"skip\" would leave out all samples";
+/// Option by which samples without a column are left out, and its effect with a column that none has.
+const SKIP_WORDS: &str = "skip.missing";
+const SKIPS_ALL: &str = "skip.missing would leave out all samples";
 
 /// Parts of a loader in which filters are applied.
 pub(super) struct Filters<'a> {
@@ -78,17 +78,17 @@ impl Filters<'_> {
         for (number, config) in self.config.streams.iter().enumerate() {
             let stream = &catalog.streams()[number];
             let needed = self.needed_columns(stream).context("stream", || &stream.name)?;
-            if config.filter.is_none() && needed.is_empty() {
+            if config.select.filter.is_none() && needed.is_empty() {
                 continue;
             }
-            let words = config.filter.iter().map(|filter| format!("filter={filter:?}"));
+            let words = config.select.filter.iter().map(|filter| format!("filter={filter:?}"));
             let words: Vec<String> = words.chain((!needed.is_empty()).then(|| SKIP_WORDS.to_owned())).collect();
-            let filter = config.filter.as_deref().map(Filter::parse).transpose()?;
+            let filter = config.select.filter.as_deref().map(Filter::parse).transpose()?;
             let question = Question::Condition(Filter::with_present(filter, &needed));
             let answers = self.answers_of(stream, config, &question).context("stream", || &stream.name)?;
             let keeps = |shard: u32, index| answers[shard as usize].as_ref().is_some_and(|bits| bits.get(index));
             // All samples have been read for a column that none was known to have.
-            let is_whole = config.filter.is_none() && stream.selection.is_none();
+            let is_whole = config.select.filter.is_none() && stream.selection.is_none();
             let absent = needed.iter().find(|name| is_whole && !has_column(stream, name));
             let absent = absent.map(|name| self.absent(stream, name));
             catalog.narrow(number, &words.join(", "), keeps).map_err(|e| absent.unwrap_or(e))?;
@@ -103,7 +103,7 @@ impl Filters<'_> {
     ///
     /// `Config` for a column that no sample can have.
     fn needed_columns<'a>(&'a self, stream: &'a Stream) -> Result<Vec<&'a str>> {
-        if self.config.on_missing != OnError::Skip {
+        if !self.config.skip.missing {
             return Ok(Vec::new());
         }
         let shards = || stream.index.shards.iter().filter(|shard| shard.samples > 0);
@@ -181,12 +181,11 @@ impl Filters<'_> {
 
     /// Opens the stream of `config` with the columns `columns` alone, and with all samples.
     fn open_with(&self, config: &StreamConfig, columns: &[String]) -> Result<IndexedStream> {
-        let (subset, fraction, fraction_seed, filter) = (None, None, None, None);
-        let stream = StreamConfig { subset, fraction, fraction_seed, filter, ..config.clone() };
+        let stream = StreamConfig { select: SelectConfig::default(), ..config.clone() };
         let field = |name: &String| (name.clone(), FieldSpec::bytes(name.clone()));
         let fields = Some(columns.iter().map(field).collect());
-        let (on_error, on_missing) = (OnError::Raise, OnError::Raise);
-        let config = LoaderConfig { streams: vec![stream], fields, on_error, on_missing, ..self.config.clone() };
+        let skip = SkipConfig::default();
+        let config = LoaderConfig { streams: vec![stream], fields, skip, ..self.config.clone() };
         let outside = self.outside.clone();
         let opened = open_streams(&Session::new(&config, self.stats, self.topology, self.network, outside))?;
         opened.into_iter().next().ok_or_else(|| Error::internal("no stream was opened"))

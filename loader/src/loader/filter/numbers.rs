@@ -35,22 +35,22 @@ impl Filters<'_> {
             let weights = self.weights_of(stream, config).context("stream", || &stream.name)?;
             arguments.weights.push(weights.map(numbers).transpose()?);
         }
-        if let Some(given) = &self.config.bucket_by {
+        if let Some(given) = &self.config.order.bucket_by {
             let streams = catalog.streams().iter().zip(&self.config.streams);
             let lengths = streams.map(|(stream, config)| {
                 let lengths = self.values_of(stream, config, given, ("bucket_by", Ask::Length));
                 numbers(lengths.context("stream", || &stream.name)?)
             });
-            let (lengths, batches) = (lengths.collect::<Result<_>>()?, self.config.bucket_batches.into());
+            let (lengths, batches) = (lengths.collect::<Result<_>>()?, self.config.order.bucket_batches.into());
             arguments.buckets = Some(Buckets { lengths, batches });
         }
         Ok(arguments)
     }
 
     fn weights_of(&self, stream: &Stream, config: &StreamConfig) -> Result<Option<Vec<f32>>> {
-        let (argument, weights) = if let Some(given) = &config.weights {
+        let (argument, weights) = if let Some(given) = &config.select.weights {
             ("weights", self.values_of(stream, config, given, ("weights", Ask::Number))?)
-        } else if let Some(column) = &config.balance {
+        } else if let Some(column) = &config.select.balance {
             let classes = self.column_of(stream, config, column, ("balance", Ask::Class))?;
             let weights = balanced(&classes);
             ("balance", weights.map_err(|place| absent(stream, place, column, "no value that is a class"))?)

@@ -99,7 +99,7 @@ impl<'a> Samples<'a> {
         while number < table.len() {
             progress();
             let (start, bytes) = table.range(number)?;
-            if u64::from(bytes) > self.of.config.sample_bytes_max {
+            if u64::from(bytes) > self.of.config.engine.sample_bytes_max {
                 let message = "a sample is larger than sample_bytes_max";
                 let error = Error::new(ErrorKind::Unsupported, message).with("bytes", bytes);
                 return Err(error.with("sample", number));

@@ -19,7 +19,7 @@ struct Seen<T> {
 }
 
 /// Result of the attempts, and the error of its first sample that is damaged where it is stored.
-pub(super) type Kept<T> = (T, Option<Error>);
+pub(super) type KeptAttempt<T> = (T, Option<Error>);
 
 impl<T> Attempts<T> {
     pub(super) fn new() -> Self {
@@ -54,7 +54,7 @@ impl<T> Attempts<T> {
     /// # Errors
     ///
     /// That of `result`, unless all attempts returned the same bytes.
-    pub(super) fn kept(self, result: Result<T>) -> Result<Kept<T>> {
+    pub(super) fn kept(self, result: Result<T>) -> Result<KeptAttempt<T>> {
         let Seen { made, digests, damaged } = self.0.into_inner();
         let are_equal = digests.len() == made && digests.windows(2).all(|pair| pair[0] == pair[1]);
         match (result, damaged) {
@@ -74,7 +74,7 @@ pub(super) fn digest_of<'b>(parts: impl IntoIterator<Item = &'b [u8]>) -> String
 mod tests {
     use super::*;
 
-    fn kept(attempts: &[Option<&str>], result: Result<u32>) -> Result<Kept<u32>> {
+    fn kept(attempts: &[Option<&str>], result: Result<u32>) -> Result<KeptAttempt<u32>> {
         let seen = Attempts::new();
         for damaged in attempts {
             seen.begin();

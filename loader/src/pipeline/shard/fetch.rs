@@ -4,7 +4,7 @@
 //! checksums that the format or the compression has. A file that is found damaged is fetched again. Samples that are
 //! damaged in the same way in all [`Attempts`] are damaged where they are stored: the shard is kept for the others.
 
-use super::attempts::{Attempts, Kept, digest_of};
+use super::attempts::{Attempts, KeptAttempt, digest_of};
 use super::fetch_event::FetchEvent;
 use super::ranges::RangeFetch;
 use crate::cache::{Admission, PublishFile, ResidencyGuard, StreamCache};
@@ -125,7 +125,12 @@ impl ShardFetch<'_> {
     /// Fetches and unpacks a file, again if it does not match its hash, or without one if its bytes contradict their
     /// format. A file with a hash is also fetched again if it changed on the way, since it may have been replaced by an
     /// equal one.
-    fn fetch_file<'s>(&self, origin: Origin<'_>, shard: &Shard, pair: FilePair<'s>) -> Result<Kept<FetchedFile<'s>>> {
+    fn fetch_file<'s>(
+        &self,
+        origin: Origin<'_>,
+        shard: &Shard,
+        pair: FilePair<'s>,
+    ) -> Result<KeptAttempt<FetchedFile<'s>>> {
         let (stage, file) = (self.stats.stage("fetch"), pair.stored());
         let has_hash = expected_hash(self.stream, file).is_some();
         self.repeated(has_hash, |attempts| {
@@ -166,7 +171,7 @@ impl ShardFetch<'_> {
 
     /// Calls `fetch` until its result has no error, or one that shows no damage. Samples that are damaged where they
     /// are stored are no error of the shard.
-    fn repeated<T>(&self, has_hash: bool, fetch: impl Fn(&Attempts<T>) -> Result<T>) -> Result<Kept<T>> {
+    fn repeated<T>(&self, has_hash: bool, fetch: impl Fn(&Attempts<T>) -> Result<T>) -> Result<KeptAttempt<T>> {
         let is_damage = |error: &Error| match error.kind() {
             ErrorKind::Checksum | ErrorKind::Stale => has_hash,
             // With the right hash it is damaged where it is stored.

@@ -7,7 +7,7 @@
 use super::open_shard::{OpenShard, ShardOpener};
 use super::shard_table::{ShardCost, ShardTable};
 use crate::catalog::Catalog;
-use crate::config::LoaderConfig;
+use crate::config::EngineConfig;
 use crate::error::{ErrorKind, Result};
 use crate::format::Layout;
 use crate::io::descriptors_max;
@@ -35,15 +35,15 @@ pub(crate) struct OpenShards {
 impl OpenShards {
     /// A table for `catalog`; see [`ShardOpener::new`] for `use_indexes`. It takes at most half of the descriptors that
     /// the process has left: a shard has one to three.
-    pub(crate) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, config: &LoaderConfig, stats: &Stats) -> Self {
+    pub(crate) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, engine: &EngineConfig, stats: &Stats) -> Self {
         let used = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as u64;
         let descriptors = (descriptors_max().saturating_sub(used) / 2).clamp(8, 1 << 17) as usize;
         let cost_max = ShardCost { table_bytes: TABLE_BYTES_MAX, descriptors };
         Self {
             table: ShardTable::new(catalog.shape().num_shards(), cost_max, usize::MAX),
-            has_direct_storage: config.gpu_direct_storage,
+            has_direct_storage: engine.gpu_direct_storage,
             may_be_evicted: catalog.streams().iter().any(|stream| stream.remote.is_some()),
-            opener: ShardOpener::new(catalog, use_indexes, config.mmap, stats),
+            opener: ShardOpener::new(catalog, use_indexes, engine.mmap, stats),
         }
     }
 

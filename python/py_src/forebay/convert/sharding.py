@@ -34,8 +34,8 @@ class Sharded:
         self._rows = batch.rows
         if not batch.is_full and "repeat" not in batch.marks:
             raise ConfigError(
-                'batches for a sharding are full: pass drop_last=True (and on_error="raise"), or mark_repeats=True, which fills a '
-                "short batch with repeats and marks them"
+                'batches for a sharding are full: pass drop_last=True (and no Skip(errors=...)), or extra=["repeat"], which fills '
+                "a short batch with repeats and marks them"
             )
         parts = _Parts(self._sharding)
         if batch.rows % len(parts.mine):

@@ -46,7 +46,7 @@ class Image(Field):
             decode faster: 1.1 to 2.7 times for 1 to 12 megapixels and crops to 224, in addition to the gain of a row
             index. The pixels are not exact: on photographs of a megapixel they differ by about one grey level on
             average, single ones by tens. `pictures_scaled` in `stats()` counts the pictures. Pictures that a CUDA
-            device decodes (`device_decode`) are decoded in full.
+            device decodes (`Engine(device_decode=)`) are decoded in full.
         views: Pictures that are made of each sample, each with its own random draws, as a dimension V after N: (N, V, C, H,
             W), or (N, V, H, W, C). The first view has the draws of the field without views. `ops` must end at a fixed size,
             and the column must have one picture per sample. None: one picture, without this dimension. Views, and fields of

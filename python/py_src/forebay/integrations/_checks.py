@@ -18,12 +18,12 @@ _OF_THE_LOADER = {
     "num_workers": "threads",
     "persistent_workers": "threads",
     "pin_memory": "device",
-    "prefetch_factor": "prefetch",
-    "timeout": "stall_timeout",
+    "prefetch_factor": "engine=Engine(prefetch=...)",
+    "timeout": "engine=Engine(stall_timeout=...)",
     "worker_init_fn": "map",
     "workers": "threads",
 }
-"""Arguments of torch's DataLoader and Keras's PyDataset that a loader has under another name."""
+"""Arguments of torch's DataLoader and Keras's PyDataset that a loader has under another name, or in a group."""
 
 
 def one_device(owner: str, loader: Any) -> None:
@@ -38,7 +38,8 @@ def one_device(owner: str, loader: Any) -> None:
 def refuse(owner: str, arguments: Mapping[str, Any]) -> None:
     """Raises ConfigError if there are arguments that an adapter does not have."""
     for name in arguments:
-        own = _OF_THE_LOADER.get(name, name)
+        own, _, value = _OF_THE_LOADER.get(name, name).partition("=")
         if own in inspect.signature(Loader).parameters:
-            raise ConfigError(f"{owner} has no argument {name}, because the loader makes the batches: pass forebay.Loader(..., {own}=...)")
+            call = f"forebay.Loader(..., {own}={value or '...'})"
+            raise ConfigError(f"{owner} has no argument {name}, because the loader makes the batches: pass {call}")
         raise ConfigError(f"{owner} has no argument {name}: the order and the batches are the loader's, see help(forebay.Loader)")

@@ -25,7 +25,7 @@ class DataLoader(torch.DataLoader):
         train = accelerator.prepare(DataLoader(forebay.Loader(remote="s3://bucket/set", batch_size=256, shuffle=True)))
 
     Batches are moved to the process's device. `load_state` resumes within an epoch; `skip_first_batches` after it is not
-    needed. Accelerate applies accumulated gradients with the last batch of an epoch. If `on_error="skip"` may leave out
+    needed. Accelerate applies accumulated gradients with the last batch of an epoch. If `Skip(errors=...)` may leave out
     whole batches, a batch is delivered when the one after it is ready, which shows whether it is the last one.
 
     Args:

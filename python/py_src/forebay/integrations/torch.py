@@ -125,7 +125,7 @@ class Batches(torch.utils.data.Dataset):
             if number and is_placed and number != first and not is_ahead:
                 raise ConfigError(
                     f"the library resumes at batch {number} of the epoch, but the loaded state is at batch {first}: resume with the "
-                    "global batch size and the on_error of the checkpoint"
+                    "global batch size and the Skip of the checkpoint"
                 )
             if number and not is_placed:
                 self.loader._seek(number)

@@ -174,7 +174,7 @@ class _Position(transformers.TrainerCallback, ExportableState):
             if _CORRECTS_EPOCHS:
                 return
             raise ConfigError(
-                'on_error="skip" has left out whole batches, which Transformers 4 counts as batches to come, so it cannot resume this '
+                'Skip(errors=...) has left out whole batches, which Transformers 4 counts as batches to come, so it cannot resume this '
                 "checkpoint: install Transformers 5, or start the epoch again with ignore_data_skip=True"
             )
         raise ConfigError(

@@ -23,7 +23,7 @@ def sample_generator(augment_seed: int, epoch: int = 0, stream: int = 0, draw: i
     """Returns the `numpy.random.Generator` that a `Map` passes to its function for a sample.
 
     Args:
-        augment_seed: That of the loader, or its `shuffle_seed` if it has none.
+        augment_seed: `Order(augment_seed=)` of the loader, or its `seed` without one.
         epoch: The epoch, from 0. This and the next two are a row of the output `sample_draws`.
         stream: The stream's number, from 0.
         draw: The sample's place in the epoch, before it is distributed to ranks.

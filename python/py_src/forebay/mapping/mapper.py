@@ -58,17 +58,18 @@ class Mapper:
         self.options = options
         self._to_rows, self._to_batch = mapped(framework, batch)
         self._batch = batch
-        self._seed: int = values["shuffle_seed"] if values["augment_seed"] is None else values["augment_seed"]
-        self._stall_timeout: float = values["stall_timeout"]
+        own_seed = values["order"]["augment_seed"]
+        self._seed: int = values["seed"] if own_seed is None else own_seed
+        self._stall_timeout: float = values["engine"]["stall_timeout"]
         # Other ranks wait for a rank without a batch.
         self._is_alone = ranks[0] * len(batch.devices) == 1
         # Of each engine, if samples that fail are left out.
         self._budgets: list[SkipBudget] | None = None
-        if values["on_error"] == "skip":
-            self._budgets = [SkipBudget(values["max_errors"], batch.rows, self._is_alone) for _ in batch.devices]
+        if values["skip"]["errors"]:
+            self._budgets = [SkipBudget(values["skip"]["errors"], batch.rows, self._is_alone) for _ in batch.devices]
         self._kept_marks = [name for name in HIDDEN if name in batch.marks]
         # States reach back to a bounded number of batches.
-        self.prefetch: int = min(options.prefetch or values["prefetch"] or _PREFETCH, PREFETCH_MAX)
+        self.prefetch: int = min(options.prefetch or values["engine"]["prefetch"] or _PREFETCH, PREFETCH_MAX)
         self._padding = RowPadding.of(options.name, options.pad, options.pad_to_multiple)
         self._check_inputs(batch.outputs())
         count = options.workers or max(1, _forebay.cpu_count() // ranks[1])
@@ -203,12 +204,12 @@ class Mapper:
         """Leaves failures out, or raises an error of the first one that may not be left out."""
         if self._budgets is None:
             for row, failure in failures.items():
-                hint = ': on_error="skip" with max_errors leaves such samples out'
+                hint = ": skip=Skip(errors=100) leaves such samples out"
                 raise self._error(batch, row, failure, engine, hint) from _cause(failure)
             return
         budget = self._budgets[place]
         left = budget.left(number, engine, len(failures))
-        hint = f"the epoch has more bad samples than max_errors {budget.max_errors}"
+        hint = f"the epoch has more bad samples than Skip(errors={budget.max_errors})"
         if failures and left < len(failures):
             row = list(failures)[max(left, 0)]
             raise self._error(batch, row, failures[row], engine, f": {hint}") from _cause(failures[row])

@@ -1,0 +1,298 @@
+"""Groups of a loader's options: each is a small value with named options, and is an argument of `Loader`, or of `Stream` as well."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterable
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, get_args
+
+from .arguments import U32, ByteSize, Check, Count, Samples, Seconds, Steps, by_name, checked, checks, shown, whole, within
+from .choices import BatchingMethod, Extra, Hash, PartitionAlgo, SamplingMethod, ShuffleAlgo
+from .errors import ConfigError
+from .selections import Fraction, SampleValues, Subset, fraction, sample_values, subset
+
+__all__ = ["Engine", "Fetch", "Order", "Select", "Skip", "TokenWindow"]
+
+
+class _Group:
+    """Group of options. Its text has the options that differ from their defaults."""
+
+    def __repr__(self) -> str:
+        # Values may be addresses with a password or a signature.
+        given = ((option, getattr(self, option.name)) for option in fields(self))  # type: ignore[arg-type]
+        changed = [f"{option.name}={shown(value)}" for option, value in given if not _is_default(value, option.default)]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+
+def elsewhere() -> dict[str, str]:
+    """Returns advice for options that are in a group, but not in the object that they were passed to."""
+    of_loader = {name: f". it is an argument of the loader, as in Loader({name}=...)" for name in _OF_LOADER}
+    of_loader["shuffle_seed"] = of_loader["seed"]
+    return of_loader | moved("Loader", [*GROUPS, "window", "extra", "world"])
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    # The comparison of an array is an array.
+    return default is not MISSING and (value is default or type(value) is type(default) and value == default)
+
+
+@by_name('filter="class < 100", fraction=(0, 0.9)', elsewhere)
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Select(_Group):
+    """Samples of a stream to keep or draw.
+
+    `subset`, `fraction` and `filter` choose samples before the shares of the streams count, and all hold together. Sizes of fractions are
+    exact: (0, 0.8), (0.8, 0.9) and (0.9, 1) make three parts, and (k/5, (k+1)/5) five folds. Membership follows from the seed, the number
+    of the sample in its stream and the stream's length, and from nothing else.
+
+    With `weights` or `balance` the stream's part of an epoch is drawn with replacement among the samples that are kept, each
+    with a probability in proportion to its weight. An array has a number for every sample, kept or not.
+
+    The options of a `Stream` take precedence over the same options of its loader; `weights` and `balance` replace both.
+
+    Args:
+        subset: Samples to keep, by number: text such as "0:1000, 5000:6000", a list of numbers, or a file of them.
+        fraction: Seeded part to keep, such as (0, 0.9) and (0.9, 1): neighbouring parts share no sample and miss none.
+        fraction_seed: Seed of `fraction`. None: 0.
+        filter: Condition on number and text columns of the samples to keep, such as `class < 100 and name != "unknown"`.
+            The columns are read once, and the answer stays in the stream's folder.
+        weights: Weight of each sample, to draw with replacement: a number column, an array of numbers, or its `.npy` file.
+            An epoch has `Order(epoch_size=)` draws, by default as many as samples.
+        balance: Column of the classes that an epoch draws equally often, with replacement.
+            The weight of a sample is 1 / the samples of its class that are kept.
+    """
+
+    subset: Subset | None = None
+    fraction: Fraction | None = None
+    fraction_seed: int | None = None
+    filter: str | None = None
+    weights: SampleValues | None = None
+    balance: str | None = None
+
+
+@by_name("", elsewhere, window_stride="stride")
+@dataclass(frozen=True, repr=False)
+class TokenWindow(_Group):
+    """Windows of tokens, which are the samples of files of token ids instead of documents.
+
+    Args:
+        tokens: Tokens of a sample.
+        stride: Tokens from the start of a window to the start of the next one. None: `tokens`.
+    """
+
+    tokens: Count
+    stride: Count | None = None
+
+
+@by_name('shuffle_algo="py1s"', elsewhere, algo="shuffle_algo", canonical_nodes="num_canonical_nodes", block_size="shuffle_block_size")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Order(_Group):
+    """Order of the samples, besides `shuffle` and `seed`.
+
+    The names are those of MosaicML streaming where it has the option.
+
+    Args:
+        shuffle_algo: Shuffle algorithm: "py1e", "py1br", "py1s", "py2s" or "naive".
+        shuffle_block_size: Samples that are shuffled together. None: max(4,000,000 / canonical nodes, 262,144).
+        partition_algo: Partition algorithm: "relaxed" or "orig".
+        num_canonical_nodes: Nodes that define the order. None: this job's nodes, or 64 times as many for py1s and py2s.
+        replication: Number of consecutive ranks that get the same samples.
+        epoch_size: Samples of an epoch. None: the sum of the streams' shares.
+        repeat_augment: Rows of each sample, with separate draws; an epoch keeps its length and has fewer samples.
+        augment_seed: Seed of random crops and flips. None: `seed`.
+        sampling_method: Sampling of stream shares: "balanced" draws again in each epoch, "fixed" draws once.
+        sampling_granularity: Samples that are drawn together.
+        batching_method: Mix of streams in a batch: "random", "stratified", "per_stream" or "device_per_stream".
+        bucket_by: Lengths, to batch samples of similar length: a number column, bytes of another one, or as in `weights`.
+        bucket_batches: Global batches that `bucket_by` sorts together.
+        skip_steps: Steps to leave out on all ranks, counted through all epochs. Checkpoints keep them.
+    """
+
+    shuffle_algo: ShuffleAlgo = "py1e"
+    shuffle_block_size: Samples | None = None
+    partition_algo: PartitionAlgo = "relaxed"
+    num_canonical_nodes: Count | None = None
+    replication: Count | None = None
+    epoch_size: int | None = None
+    repeat_augment: Count = 1
+    augment_seed: int | None = None
+    sampling_method: SamplingMethod = "balanced"
+    sampling_granularity: Count = 1
+    batching_method: BatchingMethod = "random"
+    bucket_by: SampleValues | None = None
+    bucket_batches: Count = 64
+    skip_steps: Steps | None = None
+
+
+@by_name("retry=5, timeout=30.0", elsewhere, download_retry="retry", download_timeout="timeout", retries="retry")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Fetch(_Group):
+    """Fetches of shards: attempts, time limit and check, and the files that remain.
+
+    The group of a `Stream` takes the place of the loader's as a whole.
+
+    Args:
+        retry: Total attempts per download.
+        timeout: Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
+        validate_hash: Hash to match when a shard is fetched or unpacked, such as "xxh64". None: the cheapest in the index.
+            Shards that are read in place, or are in `local` already, are not checked.
+        keep_zip: Keep compressed shards next to the unpacked ones.
+    """
+
+    retry: Count = 2
+    timeout: Seconds = 60.0
+    validate_hash: Hash | None = None
+    keep_zip: bool = False
+
+
+@by_name('prefetch=8, memory="4gb"', elsewhere, nvjpeg="device_decode", prefetch_factor="prefetch", timeout="stall_timeout")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Engine(_Group):
+    """Resources and limits of this process, on which the order does not depend.
+
+    Args:
+        prefetch: Batches made ahead. None: 3, and more of batches below 2 MiB: as many as 8 MiB hold, at most 31.
+        memory: Bytes for batches and encoded samples, as a number or "2gb". None: a share of the machine's memory.
+        mmap: Copy samples of up to 16 KiB from memory maps; a failing disk then ends the process with SIGBUS.
+        pin_threads: Bind each decode thread to one CPU.
+        fetch_threads: Threads that talk to the store. None: one per 4 CPUs.
+        predownload: Samples whose shards are fetched ahead. None: enough for `prefetch` batches, at least 8 batches.
+        ca_file: File of certificates (PEM) that stores may have, in addition to the system's.
+        stall_timeout: Seconds without progress before the next batch fails with an error.
+        sample_bytes_max: Largest sample that is read, in bytes or as "1gb".
+        allow_unsafe_types: Accept columns of Python pickles; they are delivered as bytes.
+        device_decode: Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
+        share_decode: With `device_decode`, idle decode threads take pictures too; grey levels may vary between runs.
+        gpu_direct_storage: Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
+        trace: Record every timed span for `trace_json`.
+    """
+
+    prefetch: Count | None = None
+    memory: ByteSize | None = None
+    mmap: bool = False
+    pin_threads: bool = False
+    fetch_threads: Count | None = None
+    predownload: int | None = None
+    ca_file: str | os.PathLike[str] | None = None
+    stall_timeout: Seconds = 600.0
+    sample_bytes_max: ByteSize = 1 << 30
+    allow_unsafe_types: bool = False
+    device_decode: bool = False
+    share_decode: bool = False
+    gpu_direct_storage: bool = False
+    trace: bool = False
+
+
+@by_name("errors=100", elsewhere, max_errors="errors", on_error="errors", on_missing="missing")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Skip(_Group):
+    """Samples that an epoch leaves out instead of failing. Without this group it leaves out none.
+
+    A sample that counts in `errors` makes its batch one row shorter. A batch that loses every row is not delivered if this
+    is the only rank. If other ranks would wait for it, it is delivered with one row: a sample of another batch of this rank,
+    marked as a repeat if repeats are marked, and the same one in every run.
+
+    Args:
+        errors: Samples per epoch and rank that are left out if they cannot be read or decoded; one more is an error.
+        missing: Plan without the samples that lack a field without a default.
+    """
+
+    errors: int = 0
+    missing: bool = False
+
+
+GROUPS: dict[str, tuple[type[Any], str]] = {
+    "select": (Select, 'filter="class < 100"'),
+    "order": (Order, 'shuffle_algo="py1s"'),
+    "fetch": (Fetch, "retry=5"),
+    "engine": (Engine, "prefetch=8"),
+    "skip": (Skip, "errors=100"),
+}
+"""Class of each argument that is a group, and an example of its options."""
+
+_OWN_CHECKS: dict[str, Check] = {
+    "bucket_by": sample_values,
+    "fraction": lambda name, value: None if value is None else fraction(name, value),
+    "subset": lambda name, value: None if value is None else subset(name, value),
+    "weights": sample_values,
+}
+_CHECKS = {
+    cls: checks(cls.__annotations__, without=_OWN_CHECKS) | {name: check for name, check in _OWN_CHECKS.items() if name in cls.__annotations__}
+    for cls, _ in GROUPS.values()
+}
+
+
+def group(name: str, value: Any) -> dict[str, Any]:
+    """Returns the engine's form of the group of the argument `name`; that of None has the defaults."""
+    cls, example = GROUPS[name]
+    if value is None:
+        value = cls()
+    elif not isinstance(value, cls):
+        article = "an" if cls.__name__[0] in "AEIO" else "a"
+        raise ConfigError(f"{name} is {article} {cls.__name__}, such as {cls.__name__}({example}), but it is {shown(value)}")
+    elif value == Skip():
+        raise ConfigError("skip leaves nothing out: pass a number of samples, as in Skip(errors=100), or Skip(missing=True)")
+    with within(name):
+        return checked(_CHECKS[cls], {option.name: getattr(value, option.name) for option in fields(value)})
+
+
+def given(name: str, value: Any) -> dict[str, Any]:
+    """Returns the options of a group that are not None, in the engine's form."""
+    return {option: setting for option, setting in group(name, value).items() if setting is not None}
+
+
+def token_window(name: str, value: Any) -> int | dict[str, int | None] | None:
+    """Returns the engine's form of a number of tokens or a `TokenWindow`."""
+    if value is None:
+        return None
+    if isinstance(value, TokenWindow):
+        with within(name):
+            tokens = whole("tokens", value.tokens, 1, U32)
+            return {"tokens": tokens, "stride": None if value.stride is None else whole("stride", value.stride, 1, U32)}
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ConfigError(f"{name} is a number of tokens, or a window such as TokenWindow(2048, stride=1024), but it is {shown(value)}")
+    return whole(name, value, 1, U32)
+
+
+_OUTPUTS = get_args(Extra)
+
+
+def extra_outputs(name: str, value: Any) -> list[str]:
+    """Returns the names of the outputs to add."""
+    example = 'names of outputs, such as extra=["sample_keys"]'
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise ConfigError(f"{name} is a list of {example}, but it is {shown(value)}")
+    names = list(value)
+    for output in names:
+        if not isinstance(output, str) or output not in _OUTPUTS:
+            raise ConfigError(f"{name} has {shown(output)}, but the outputs to add are {', '.join(map(repr, _OUTPUTS))}")
+    return list(dict.fromkeys(names))
+
+
+_OF_LOADER = ("batch_size", "cache_limit", "device", "drop_last", "fields", "framework", "seed", "shuffle", "threads")
+"""Arguments of the loader that may be looked for in a group."""
+
+_RENAMED = {
+    "download_retry": ("fetch", "Fetch(retry=5)"),
+    "download_timeout": ("fetch", "Fetch(timeout=30.0)"),
+    "max_errors": ("skip", "Skip(errors=100)"),
+    "on_error": ("skip", "Skip(errors=100)"),
+    "on_missing": ("skip", "Skip(missing=True)"),
+    "window_stride": ("window", "TokenWindow(2048, stride=1024)"),
+    "mark_repeats": ("extra", '["repeat"]'),
+    **{name: ("extra", f'["{name}"]') for name in _OUTPUTS if name != "repeat"},
+}
+"""Groups of options that had a different name as arguments of the loader, and the value to write there."""
+
+def moved(owner: str, groups: Container[str]) -> dict[str, str]:
+    """Returns advice, as `by_name` takes it, for options that are in one of the `groups` of `owner` and no arguments of it."""
+    numbers = ("rank", "world_size", "local_rank", "local_world_size")
+    places = _RENAMED | {name: ("world", f"World({name}=..., ...)") for name in numbers}
+    for argument, (cls, _) in GROUPS.items():
+        places |= {name: (argument, f"{cls.__name__}({name}=...)") for name in cls.__annotations__}
+    return {
+        name: f". it is in {argument}, as in {owner}({argument}={call})"
+        for name, (argument, call) in places.items()
+        if argument in groups
+    }
