@@ -10,8 +10,9 @@ use crate::store::Remote;
 ///
 /// Those of `read`.
 pub(super) fn again<T>(remote: &Remote, name: &str, read: impl FnMut(bool) -> Result<T>) -> Result<T> {
-    let is_damage = |error: &Error| error.kind() == ErrorKind::Format;
-    repeated(remote.attempts(), is_damage, |error| log::info!("{name} is fetched again: {error}"), read)
+    let attempts = remote.attempts();
+    let is_damage = |error: &Error| error.kind() == ErrorKind::Format && attempts > 1;
+    repeated(attempts, is_damage, |error| log::info!("{name} is fetched again: {error}"), read)
 }
 
 /// Calls `fetch` up to `attempts` times, until its result has no error, or one that `is_damage` does not accept: a
@@ -30,9 +31,7 @@ pub(crate) fn repeated<T>(
     let mut attempt = 1;
     loop {
         let error = match fetch(attempt >= attempts) {
-            Err(error) if is_damage(&error) && attempts > 1 => {
-                error.with("attempt", format!("{attempt} of {attempts}"))
-            }
+            Err(error) if is_damage(&error) => error.with("attempt", format!("{attempt} of {attempts}")),
             result => return result,
         };
         if attempt >= attempts {
