@@ -118,11 +118,11 @@ def test_a_file_that_was_replaced_by_one_of_its_size_is_read_again(tmp_path):
         assert sum(map(rows, loader), []) == SAMPLES[13:26]
 
 
-def test_a_damaged_chunk_is_an_error_that_names_the_file(tmp_path):
+def test_a_record_of_a_damaged_chunk_is_an_error_that_names_the_file(tmp_path):
     unpack(tmp_path, "samples.*")
     path = tmp_path / "samples.array_record-00003-of-00010"
     body = bytearray(path.read_bytes())
     body[120] ^= 1
     path.write_bytes(body)
-    with pytest.raises(fb.Error, match=r"do not match their hash.*samples.array_record-00003"):
+    with pytest.raises(fb.Error, match=r"do not match their CRC.*samples.array_record-00003"):
         list(fb.Loader(remote=tmp_path / "samples.array_record-*", batch_size=1, fields=FIELDS))

@@ -333,7 +333,7 @@ def test_features_of_two_types_are_an_error(tmp_path):
         fb.Loader(remote=tmp_path / "x.tfrecord-*", batch_size=1)
 
 
-def test_damage_is_found_by_the_pass_and_when_a_sample_is_read(tmp_path):
+def test_a_damaged_record_is_found_when_it_is_read_and_a_damaged_length_by_the_pass(tmp_path):
     write_set(tmp_path)
     path = tmp_path / "x.tfrecord-00000-of-00010"
     body = bytearray(path.read_bytes())
@@ -343,8 +343,9 @@ def test_damage_is_found_by_the_pass_and_when_a_sample_is_read(tmp_path):
     path.write_bytes(body)
     with pytest.raises(fb.Error, match="do not match their CRC"):
         list(fb.Loader(remote=tmp_path / "x.tfrecord-*", batch_size=1, fields=FIELDS))
-    with pytest.raises(fb.FormatError, match="do not match their CRC.*x.tfrecord-00000"):
-        fb.Loader(remote=path, batch_size=1, fields=FIELDS)
+    with fb.Loader(remote=path, batch_size=1, fields=FIELDS) as loader:
+        with pytest.raises(fb.FormatError, match="do not match their CRC.*x.tfrecord-00000"):
+            list(loader)
     body[40] ^= 1
     path.write_bytes(body[:-1])
     with pytest.raises(fb.FormatError, match="ends inside a record"):
