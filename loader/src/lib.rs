@@ -64,8 +64,8 @@
 //!   nodes, [`sync`]: locks and threads.
 //! * Some of these names are crates below the loader, or modules of them, which compile and can be used by themselves:
 //!   [`order`] is [`forebay_order`], [`store`] is [`forebay_store`], [`objects`] a module of it, and [`clock`],
-//!   [`error`], [`stats`], [`sync`], [`topology`] and [`versions`] belong to [`forebay_core`]. [`decode`] offers the
-//!   modules of [`forebay_picture`].
+//!   [`error`], [`session`], [`stats`], [`sync`], [`topology`] and [`versions`] belong to [`forebay_core`].
+//!   [`decode`] offers the modules of [`forebay_picture`].
 //! * [`worker`]: a small engine for processes that another program starts, such as a DataLoader's workers. It reads on
 //!   the calling thread and fetches shards ahead with one thread.
 //! * [`indexing`]: indexes after the samples of a shard, which let a crop skip the rest of a picture.
@@ -99,7 +99,7 @@ pub use cache::bytes_on_disk;
 pub use catalog::{FileListing, KnownColumn, TarSet};
 pub use config::LoaderConfig;
 pub use error::{Error, ErrorKind, Result};
-pub use forebay_core::{clock, error, stats, sync, topology, versions};
+pub use forebay_core::{clock, error, session, stats, sync, topology, versions};
 pub use forebay_format as format;
 pub use forebay_order as order;
 pub use forebay_store as store;

@@ -34,6 +34,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::Layout;
 use crate::order::Resume;
 use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, TakeOutcome};
+use crate::session;
 use crate::state::{ForebayState, LoaderState};
 use crate::stats::{Snapshot, Stats, TimeKind, working_on};
 use crate::store::{Outside, Simulation};
@@ -43,22 +44,15 @@ pub use description::Description;
 use filter::Filters;
 use planner::Planner;
 use pools::Pools;
+pub use position::HELD_MAX;
 use position::Position;
-pub use position::{HELD_MAX, Held};
+pub use session::Held;
 use std::collections::BTreeSet;
 use std::time::Duration;
 pub use steps::NamedSample;
 
 /// Result of [`Loader::next_within`].
-#[derive(Debug)]
-pub enum Next {
-    /// The next batch in plan order.
-    Batch(Batch),
-    /// The epoch is over; the next [`Loader::start_epoch`] begins the one after it.
-    End,
-    /// No batch yet: call again. The caller can check for signals in between.
-    Pending,
-}
+pub type Next = session::Next<Batch>;
 
 /// An epoch of a loader, for [`Loader::stop_epoch`]. It keeps nothing alive.
 #[derive(Clone)]

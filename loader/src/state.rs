@@ -5,6 +5,7 @@
 use crate::config::read;
 use crate::error::{Error, ErrorKind, Result};
 use crate::order::{BUCKETS, REPEAT_AUGMENT, Resume, SAMPLE_WEIGHTS};
+use crate::session::SavedState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -79,6 +80,24 @@ impl ForebayState {
         let value = self.described.get(name).or_else(|| self.plan.get(name));
         let without = OPTIONAL.iter().find(|(optional, _)| *optional == name).map_or("absent", |(_, words)| words);
         value.map_or(without, String::as_str)
+    }
+}
+
+impl SavedState for LoaderState {
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    fn sample(&self) -> u64 {
+        self.sample_in_epoch
+    }
+
+    fn at(self, epoch: u64, sample: u64) -> Self {
+        Self { epoch, sample_in_epoch: sample, ..self }
+    }
+
+    fn has_skipped_steps(&self) -> bool {
+        self.forebay.as_ref().is_some_and(|forebay| !forebay.skipped.is_empty())
     }
 }
 

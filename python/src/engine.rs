@@ -10,10 +10,11 @@ use forebay_loader::KnownColumn;
 use forebay_loader::batch::{Batch, Output, RowBytes};
 use forebay_loader::config::LoaderConfig;
 use forebay_loader::error::{Error, ErrorKind, Result};
-use forebay_loader::loader::{self, Description, Held, Loader, Next};
+use forebay_loader::loader::{Description, Held, Loader, Next, StartedEpoch};
+use forebay_loader::session;
 use forebay_loader::state::LoaderState;
 use forebay_loader::stats::{Snapshot, TimeKind};
-use forebay_loader::sync::{Arc, Mutex, OnceLock, Weak};
+use forebay_loader::sync::{Arc, Mutex, OnceLock};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use serde_json::json;
@@ -22,7 +23,10 @@ use std::time::Duration;
 
 /// Loader of the engine.
 #[pyclass(frozen, module = "forebay._forebay")]
-pub(crate) struct Engine {
+pub(crate) struct Engine(Arc<DeviceEngine>);
+
+/// Loader of one device, which a session drives.
+pub(crate) struct DeviceEngine {
     /// None after `close`.
     loader: Own<Mutex<Option<Arc<Loader>>>>,
     /// Figures that stay available after `close`.
@@ -32,18 +36,17 @@ pub(crate) struct Engine {
 
 /// Figures of a closed loader.
 struct Last {
-    epoch: u64,
     stats: Snapshot,
     trace: Option<String>,
 }
 
 impl Last {
     fn of(loader: &Loader) -> Result<Self> {
-        Ok(Self { epoch: loader.epoch()?, stats: loader.stats()?, trace: loader.trace_json()? })
+        Ok(Self { stats: loader.stats()?, trace: loader.trace_json()? })
     }
 }
 
-impl Engine {
+impl DeviceEngine {
     fn loader(&self) -> Result<Arc<Loader>> {
         let loader = self.loader.get()?.lock().clone();
         loader.ok_or_else(|| Error::new(ErrorKind::Closed, "the loader is closed"))
@@ -54,6 +57,70 @@ impl Engine {
             Some(last) => Ok(last.stats.clone()),
             None => self.loader()?.stats(),
         }
+    }
+}
+
+impl session::Engine for DeviceEngine {
+    type Item = Batch;
+    type Started = Option<StartedEpoch>;
+    type Saved = LoaderState;
+
+    fn start(&self) -> Result<Self::Started> {
+        let loader = self.loader()?;
+        loader.start_epoch()?;
+        loader.started_epoch()
+    }
+
+    fn stop(&self, started: &Self::Started) {
+        // After `close` there is nothing to stop.
+        if let (Some(epoch), Ok(loader)) = (started, self.loader()) {
+            let _ = loader.stop_epoch(epoch);
+        }
+    }
+
+    fn next_within(&self, limit: Duration) -> Result<Next> {
+        self.loader()?.next_within(limit)
+    }
+
+    fn state(&self, before: Option<(u64, Held)>) -> Result<LoaderState> {
+        let loader = self.loader()?;
+        before.map_or_else(|| loader.state(), |(number, held)| loader.state_before(number, held))
+    }
+
+    fn load(&self, state: &LoaderState, strict: bool) -> Result<()> {
+        self.loader()?.load_state(state, strict)
+    }
+
+    fn batches(&self) -> Result<u64> {
+        self.loader()?.batches()
+    }
+
+    fn batches_from(&self, sample: u64) -> Result<u64> {
+        self.loader()?.batches_from(sample)
+    }
+
+    fn skipped(&self) -> Result<u64> {
+        let counters = self.snapshot()?.counters;
+        Ok(counters.into_iter().find(|(name, _)| *name == "samples_skipped").map_or(0, |(_, count)| count))
+    }
+
+    fn close(&self) -> Result<()> {
+        if self.last.get().is_some() {
+            return Ok(());
+        }
+        let loader = self.loader()?;
+        loader.close()?;
+        // In this order, so that a thread that finds no loader finds its last figures.
+        let last = Last::of(&loader)?;
+        self.last.get_or_init(|| last);
+        self.loader.get()?.lock().take();
+        Ok(())
+    }
+}
+
+impl Engine {
+    pub(crate) fn device(&self) -> Arc<DeviceEngine> {
+        self.0.clone()
     }
 }
 
@@ -79,7 +146,8 @@ impl Engine {
         let loader = Arc::new(loader);
         let rank = loader.config().world.rank;
         let elsewhere = "a loader belongs to the process that made it: make one in each process";
-        Ok(Self { loader: Own::new(Mutex::new(Some(loader)), elsewhere), last: OnceLock::new(), rank })
+        let loader = Own::new(Mutex::new(Some(loader)), elsewhere);
+        Ok(Self(Arc::new(DeviceEngine { loader, last: OnceLock::new(), rank })))
     }
 
     /// Describes the data set of `config` as JSON: the number of its samples, their bytes, its columns, whether samples
@@ -108,37 +176,28 @@ impl Engine {
 
     /// Number of batches of a whole epoch.
     fn batches(&self, py: Python<'_>) -> PyResult<u64> {
-        enter::enter(py, || self.loader()?.batches())
+        enter::enter(py, || self.0.loader()?.batches())
     }
 
     /// Number of batches of an epoch that is resumed at `sample_in_epoch`.
     fn batches_from(&self, py: Python<'_>, sample_in_epoch: u64) -> PyResult<u64> {
-        enter::enter(py, || self.loader()?.batches_from(sample_in_epoch))
+        enter::enter(py, || self.0.loader()?.batches_from(sample_in_epoch))
     }
 
     /// Number of samples of an epoch, of all ranks together.
     fn epoch_samples(&self, py: Python<'_>) -> PyResult<u64> {
-        enter::enter(py, || self.loader()?.epoch_samples())
+        enter::enter(py, || self.0.loader()?.epoch_samples())
     }
 
     /// Names of the classes of each stream.
     fn classes(&self, py: Python<'_>) -> PyResult<Vec<Option<Vec<String>>>> {
-        enter::enter(py, || Ok(self.loader()?.classes()))
-    }
-
-    /// Epoch that the next `start` runs.
-    #[getter]
-    fn epoch(&self, py: Python<'_>) -> PyResult<u64> {
-        enter::enter(py, || match self.last.get() {
-            Some(last) => Ok(last.epoch),
-            None => self.loader()?.epoch(),
-        })
+        enter::enter(py, || Ok(self.0.loader()?.classes()))
     }
 
     /// Returns the samples of `rank` in batch `batch` of `epoch` as JSON.
     fn samples_of(&self, py: Python<'_>, epoch: u64, batch: u64, rank: u32) -> PyResult<String> {
         enter::enter(py, || {
-            let samples = self.loader()?.samples_of(epoch, batch, rank)?;
+            let samples = self.0.loader()?.samples_of(epoch, batch, rank)?;
             Ok(serde_json::to_string(&samples).expect("plain numbers and text"))
         })
     }
@@ -146,7 +205,7 @@ impl Engine {
     /// Returns the sample with an index in a shard of a stream as JSON.
     fn sample(&self, py: Python<'_>, stream: u32, shard: u32, index: u32) -> PyResult<String> {
         enter::enter(py, || {
-            let sample = self.loader()?.sample(stream, shard, index)?;
+            let sample = self.0.loader()?.sample(stream, shard, index)?;
             Ok(serde_json::to_string(&sample).expect("plain numbers and text"))
         })
     }
@@ -158,136 +217,54 @@ impl Engine {
         let (busy, input, output) = seconds;
         let times = [(TimeKind::Busy, busy), (TimeKind::Input, input), (TimeKind::Output, output)];
         let times = times.map(|(kind, seconds)| (kind, time(seconds)));
-        enter::enter(py, || self.loader()?.add_map_times(times, samples, time(waited)))
+        enter::enter(py, || self.0.loader()?.add_map_times(times, samples, time(waited)))
     }
 
     /// Counts samples that a `Map` has left out.
     fn add_skipped(&self, py: Python<'_>, samples: u64) -> PyResult<()> {
-        enter::enter(py, || self.loader()?.add_skipped(samples))
+        enter::enter(py, || self.0.loader()?.add_skipped(samples))
     }
 
-    /// Starts the next epoch, or resumes the loaded position.
-    fn start(&self, py: Python<'_>) -> PyResult<()> {
-        let loader = enter::enter(py, || self.loader())?;
-        enter::apart(py, move || loader.start_epoch())
-    }
-
-    /// Returns the epoch that was started last, if it has not ended. It ends when the object is dropped.
-    fn started_epoch(&self, py: Python<'_>) -> PyResult<Option<StartedEpoch>> {
-        enter::enter(py, || {
-            let loader = self.loader()?;
-            let epoch = loader.started_epoch()?;
-            Ok(epoch.map(|epoch| StartedEpoch { loader: Arc::downgrade(&loader), epoch, pid: std::process::id() }))
-        })
-    }
-
-    /// Returns the next batch's outputs by name; None at the end of the epoch.
-    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let next = enter::wait(py, || match self.loader()?.next_within(enter::SIGNALS_EVERY)? {
-            Next::Batch(batch) => Ok(Some(Some(batch))),
-            Next::End => Ok(Some(None)),
-            Next::Pending => Ok(None),
-        })?;
-        next.map(|batch| outputs(py, batch)).transpose()
-    }
-
-    /// Returns the next batch in a list if it is ready, or None in a list at the end of the epoch, otherwise an empty
-    /// list.
-    fn poll<'py>(&self, py: Python<'py>) -> PyResult<Vec<Option<Bound<'py, PyDict>>>> {
-        Ok(match enter::enter(py, || self.loader()?.next_within(Duration::ZERO))? {
-            Next::Batch(batch) => vec![Some(outputs(py, batch)?)],
-            Next::End => vec![None],
-            Next::Pending => Vec::new(),
-        })
-    }
-
-    /// Returns the loader's position as JSON: before batch `pending`, counted from `start`, or after all batches.
-    /// `held` is "in flight" or "failed" for a batch by itself, which is delivered later if it has failed, and "all"
-    /// for that batch and all after it, which are delivered later.
-    fn state_dict(&self, py: Python<'_>, pending: Option<u64>, held: &str) -> PyResult<String> {
-        let held = match held {
-            "in flight" => Held::InFlight,
-            "failed" => Held::Failed,
-            _ => Held::All,
-        };
-        enter::enter(py, || {
-            let loader = self.loader()?;
-            let state = pending.map_or_else(|| loader.state(), |number| loader.state_before(number, held))?;
-            Ok(state.to_json())
-        })
-    }
-
-    /// Makes the next `start` resume the position of the JSON document `state`.
+    /// Moves to the position of the JSON document `state`, for an engine without a session.
     fn load_state_dict(&self, py: Python<'_>, state: &str, strict: bool) -> PyResult<()> {
-        enter::enter(py, || self.loader()?.load_state(&LoaderState::from_json(state)?, strict))
+        enter::enter(py, || self.0.loader()?.load_state(&LoaderState::from_json(state)?, strict))
+    }
+
+    /// True if threads make batches.
+    fn runs(&self, py: Python<'_>) -> PyResult<bool> {
+        enter::enter(py, || Ok(self.0.loader()?.started_epoch()?.is_some()))
     }
 
     /// Returns the figures of all stages as JSON, summed over the engines of a loader.
     #[staticmethod]
     fn stats(py: Python<'_>, engines: Vec<Py<Self>>) -> PyResult<String> {
-        let all = || engines.iter().map(|engine| engine.get().snapshot()).collect::<Result<Vec<_>>>();
+        let all = || engines.iter().map(|engine| engine.get().0.snapshot()).collect::<Result<Vec<_>>>();
         enter::enter(py, || all().map(|all| Snapshot::sum(all).json().to_string()))
     }
 
     /// Returns the same figures as Prometheus text.
     fn prometheus(&self, py: Python<'_>) -> PyResult<String> {
-        enter::enter(py, || Ok(self.snapshot()?.prometheus(&format!("rank=\"{}\"", self.rank))))
+        enter::enter(py, || Ok(self.0.snapshot()?.prometheus(&format!("rank=\"{}\"", self.0.rank))))
     }
 
     /// Returns the trace, if tracing is on.
     fn trace_json(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        enter::enter(py, || match self.last.get() {
+        enter::enter(py, || match self.0.last.get() {
             Some(last) => Ok(last.trace.clone()),
-            None => self.loader()?.trace_json(),
+            None => self.0.loader()?.trace_json(),
         })
     }
 
-    /// Ends the loader: threads, files, locks and pools are gone, unless another thread is still in a call.
+    /// Ends the loader: threads, files, locks and pools are gone, unless a different thread is still in a call.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        enter::enter(py, || {
-            if self.last.get().is_some() {
-                return Ok(());
-            }
-            let loader = self.loader()?;
-            loader.close()?;
-            // In this order, so that a thread that finds no loader finds its last figures.
-            let last = Last::of(&loader)?;
-            self.last.get_or_init(|| last);
-            self.loader.get()?.lock().take();
-            Ok(())
-        })
+        enter::enter(py, || session::Engine::close(&*self.0))
     }
 }
 
-/// An epoch that ends when this is dropped, unless it has ended before.
-#[pyclass(frozen, module = "forebay._forebay")]
-pub(crate) struct StartedEpoch {
-    loader: Weak<Loader>,
-    epoch: loader::StartedEpoch,
-    /// Process that started it.
-    pid: u32,
-}
-
-impl Drop for StartedEpoch {
-    fn drop(&mut self) {
-        // A forked child has no threads to end.
-        let Some(loader) = self.loader.upgrade().filter(|_| self.pid == std::process::id()) else { return };
-        let stop = || {
-            // The only error is that of a forked child.
-            let _ = loader.stop_epoch(&self.epoch);
-        };
-        // Threads are joined without the interpreter's lock. While the interpreter ends there is no lock to release.
-        let mut stop = Some(stop);
-        let mut run = || stop.take().into_iter().for_each(|stop| stop());
-        Python::try_attach(|py| py.detach(&mut run));
-        run();
-    }
-}
-
-/// Returns a batch as a dict in the order of the fields.
-fn outputs(py: Python<'_>, batch: Batch) -> PyResult<Bound<'_, PyDict>> {
+/// Returns the outputs of a batch as a dict in the order of the fields.
+pub(crate) fn dict_of(py: Python<'_>, outputs: Vec<(Arc<str>, Output)>) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
-    for (name, output) in batch.outputs {
+    for (name, output) in outputs {
         match output {
             Output::Tensor(tensor) => dict.set_item(&*name, Bound::new(py, Tensor::new(tensor))?)?,
             Output::Text(rows) => dict.set_item(&*name, rows)?,

@@ -5,7 +5,7 @@
 //! ```text
 //! package forebay (Python): arguments, world, iterators
 //!        |  JSON, bytes                          ^  Tensor, lists           ^ forebay.errors
-//!     engine, order, codec, indexing, objects, shards, writer --enter--> engine crate
+//!     engine, session, order, codec, indexing, objects, shards, writer --enter--> engine crate
 //!     engine crate --> batch --> tensor --> capsule (DLPack)
 //!     worker ----------------enter--> engine crate --> values (dicts of Python's and numpy's own types)
 //!     fetches, outside <---requests for files of schemes that the engine does not support---'
@@ -32,6 +32,7 @@ mod order;
 mod outside;
 mod own;
 mod rows;
+mod session;
 mod shards;
 mod tensor;
 mod values;
@@ -51,7 +52,7 @@ mod _forebay {
     #[pymodule_export]
     use super::drawing::drawn_operations;
     #[pymodule_export]
-    use super::engine::{Engine, Ragged, StartedEpoch};
+    use super::engine::{Engine, Ragged};
     #[pymodule_export]
     use super::fetches::{Fetch, Fetches, is_url, redact, redact_in};
     #[pymodule_export]
@@ -69,6 +70,8 @@ mod _forebay {
     use super::order::{epoch_ids, partition, resample, sample_shards, shuffle};
     #[pymodule_export]
     use super::outside::{Exchange, Exchanges, Outside, is_outside};
+    #[pymodule_export]
+    use super::session::{HeldBatch, Pass, Session, Taken};
     #[pymodule_export]
     use super::shards::{Index, Offsets, SingleShard};
     #[pymodule_export]

@@ -8,7 +8,9 @@ pub(crate) const OPENED_ELSEWHERE: &str = "this belongs to the process that open
 
 /// Value whose threads and locks are those of the process that made it. A forked child has a copy without the threads,
 /// and perhaps with a lock that is held forever, so there it is neither used nor dropped.
-pub(crate) struct Own<T: Send> {
+///
+/// The drop releases the interpreter's lock, unless `DETACHES` is false.
+pub(crate) struct Own<T: Send, const DETACHES: bool = true> {
     /// None only during the drop.
     value: Option<T>,
     pid: u32,
@@ -16,7 +18,7 @@ pub(crate) struct Own<T: Send> {
     elsewhere: &'static str,
 }
 
-impl<T: Send> Own<T> {
+impl<T: Send, const DETACHES: bool> Own<T, DETACHES> {
     /// Makes a value of this process. In another one, `elsewhere` is the message about it.
     pub(crate) fn new(value: T, elsewhere: &'static str) -> Self {
         Self { value: Some(value), pid: std::process::id(), elsewhere }
@@ -33,11 +35,13 @@ impl<T: Send> Own<T> {
     }
 }
 
-impl<T: Send> Drop for Own<T> {
+impl<T: Send, const DETACHES: bool> Drop for Own<T, DETACHES> {
     fn drop(&mut self) {
         let Some(value) = self.value.take() else { return };
         if self.pid == std::process::id() {
-            enter::drop_detached(value);
+            if DETACHES {
+                enter::drop_detached(value);
+            }
         } else {
             // To join its threads would block forever.
             std::mem::forget(value);

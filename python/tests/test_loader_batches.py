@@ -197,7 +197,7 @@ def test_a_mask_with_other_crops_than_its_picture_is_rejected(pictures):
 def test_a_batch_that_could_not_be_converted_is_delivered_again(pictures):
     with fb.Loader(local=pictures, batch_size=4, framework="numpy", fields={"n": fb.Scalar("number")}) as loader:
         expected = [batch["n"].tolist() for batch in loader]
-        convert, calls = loader._convert, []
+        convert, calls = loader._maker.convert, []
 
         def fails_once(value):
             calls.append(value)
@@ -205,7 +205,7 @@ def test_a_batch_that_could_not_be_converted_is_delivered_again(pictures):
                 raise RuntimeError("out of memory")
             return convert(value)
 
-        loader._convert = fails_once
+        loader._maker.convert = fails_once
         batches = iter(loader)
         assert next(batches)["n"].tolist() == expected[0]
         one = loader.state_dict()
@@ -220,17 +220,17 @@ def test_threads_that_share_an_iterator_lose_no_batch_that_could_not_be_converte
     with fb.Loader(local=pictures, batch_size=4, framework="numpy", fields={"n": fb.Scalar("number")}) as loader:
         expected = [batch["n"].tolist() for batch in loader]
         position = len(expected) - 1 if is_last else 1
-        convert, converting, go_on = loader._convert, threading.Event(), threading.Event()
+        convert, converting, go_on = loader._maker.convert, threading.Event(), threading.Event()
 
         def fails_late(value):
-            loader._convert = convert
+            loader._maker.convert = convert
             converting.set()
             assert go_on.wait(600)
             raise RuntimeError("out of memory")
 
         batches = iter(loader)
         found = [next(batches)["n"].tolist() for _ in range(position)]
-        loader._convert = fails_late
+        loader._maker.convert = fails_late
         errors = []
 
         def take():

@@ -308,7 +308,7 @@ def test_a_failed_batch_does_not_count_after_its_iterator_is_gone(pictures, epoc
 
 def runs(loader):
     """True if a thread makes batches."""
-    return any(engine.started_epoch() is not None for engine in loader._engines)
+    return any(engine.runs() for engine in loader._engines)
 
 
 @pytest.mark.parametrize("leave", ["break", "drop", "close", "error"])
@@ -358,7 +358,7 @@ def test_an_iterator_that_is_closed_without_a_batch_uses_up_no_epoch(pictures, e
         state = loader.state_dict() | {"sample_in_epoch": 32}
         loader.load_state_dict(state)
         if shown:
-            loader._peek()
+            loader.adapter.peek()
         iterator = iter(loader)
         assert runs(loader)
         iterator.close()
@@ -403,15 +403,15 @@ def test_a_rejected_state_changes_nothing(pictures, epochs):
 
 def test_a_batch_that_was_shown_is_delivered_by_the_epoch_that_it_belongs_to(pictures, epochs):
     with ordered(pictures, shuffle=True) as loader:
-        loader._peek()
+        loader.adapter.peek()
         iter(loader)
         assert numbers(loader) == epochs[0], "the batch outlives an iterator that nothing was taken from"
-        loader._peek()
+        loader.adapter.peek()
         iterator = iter(loader)
         loader.set_epoch(2)
         assert [batch["number"].tolist() for batch in iterator] == epochs[2]
         loader.set_epoch(0)
-        loader._peek()
+        loader.adapter.peek()
         with pytest.raises(fb.StateError):
             loader.load_state_dict({"epoch": 0})
         assert numbers(loader) == epochs[0]
@@ -427,7 +427,7 @@ def test_a_batch_that_cannot_be_shown_is_not_lost(pictures, epochs):
 
     with ordered(pictures, shuffle=True, transform=fails_once) as loader:
         with pytest.raises(ValueError, match="once"):
-            loader._peek()
+            loader.adapter.peek()
         assert (loader.epoch, loader.state_dict()["sample_in_epoch"]) == (0, 0)
         assert numbers(loader) == epochs[0]
 

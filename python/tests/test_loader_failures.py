@@ -6,6 +6,7 @@ import http.server
 import logging
 import os
 import pickle
+import signal
 import threading
 
 import pytest
@@ -167,14 +168,35 @@ def test_close_ends_a_next_that_waits_in_another_thread(tmp_path, pictures, clos
             server.shutdown()
 
 
-@pytest.mark.parametrize("devices", ["cpu", ["cpu", "cpu"]])
-def test_an_epoch_that_is_ended_under_an_iterator_names_no_function_of_the_engine(pictures, devices):
-    with ordered(pictures, device=devices) as loader:
-        batches = iter(loader)
-        next(batches)
-        batches._started.clear()
-        with pytest.raises(fb.ClosedError, match="the epoch of this iterator was ended: iter of the loader starts the next one"):
-            next(batches)
+def test_a_signal_handler_may_ask_for_the_state_and_take_batches_while_a_batch_is_waited_for(tmp_path, pictures):
+    with ordered(pictures) as loader:
+        expected = numbers(loader)
+    found = []
+
+    def handler(number, frame):
+        states.append(loader.state_dict())
+        server.go.set()
+        found.append(next(batches)["number"].tolist())
+
+    states, before = [], signal.getsignal(signal.SIGALRM)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Holding, directory=pictures)) as server:
+        server.asked, server.go = threading.Event(), threading.Event()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        remote = f"http://127.0.0.1:{server.server_port}"
+        signal.signal(signal.SIGALRM, handler)
+        try:
+            with fb.Loader(remote=remote, local=tmp_path / "local", fields=NUMBER, batch_size=16) as loader:
+                batches = iter(loader)
+                # The handler runs while the batch is waited for, as no shard arrives before that.
+                signal.setitimer(signal.ITIMER_REAL, 0.01)
+                found.extend(batch["number"].tolist() for batch in batches)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            server.go.set()
+            server.shutdown()
+    assert [(state["epoch"], state["sample_in_epoch"]) for state in states] == [(0, 0)]
+    assert sorted(found) == sorted(expected), "each batch once"
 
 
 def test_errors_are_subclasses_of_the_usual_exceptions():

@@ -228,7 +228,7 @@ def test_a_batch_that_is_looked_at_is_delivered_and_does_not_count_before(pictur
 
         def look(expected):
             before = loader.state_dict(), loader.epoch, loader.first_batch
-            assert loader._peek()["number"].tolist() == loader._peek()["number"].tolist() == expected
+            assert loader.adapter.peek()["number"].tolist() == loader.adapter.peek()["number"].tolist() == expected
             assert (loader.state_dict(), loader.epoch, loader.first_batch) == before
 
         for epoch in epochs:
@@ -251,4 +251,4 @@ def test_a_batch_that_is_looked_at_is_delivered_and_does_not_count_before(pictur
         assert numbers(loader) == epochs[2]
         loader.load_state_dict(fresh | {"sample_in_epoch": SAMPLES})
         with pytest.raises(StopIteration):
-            loader._peek()
+            loader.adapter.peek()

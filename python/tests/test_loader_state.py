@@ -16,48 +16,6 @@ import forebay.loader
 import forebay.position
 
 
-class Watched:
-    """Engine that calls `watch` before and after it delivers."""
-
-    def __init__(self, engine, watch):
-        self._engine, self._watch = engine, watch
-
-    def __getattr__(self, name):
-        return getattr(self._engine, name)
-
-    def next(self):
-        self._watch()
-        outputs = self._engine.next()
-        if outputs is not None:
-            self._watch()
-        return outputs
-
-
-@pytest.mark.parametrize("devices", [["cpu"], ["cpu", "cpu"]])
-@pytest.mark.parametrize("asks", ["handler", "thread"])
-def test_a_state_leaves_out_a_batch_that_is_in_flight(pictures, devices, asks):
-    """As a signal handler, and another thread, ask for it at each moment of a step."""
-    states = []
-
-    def ask():
-        if asks == "handler":
-            states.append(loader.state_dict())
-        else:
-            asking = threading.Thread(target=lambda: states.append(loader.state_dict()))
-            asking.start()
-            asking.join()
-
-    with ordered(pictures, device=devices) as loader:
-        loader._engines = [Watched(engine, ask) for engine in loader._engines]
-        batches = iter(loader)
-        for _ in range(len(loader)):
-            expected = loader.state_dict()
-            next(batches)
-            assert len(states) == 2 * len(devices) and all(state == expected for state in states)
-            states.clear()
-        assert next(batches, None) is None
-
-
 @functools.cache
 def step_names(code):
     return {step.offset: step.opname for step in dis.get_instructions(code)}
@@ -66,9 +24,9 @@ def step_names(code):
 LOADER_FILES = frozenset(module.__file__ for module in (forebay.epoch, forebay.loader, forebay.position))
 
 
-def interrupted(call, number, files=LOADER_FILES):
-    """Calls `call`, with an interrupt at the place `number` of the code in `files` where a signal handler may run. Returns the
-    number of such places up to there."""
+def at_each_place(call, act, files=LOADER_FILES):
+    """Calls `call`, and `act` with a number at each place of the code in `files` where a signal handler may run. Returns the number
+    of such places."""
     places = 0
 
     def frames(frame, event, arg):
@@ -85,8 +43,7 @@ def interrupted(call, number, files=LOADER_FILES):
             # The interpreter looks for signals after calls and before it repeats a loop.
             if after is not None and after.startswith(("CALL", "JUMP", "RESUME")):
                 places += 1
-                if places == number:
-                    raise KeyboardInterrupt
+                act(places)
         return steps
 
     last = {}
@@ -98,6 +55,42 @@ def interrupted(call, number, files=LOADER_FILES):
     finally:
         sys.settrace(None)
     return places
+
+
+def interrupted(call, number, files=LOADER_FILES):
+    """Calls `call`, with an interrupt at the place `number`. Returns the number of places up to there."""
+
+    def act(place):
+        if place == number:
+            raise KeyboardInterrupt
+
+    return at_each_place(call, act, files)
+
+
+@pytest.mark.parametrize("devices", [["cpu"], ["cpu", "cpu"]])
+@pytest.mark.parametrize("asks", ["handler", "thread"])
+def test_a_state_leaves_out_a_batch_until_it_is_delivered(pictures, devices, asks):
+    """As a signal handler, and another thread, ask for it at each moment of a step."""
+    states = []
+
+    def ask(place):
+        if asks == "handler":
+            states.append(loader.state_dict())
+        else:
+            asking = threading.Thread(target=lambda: states.append(loader.state_dict()))
+            asking.start()
+            asking.join()
+
+    with ordered(pictures, device=devices) as loader:
+        batches = iter(loader)
+        for _ in range(len(loader)):
+            before = loader.state_dict()
+            at_each_place(lambda: next(batches), ask)
+            after = loader.state_dict()
+            count = states.index(after) if after in states else len(states)
+            assert count > 3 and states == [before] * count + [after] * (len(states) - count)
+            states.clear()
+        assert next(batches, None) is None
 
 
 @pytest.mark.parametrize("devices", ["cpu", ["cpu", "cpu"]])
@@ -156,15 +149,7 @@ def test_an_interrupt_anywhere_in_close_does_not_keep_it_from_closing(pictures, 
         loader.close()
         for engine in loader._engines:
             with pytest.raises(fb.ClosedError):
-                engine.started_epoch()
+                engine.runs()
         if places < number:
             break
     assert number > 2
-
-
-def test_a_signal_handler_may_ask_for_the_state_where_the_iterator_holds_its_lock(pictures):
-    with ordered(pictures) as loader:
-        batches = iter(loader)
-        next(batches)
-        with batches._lock:
-            assert loader.state_dict()["sample_in_epoch"] == 16

@@ -81,7 +81,7 @@ def test_a_transform_that_raises_ends_the_epoch_with_the_loop(pictures, position
         except Fault as error:
             errors.append(error)
         assert found == first[:position] and len(errors) == 1
-        assert [engine.started_epoch() for engine in loader._engines] == [None], "threads make batches"
+        assert [engine.runs() for engine in loader._engines] == [False], "threads make batches"
         state = loader.state_dict()
         assert (state["epoch"], state["sample_in_epoch"]) == (0, 16 * len(found))
         assert numbers(loader) == second
@@ -96,8 +96,8 @@ def test_a_batch_that_cannot_be_shown_ends_the_epoch(pictures):
 
     with ordered(pictures, transform=fails) as loader:
         with pytest.raises(Fault):
-            loader._peek()
-        assert [engine.started_epoch() for engine in loader._engines] == [None]
+            loader.adapter.peek()
+        assert [engine.runs() for engine in loader._engines] == [False]
         assert (loader.epoch, loader.state_dict()["sample_in_epoch"]) == (0, 0)
 
 

@@ -3,6 +3,7 @@
 //! * [`error`]: the error type of the engine, which has a kind, facts and a hint;
 //! * [`sync`]: locks, conditions and threads, which model tests run in many orders;
 //! * [`flow`]: queues and pools with an order and a bound, and the end of a run of threads;
+//! * [`session`]: the iteration of a loader: its epochs, iterators and batches in flight;
 //! * [`clock`]: the system's time, or a test's;
 //! * [`stats`]: time, items and bytes of every stage, and the stage that limits the rate;
 //! * [`topology`]: CPUs, NUMA nodes and memory that this process may use;
@@ -38,6 +39,7 @@
 pub mod clock;
 pub mod error;
 pub mod flow;
+pub mod session;
 pub mod stats;
 pub mod sync;
 pub mod topology;

@@ -5,22 +5,12 @@ use crate::batch::Batch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::order::{EpochPlan, Resume};
 use crate::pipeline::Epoch;
+use crate::session::Held;
 use crate::sync::Arc;
 use std::collections::VecDeque;
 
 /// Upper bound of the batches that a caller may hold and a state leaves out.
 pub const HELD_MAX: usize = 256;
-
-/// Batches that the caller has not passed on, from one of them on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
-    /// The batch is in flight. Later ones may have been passed on.
-    InFlight,
-    /// The batch has failed, and is passed on later.
-    Failed,
-    /// The batch and all later ones, at most [`HELD_MAX`], are passed on later.
-    All,
-}
 
 /// Position of a loader in its epochs.
 pub(super) struct Position {

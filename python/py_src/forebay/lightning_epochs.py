@@ -10,23 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
-__all__ = ["Rest", "correct_batches", "counts_iterations", "loop_of", "repeats_batches"]
+from .adapter import Adapter, Rest
+
+__all__ = ["correct_batches", "counts_iterations", "loop_of", "repeats_batches"]
 
 _FRAMES_MAX = 5
 """Frames from `set_epoch` to the method of the loop, at most: Lightning 2 has three or four."""
-
-
-class Rest(NamedTuple):
-    """Batches of a loader in the epoch of the trainer that begins."""
-
-    length: int
-    """Those of a whole epoch."""
-    left: int
-    """Those after the loaded place. 0 also for a loader that has delivered all of them, and is iterated again in this epoch."""
-    may_lack: bool
-    """Skipped samples may empty whole batches, which Lightning does not count."""
 
 
 def loop_of(frame: FrameType | None) -> Any | None:
@@ -82,16 +73,24 @@ def correct_batches(loop: Any) -> None:
     if number == loop.max_batches and not progress.is_last_batch:
         # The place is beyond a lower limit than that of the checkpoint.
         for loader in loop._combined_loader.flattened:
-            getattr(loader, "_end_trainer_epoch", lambda: None)()
+            if (adapter := _adapter(loader)) is not None:
+                adapter.end_trainer_epoch()
     for name in ("ready", "started", "processed", "completed"):
         setattr(progress.current, name, number)
     progress.current.completed -= waiting
 
 
+def _adapter(loader: Any) -> Adapter | None:
+    """Returns the adapter of a loader of this package, also of one in a torch `DataLoader`."""
+    adapter = getattr(loader, "adapter", None)
+    return adapter if isinstance(adapter, Adapter) else None
+
+
 def _rests(combined: Any, epoch: int, done: int) -> Iterator[Rest]:
     """Yields what each loader has left of `epoch`, within the limit that the trainer sets."""
     for loader, limit in zip(combined.flattened, combined.limits):
-        rest = getattr(loader, "_rest_of_trainer_epoch", lambda _: None)(epoch)
+        adapter = _adapter(loader)
+        rest = None if adapter is None else adapter.rest_of_trainer_epoch(epoch)
         if rest is None:
             # A loader of another library: Lightning's own count. One without a length ends at the trainer's limit.
             try:

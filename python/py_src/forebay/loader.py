@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import json
 import logging
-import operator
 import os
 import sys
 import weakref
@@ -13,11 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic
 
 from . import _forebay
+from .adapter import Adapter
 from .arguments import ByteSize, Count, by_name, checked, checks
 from .choices import Device, Extra, Framework, Stats
 from .convert import Batch, converter, replicas
 from .devices import names_of, world_of
-from .epoch import Epoch
+from .epoch import BatchMaker, Epoch, LoaderParts
 from .errors import ClosedError, ConfigError
 from .fields import Field, paddings, specs
 from .groups import Engine, Fetch, Order, Select, Skip, TokenWindow, extra_outputs, given, group, moved, token_window
@@ -237,18 +237,19 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
                 if mask in taken:
                     raise ConfigError(f"`extra` adds an output called `{mask}`: rename the AttentionMask of that name")
         self._batch = Batch(devices, outputs, values["batch_size"], sharding, is_full, padding, marks)
-        self._convert = converter(framework, self._batch)
+        convert = converter(framework, self._batch)
         options = None if map is None else checked_map(map)
-        self._transform = None if transform is None else Transform(transform)
+        transformer = None if transform is None else Transform(transform)
         self._pid = os.getpid()
         self._closed = False
         self._world = of_argument(world)
-        self._mapper: Mapper | None = None
+        mapper: Mapper | None = None
         if options is not None:
             ranks = (self._world.world_size, self._world.local_world_size)
-            self._mapper = Mapper(options, framework, self._batch, values, ranks)
+            mapper = Mapper(options, framework, self._batch, values, ranks)
             # It needs them of each row.
             values |= {"extra": [*marks, *(name for name in HIDDEN if name not in marks)]}
+        self._maker = BatchMaker(convert, mapper, transformer, self._single)
         # With other ranks a batch that loses all its samples gets a repeat.
         is_alone = self._world.world_size * len(devices) == 1
         self._may_lack_batches = skips and is_alone
@@ -272,7 +273,11 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
         self._config = in_any_folder(config)
         if devices != ["cpu"]:
             _on_devices.add(self)
-        self._begin_at_start(config["batch_size"] * self._world.world_size * len(devices) // (config["order"]["replication"] or 1))
+        self._session_error = getattr(sys, "last_value", None)
+        samples = config["batch_size"] * self._world.world_size * len(devices) // (config["order"]["replication"] or 1)
+        self._samples_per_step = samples
+        limit = None if mapper is None else mapper.skips
+        self._session = _forebay.Session(self._engines, samples, mapper is not None, limit)
 
     def __iter__(self) -> Iterator[BatchT]:
         """Starts the next epoch, or resumes the position of `load_state_dict`. An earlier iterator ends.
@@ -289,38 +294,8 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
         """
         self._check()
         check_group(self._world)
-        with self._turn:
-            if self._peeked is not None:
-                # Moves, and drops the batch, if another epoch was named.
-                self._start()
-            if self._peeked is not None:
-                return self._peeked
-            self._warn_of_left_epoch()
-            self._abandon()
-            self._start()
-            iterator = Epoch(self)
-            self._live = weakref.ref(iterator)
-        return iterator
-
-    def _peek(self) -> Any:
-        """Returns the batch that the next `iter` starts with. It does not count in `state_dict` and `epoch` before that.
-
-        Raises:
-            StopIteration: The loaded state is the end of an epoch.
-        """
-        with self._turn:
-            iterator, loaded, is_shown = iter(self), self._loaded, False
-            try:
-                batch = iterator.peek()
-                is_shown = True
-                return batch
-            finally:
-                # Nothing was delivered yet, and the iterator holds a batch that the engines do not have any more.
-                if self._failing is not None:
-                    self._is_fresh, self._loaded, self._peeked = True, loaded, iterator
-                    if not is_shown:
-                        # The next `iter` makes it again.
-                        iterator.close()
+        self._warn_of_left_epoch()
+        return Epoch(LoaderParts(self._session, self._engines, self._world, self._check), self._maker)
 
     def __getitem__(self, at: object) -> Any:
         raise TypeError(
@@ -365,7 +340,23 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
     @property
     def batch_sampler(self) -> EpochSetter:
         """Object whose `sampler.set_epoch` is `set_epoch`: trainers look there for it."""
-        return EpochSetter(self)
+        return EpochSetter(self._session, self.batch_size)
+
+    @property
+    def adapter(self) -> Adapter:
+        """Facts about this loader, and calls, for adapters of trainers and other libraries."""
+        self._check()
+        return Adapter(
+            self.__iter__,
+            self._session,
+            self._engines[0],
+            self._batch,
+            samples_per_step=self._samples_per_step,
+            is_plain=self._maker.is_plain,
+            is_transformed=self._maker.is_transformed,
+            has_one_device=self._single,
+            may_lack_batches=self._may_lack_batches,
+        )
 
     def stats(self) -> Stats:
         """Returns the figures of all stages since the loader was made.
@@ -393,11 +384,9 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
         self._closed = True
         if os.getpid() != self._pid:
             return
-        self._abandon()
-        if self._mapper is not None:
-            self._mapper.workers.close()
-        # In one step of the interpreter: an interrupt between two engines would leave one open.
-        list(map(operator.methodcaller("close"), self._engines))
+        self._session.close()
+        if self._maker.mapper is not None:
+            self._maker.mapper.workers.close()
 
     def __enter__(self) -> Loader[BatchT]:
         return self
@@ -416,13 +405,6 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
             "forebay.Loader cannot be pickled, because its threads belong to this process. Make one in each process, in Lightning in "
             "train_dataloader(); for a checkpoint save state_dict()"
         )
-
-    def _abandon(self) -> None:
-        """Ends the live iterator, if there is one."""
-        self._peeked = self._failing = None
-        iterator = self._live()
-        if iterator is not None:
-            iterator.abandon()
 
     def _check(self) -> None:
         if self._closed:

@@ -22,7 +22,7 @@ class StepsOfRun:
     _arguments: dict[str, Any]
     _config: dict[str, Any]
     _engines: list[_forebay.Engine]
-    _samples_per_step: int
+    _session: _forebay.Session
     _world: World
 
     def samples_of(self, step: int, *, epoch: int | None = None) -> list[Sample]:
@@ -60,9 +60,9 @@ class StepsOfRun:
         order, engine = self._arguments["order"] or Order(), self._arguments["engine"] or Engine()
         changes = {"order": replace(order, skip_steps=None), "engine": replace(engine, prefetch=1), "world": self._world}
         with type(self)(**self._arguments | changes) as again:
-            state = json.loads(self._engines[0].state_dict(None, "failed"))
+            state = json.loads(self._session.state_at(epoch, batch))
             state["forebay"].pop("skipped", None)
-            again._load(state | {"epoch": epoch, "sample_in_epoch": batch * self._samples_per_step}, strict=True)
+            again.load_state_dict(state)
             return next(iter(again))
 
     def save_run(self, path: str | os.PathLike[str]) -> None:

@@ -336,7 +336,7 @@ def _write_parts(out: str, plan: _Plan, parts: Sequence[int], threads: int | Non
         for number in parts:
             step = number * plan.part_batches
             if number != at:
-                loader._seek(step)
+                loader.adapter.seek(step)
                 batches = iter(loader)
             left = _samples_of(plan, number)
             writer = MDSWriter(

@@ -248,7 +248,7 @@ def failed(folder, plain):
             except Exception as error:
                 kept = error
             assert "once" in str(kept)
-            assert [engine.started_epoch() for engine in train._engines] == [None]
+            assert [engine.runs() for engine in train._engines] == [False]
             assert train.state_dict()["sample_in_epoch"] == 5 * number
             assert sum(fit(batches, epochs=1)[0].epochs.values(), []) in (plain[0], plain[1])
 

@@ -14,8 +14,8 @@ NamedSharding, P = jax.sharding.NamedSharding, jax.sharding.PartitionSpec
 
 def watched(loader):
     """Returns a list that gets the engine's outputs of each batch."""
-    convert, seen = loader._convert, []
-    loader._convert = lambda outputs: (seen.append(outputs), convert(outputs))[1]
+    convert, seen = loader._maker.convert, []
+    loader._maker.convert = lambda outputs: (seen.append(outputs), convert(outputs))[1]
     return seen
 
 

@@ -32,8 +32,8 @@ def test_batches_are_tensors_with_the_values_of_numpy(every):
 
 def test_tensors_share_the_memory_of_the_batch(every):
     with every("tensorflow") as loader:
-        convert, seen = loader._convert, []
-        loader._convert = lambda outputs: (seen.append(outputs), convert(outputs))[1]
+        convert, seen = loader._maker.convert, []
+        loader._maker.convert = lambda outputs: (seen.append(outputs), convert(outputs))[1]
         batch = next(iter(loader))
         for name in ("x", "u8", "f16", "y", "i32", "vector", "repeat"):
             shared = np.from_dlpack(seen[0][name])

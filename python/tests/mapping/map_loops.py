@@ -51,3 +51,16 @@ def same(batches, others):
         assert list(batch) == list(other)
         for name in batch:
             assert np.array_equal(np.asarray(batch[name]), np.asarray(other[name])), name
+
+
+def begun(loader):
+    """Returns a list that gets the batches that the workers get."""
+    mapper, found = loader._maker.mapper, []
+    begin = mapper.begin
+
+    def noted(*arguments):
+        found.append(begin(*arguments))
+        return found[-1]
+
+    mapper.begin = noted
+    return found

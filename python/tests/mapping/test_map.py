@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from loaders import NUMBER, numbers
 from map_functions import draws, fails_for_fives, with_picture
-from map_loops import PICTURE, SHUFFLED, STORED, assert_equal, in_a_loop, mapped, same, world
+from map_loops import begun, PICTURE, SHUFFLED, STORED, assert_equal, in_a_loop, mapped, same, world
 from picture_set import SAMPLES, jpeg
 
 import forebay as fb
@@ -69,12 +69,13 @@ def test_a_state_counts_the_batches_that_the_loop_got(pictures, taken, ranks):
         assert len([next(plain_batches) for _ in range(taken)]) == taken
         place = plain.state_dict()
     with mapped(pictures) as loader:
+        ahead = begun(loader)
         batches = iter(loader)
         found = [next(batches) for _ in range(taken)]
         state = loader.state_dict()
         assert state == place
         # The batches ahead of it are complete now, and the engine is at the end of the epoch.
-        assert all(wait_for(item) for item in batches._pending.values())
+        assert all(batch.wait(600) for batch in ahead)
         assert loader.state_dict() == state
         if taken == 13:
             assert next(batches, None) is None and loader.state_dict()["epoch"] == 1
@@ -95,10 +96,6 @@ def test_a_state_counts_the_batches_that_the_loop_got(pictures, taken, ranks):
     )
 
 
-def wait_for(items):
-    return all(item.wait(600) for item in items)
-
-
 def test_the_loop_finds_batches_that_were_mapped_ahead(pictures):
     calls = []
 
@@ -107,13 +104,13 @@ def test_the_loop_finds_batches_that_were_mapped_ahead(pictures):
         return sample
 
     with mapped(pictures, note, prefetch=3, workers=2) as loader:
-        batches = iter(loader)
+        ahead, batches = begun(loader), iter(loader)
         next(batches)
         # Between calls of `next` there is a batch more, which the next one gets.
-        while len(batches._pending) < 4:
-            batches._take_ahead()
-        batches._take_ahead()
-        assert all(wait_for(item) for item in batches._pending.values())
+        while len(ahead) < 5:
+            batches._take_ahead(loader._maker.mapper)
+        batches._take_ahead(loader._maker.mapper)
+        assert all(batch.wait(600) for batch in ahead)
         assert len(calls) == 5 * 16, "the bound is one batch and those ahead"
         batches.close()
         with pytest.raises(fb.ClosedError):
@@ -471,13 +468,13 @@ def test_threads_end_with_the_loader_and_a_waiting_call_fails(pictures):
 
     taker = threading.Thread(target=take)
     taker.start()
-    while loader._mapper.workers._threads == []:
+    while loader._maker.mapper.workers._threads == []:
         pass
     threading.Timer(0.2, go_on.set).start()
     loader.close()
     taker.join()
     assert errors == [True]
-    assert not any(thread.is_alive() for thread in loader._mapper.workers._threads)
+    assert not any(thread.is_alive() for thread in loader._maker.mapper.workers._threads)
 
 
 ENDS = """
@@ -510,7 +507,7 @@ def test_a_program_may_end_in_the_middle_of_an_epoch(pictures, tmp_path, kind):
 def test_a_loader_that_is_dropped_ends_its_workers(pictures):
     loader = mapped(pictures)
     next(iter(loader))
-    threads = loader._mapper.workers._threads
+    threads = loader._maker.mapper.workers._threads
     assert len(threads) == 4
     del loader
     for thread in threads:
@@ -566,7 +563,7 @@ def test_stats_have_a_stage_and_name_a_slow_function(pictures):
 @pytest.mark.parametrize("close", [True, False])
 def test_an_epoch_that_was_looked_at_starts_with_the_same_batch(pictures, close):
     with mapped(pictures) as loader:
-        shown = loader._peek()
+        shown = loader.adapter.peek()
         assert loader.state_dict()["sample_in_epoch"] == 0
         batches = list(loader)
         same([shown], batches[:1])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from loaders import NUMBER
-from map_loops import STORED, mapped, world
+from map_loops import STORED, begun, mapped, world
 from picture_set import SAMPLES
 
 import forebay as fb
@@ -125,10 +125,12 @@ def test_the_budget_does_not_depend_on_what_was_decoded_ahead(documents, ahead, 
 def test_an_error_of_padding_comes_in_its_turn(documents):
     options = {**STORED, "fields": {**NUMBER, "a": fb.Array("a", pad=0)}, "batch_size": 2}
     with mapped(documents, lambda sample, rng: sample, workers=1, **options) as loader:
-        batches = iter(loader)
+        ahead, batches = begun(loader), iter(loader)
         found = [next(batches)["number"].tolist()]
-        while len(batches._pending) < 3:
-            batches._take_ahead()
+        # The batch after these is the one that fails.
+        while len(ahead) < 3:
+            batches._take_ahead(loader._maker.mapper)
+        batches._take_ahead(loader._maker.mapper)
         found += [next(batches)["number"].tolist() for _ in range(2)]
         for _ in range(2):
             assert batches.has_next()
@@ -164,7 +166,7 @@ def test_a_state_is_there_with_more_batches_ahead_than_a_state_can_leave_out(pic
         order=fb.Order(epoch_size=600),
         fields=NUMBER,
     ) as one:
-        assert one._mapper.prefetch == 3
+        assert one._maker.mapper.prefetch == 3
     with fb.Loader(
         local=pictures,
         batch_size=1,
@@ -174,13 +176,13 @@ def test_a_state_is_there_with_more_batches_ahead_than_a_state_can_leave_out(pic
         order=fb.Order(epoch_size=600),
         map=lambda sample, rng: sample,
     ) as loader:
-        batches = iter(loader)
+        ahead, batches = begun(loader), iter(loader)
         next(batches)
         before = -1
-        while before < len(batches._pending):
-            before = len(batches._pending)
-            assert all(batch.wait(600) for items in batches._pending.values() for batch in items)
-            batches._take_ahead()
+        while before < len(ahead):
+            before = len(ahead)
+            assert all(batch.wait(600) for batch in ahead)
+            batches._take_ahead(loader._maker.mapper)
         for number in range(2, 600):
             next(batches)
             assert loader.state_dict()["sample_in_epoch"] == number

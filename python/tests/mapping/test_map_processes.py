@@ -93,7 +93,7 @@ def test_a_result_that_this_process_cannot_load_is_an_error_of_the_sample(pictur
         assert caught.value.context["sample in shard"] == "5"
     with mapped(pictures, returns_what_cannot_be_loaded, skip=fb.Skip(errors=1), **options) as loader:
         assert [n for batch in loader for n in batch["number"].tolist()] == [n for n in range(200) if n != 5]
-        assert len(loader._mapper.workers._callers) == 1, "the process is still there"
+        assert len(loader._maker.mapper.workers._callers) == 1, "the process is still there"
 
 
 def test_tensors_that_torch_changes_when_they_are_read(pictures):
@@ -197,7 +197,7 @@ def test_close_ends_a_process_that_is_starting(pictures, tmp_path, monkeypatch, 
     while not processes_of(mark):
         with pytest.raises(fb.StalledError):
             next(batches)
-    threads = loader._mapper.workers._threads
+    threads = loader._maker.mapper.workers._threads
     loader.close()
     assert not any(map(is_alive, processes_of(mark))) and not any(thread.is_alive() for thread in threads)
     assert "after close" not in caplog.text

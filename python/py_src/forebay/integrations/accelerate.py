@@ -57,7 +57,7 @@ class DataLoader(torch.DataLoader):
     @property
     def total_batch_size(self) -> int:
         """Rows of a batch on all processes together."""
-        return self.dataset.loader._samples_per_step
+        return self.dataset.loader.adapter.samples_per_step
 
     @property
     def total_dataset_length(self) -> int:
@@ -94,7 +94,7 @@ class _Batches(DataLoaderStateMixin, torch.Batches):
 
     def _is_last(self) -> bool:
         """Returns true if no batch follows, although there are more numbers."""
-        if not self.loader._may_lack_batches or self._batches is None:
+        if not self.loader.adapter.may_lack_batches or self._batches is None:
             return False
         state = self.loader.state_dict()
         try:

@@ -116,8 +116,8 @@ class Batches(DataAdapter):
         parts = [names for names in (inputs, targets, weights) if names is not None]
         if parts != [inputs, targets, weights][: len(parts)]:
             raise ConfigError("Keras's batches are inputs, targets and weights: targets need inputs, and weights need both")
-        if loader._transform is None and loader._mapper is None:
-            _check_outputs(parts, loader._batch.outputs())
+        if loader.adapter.is_plain:
+            _check_outputs(parts, loader.adapter.outputs)
         self._loader = loader
         self._parts = parts
         self._repeat = repeat
@@ -163,12 +163,12 @@ class Batches(DataAdapter):
     @property
     def batch_size(self) -> int:
         """Rows of a full batch."""
-        return self._loader._batch.rows
+        return self._loader.batch_size
 
     @property
     def has_partial_batch(self) -> bool | None:
         """False if all batches are full, else None."""
-        return False if self._loader._batch.is_full else None
+        return False if self._loader.adapter.has_full_batches else None
 
     @property
     def partial_batch_size(self) -> int | None:
@@ -200,7 +200,7 @@ class Batches(DataAdapter):
         from .tensorflow import view
 
         # The pass delivers this batch again.
-        if self._begun is None or self._begun.epoch.abandoned:
+        if self._begun is None or self._begun.epoch.is_abandoned:
             self._begun = self._begin()
         # One element is taken ahead, so that it is converted during the step before. With `repeat` none is taken ahead of an
         # epoch, which a `fit` that ends with the one before would use up.
@@ -253,7 +253,7 @@ class Batches(DataAdapter):
         continues, self._continues = self._continues, False
         if self.states is not None and not continues:
             self.states.clear()
-        if self._begun is not None and self._begun.epoch.abandoned:
+        if self._begun is not None and self._begun.epoch.is_abandoned:
             # Another state was loaded since.
             self._begun = None
         start = self._begun or self._begin()
@@ -392,7 +392,7 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
         if self._batches._repeat:
             # The steps decide in place of the loader's epochs. Without their number an epoch of Keras has no end.
             is_complete = steps is not None and done >= steps
-        elif first is not None and (first < done or not self._batches._loader._may_lack_batches):
+        elif first is not None and (first < done or not self._batches._loader.adapter.may_lack_batches):
             # With another batch size as many samples are another number of batches.
             done = first
         if is_complete:

@@ -35,13 +35,11 @@ def dataset(loader: Loader, element_spec: Any = None, **others: Any) -> tf.data.
     refuse("dataset", others)
     if element_spec is None:
         try:
-            example = loader._peek()
+            example = loader.adapter.peek()
         except StopIteration:
             raise ConfigError("the loaded state is the end of an epoch, which has no batch that shows its types: pass element_spec") from None
         # A transform may have changed the number of rows, and batches are padded to different lengths.
-        padding = loader._batch.padding
-        padded = () if padding is None else padding.names
-        element_spec = _spec(example, loader._batch.is_full and loader._transform is None, padded)
+        element_spec = _spec(example, loader.adapter.has_fixed_shapes, loader.adapter.padded)
     return _dataset(lambda: iter(loader), element_spec)
 
 

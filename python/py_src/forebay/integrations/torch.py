@@ -15,10 +15,10 @@ from typing import Any
 import torch.utils.data
 from torch.utils.data.distributed import DistributedSampler
 
+from ..adapter import Adapter
 from ..errors import ClosedError, ConfigError
-from ..lightning_epochs import Rest, counts_iterations, loop_of
+from ..lightning_epochs import counts_iterations, loop_of
 from ..loader import Loader
-from ..trainer_epochs import EpochSetter
 from ._checks import one_device, refuse
 
 __all__ = ["DataLoader"]
@@ -81,11 +81,10 @@ class DataLoader(torch.utils.data.DataLoader):
         """Makes the next `iter` resume the position of a loader's state, on any legal number of ranks."""
         self.dataset.load_state_dict(state_dict)
 
-    def _rest_of_trainer_epoch(self, epoch: int) -> Rest | None:
-        return self.dataset.loader._rest_of_trainer_epoch(epoch)
-
-    def _end_trainer_epoch(self) -> None:
-        self.dataset.loader._end_trainer_epoch()
+    @property
+    def adapter(self) -> Adapter:
+        """The loader's facts and calls for adapters."""
+        return self.dataset.loader.adapter
 
 
 class Batches(torch.utils.data.Dataset):
@@ -109,8 +108,7 @@ class Batches(torch.utils.data.Dataset):
 
     def __len__(self) -> int:
         """Samples of an epoch on all ranks together, as of a DataLoader's data set: also those that `drop_last` leaves out."""
-        self.loader._check()
-        return self.loader._engines[0].epoch_samples()
+        return self.loader.adapter.epoch_samples
 
     def __getitems__(self, numbers: Sequence[int]) -> Any:
         number = numbers[0] // self.loader.batch_size
@@ -119,16 +117,17 @@ class Batches(torch.utils.data.Dataset):
         if self._has_failed:
             raise ClosedError("this pass over the DataLoader has ended with an error: start another one with iter")
         if self._batches is None:
-            first, is_placed = self.loader.first_batch, self.loader._loaded_sample(self.loader.epoch) > 0
+            first, adapter = self.loader.first_batch, self.loader.adapter
+            is_placed = adapter.is_resumed
             # A library counts the batches that it got, the loader also those that skipped samples have emptied.
-            is_ahead = first > number and self.loader._may_lack_batches
+            is_ahead = first > number and adapter.may_lack_batches
             if number and is_placed and number != first and not is_ahead:
                 raise ConfigError(
                     f"the library resumes at batch {number} of the epoch, but the loaded state is at batch {first}: resume with the "
                     "global batch size and the Skip of the checkpoint"
                 )
             if number and not is_placed:
-                self.loader._seek(number)
+                adapter.seek(number)
             self._batches, self._next = iter(self.loader), number
         if number != self._next:
             raise ConfigError(
@@ -202,7 +201,7 @@ class _Numbers(DistributedSampler):
     def set_epoch(self, epoch: int) -> None:
         loader, frame = self._batches.loader, sys._getframe()
         if loop_of(frame) is not None:
-            EpochSetter(loader).set_epoch(epoch)
+            loader.batch_sampler.set_epoch(epoch)
         elif not counts_iterations(frame):
             loader.set_epoch(epoch)
 

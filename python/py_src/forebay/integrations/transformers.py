@@ -76,7 +76,7 @@ class LoaderTrainer:
     def set_initial_training_values(self, args: Any, *arguments: Any, **named: Any) -> tuple[Any, ...]:
         # Transformers 4 has an argument more than 5.
         epochs, *others = super().set_initial_training_values(args, *arguments, **named)
-        if args.max_steps > 0 and isinstance(self.train_dataset, Loader) and self.train_dataset._may_lack_batches:
+        if args.max_steps > 0 and isinstance(self.train_dataset, Loader) and self.train_dataset.adapter.may_lack_batches:
             # As for a data set without a length: an epoch may have fewer steps than `len`, so `max_steps` decides.
             epochs = sys.maxsize
         return epochs, *others
@@ -85,7 +85,7 @@ class LoaderTrainer:
         # Trainer counts epochs by their steps. Where skipped samples may empty batches, an epoch may have fewer.
         epoch, step = super()._init_training_state(*args, **kwargs)
         loader, position = self.train_dataset, _position(self.state)
-        if position is not None and isinstance(loader, Loader) and loader._may_lack_batches and not self.args.ignore_data_skip:
+        if position is not None and isinstance(loader, Loader) and loader.adapter.may_lack_batches and not self.args.ignore_data_skip:
             epoch, step = divmod(round(self.state.epoch * len(loader)), len(loader))
             if position["epoch"] > epoch:
                 # The last batch was found to be the last one before it was delivered.
@@ -149,7 +149,7 @@ class _Position(transformers.TrainerCallback, ExportableState):
     loader: Loader
 
     def state(self) -> dict[str, Any]:
-        sizes = {"samples_per_step": self.loader._samples_per_step}
+        sizes = {"samples_per_step": self.loader.adapter.samples_per_step}
         return {"args": {}, "attributes": {"position": self.loader.state_dict()} | sizes}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -166,10 +166,10 @@ class _Position(transformers.TrainerCallback, ExportableState):
         trainer_s = epoch, steps * args.gradient_accumulation_steps
         at_end = loader.first_batch == length
         place = (loader.epoch + 1, 0) if at_end else (loader.epoch, loader.first_batch)
-        size = state.stateful_callbacks[_CALLBACK]["attributes"].get("samples_per_step", loader._samples_per_step)
-        if size == loader._samples_per_step and trainer_s == place:
+        size = state.stateful_callbacks[_CALLBACK]["attributes"].get("samples_per_step", loader.adapter.samples_per_step)
+        if size == loader.adapter.samples_per_step and trainer_s == place:
             return
-        if size == loader._samples_per_step and loader._may_lack_batches:
+        if size == loader.adapter.samples_per_step and loader.adapter.may_lack_batches:
             # Trainer does not count batches that skipped samples have emptied.
             if _CORRECTS_EPOCHS:
                 return

@@ -8,7 +8,6 @@
 * `options`: `Map`, a plain value;
 * `generator`: the generator of a sample, keyed as the draws of the engine are;
 * `mapper`: the work of one loader: begins and finishes batches, names samples that fail, and leaves them out;
-* `budget`: samples that were left out, up to a batch;
 * `batch`: a batch while its rows are mapped; `collate`: the rows that become a batch again, `rows`: types and shapes of their
   values, `padding`: rows of different lengths; `originals`: rows as they were, for another try;
 * `workers`: threads with a queue; each calls the function itself, or has a process or an interpreter that does;

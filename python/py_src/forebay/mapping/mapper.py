@@ -13,7 +13,6 @@ from .. import _forebay
 from ..convert import Batch, mapped
 from ..errors import ConfigError, Error, MapError, StalledError
 from .batch import Failure, MappedBatch
-from .budget import SkipBudget
 from .calls import caller_of
 from .collate import kept_rows
 from .generator import key
@@ -63,10 +62,8 @@ class Mapper:
         self._stall_timeout: float = values["engine"]["stall_timeout"]
         # Other ranks wait for a rank without a batch.
         self._is_alone = ranks[0] * len(batch.devices) == 1
-        # Of each engine, if samples that fail are left out.
-        self._budgets: list[SkipBudget] | None = None
-        if values["skip"]["errors"]:
-            self._budgets = [SkipBudget(values["skip"]["errors"], batch.rows, self._is_alone) for _ in batch.devices]
+        # Samples of an epoch that may be left out, those of the engine included; None: samples that fail are errors.
+        self._errors_max: int | None = values["skip"]["errors"] or None
         self._kept_marks = [name for name in HIDDEN if name in batch.marks]
         # States reach back to a bounded number of batches.
         self.prefetch: int = min(options.prefetch or values["engine"]["prefetch"] or _PREFETCH, PREFETCH_MAX)
@@ -99,13 +96,17 @@ class Mapper:
             if outputs and name not in outputs:
                 raise ConfigError(f"map: inputs of Map has {name!r}, but the outputs are {', '.join(outputs)}")
 
-    def begin_epoch(self, engines: list[_forebay.Engine], first_sample: int) -> None:
-        """Is called before the engines start an epoch at a place of it."""
-        self._warnings = 0
-        for budget, engine in zip(self._budgets or (), engines):
-            budget.begin_epoch(engine, first_sample)
+    @property
+    def skips(self) -> tuple[int, int, bool] | None:
+        """Limit of the session's samples that are left out, if there is one: their number, the rows of a batch, and true if there
+        are no other ranks."""
+        return None if self._errors_max is None else (self._errors_max, self._batch.rows, self._is_alone)
 
-    def begin(self, outputs: dict[str, Any], place: int, number: int) -> MappedBatch:
+    def begin_epoch(self) -> None:
+        """Begins to count the warnings of an epoch."""
+        self._warnings = 0
+
+    def begin(self, session: _forebay.Session, outputs: dict[str, Any], place: int, number: int) -> MappedBatch:
         """Begins to map batch `number` of the engine at `place`.
 
         Raises:
@@ -121,9 +122,8 @@ class Mapper:
             inputs = {name: columns[name] for name in self.options.inputs}
         rest = {name: value for name, value in columns.items() if name not in inputs or name in self._batch.marks}
         keys = [key(self._seed, *row) for row in draws.tolist()]
-        batch = MappedBatch(inputs, rest, keys, ids, keeps_failures=self._budgets is not None, padding=self._padding)
-        if self._budgets is not None:
-            self._budgets[place].note(number, len(batch))
+        batch = MappedBatch(inputs, rest, keys, ids, keeps_failures=self._errors_max is not None, padding=self._padding)
+        session.note_rows(place, number, len(batch))
         self.workers.idle_kind = "input"
         self._put(batch, range(len(batch)))
         return batch
@@ -171,7 +171,9 @@ class Mapper:
         seconds, samples = self.workers.take_times()
         engine.add_map_times(seconds, samples, waited)
 
-    def finish(self, batch: MappedBatch, engine: _forebay.Engine, place: int, number: int) -> dict[str, Any] | None:
+    def finish(
+        self, session: _forebay.Session, engine: _forebay.Engine, batch: MappedBatch, place: int, number: int
+    ) -> dict[str, Any] | None:
         """Returns batch `number` of the engine at `place`, which is complete; None if all its samples were left out.
 
         Raises:
@@ -189,7 +191,7 @@ class Mapper:
                 raise MapError(f"a worker that ran {self.options.name}, or made a batch of its results, failed: {text}") from batch.error
             failures = batch.failures()
             if not batch.is_settled:
-                self._settle(batch, failures, engine, place, number)
+                self._settle(session, engine, batch, failures, place, number)
         except BaseException:
             batch.has_raised = True
             raise
@@ -200,23 +202,30 @@ class Mapper:
         outputs |= {name: kept_rows(value, rows) for name, value in batch.rest.items() if name not in outputs}
         return self._to_batch(outputs)
 
-    def _settle(self, batch: MappedBatch, failures: dict[int, Failure], engine: _forebay.Engine, place: int, number: int) -> None:
+    def _settle(
+        self,
+        session: _forebay.Session,
+        engine: _forebay.Engine,
+        batch: MappedBatch,
+        failures: dict[int, Failure],
+        place: int,
+        number: int,
+    ) -> None:
         """Leaves failures out, or raises an error of the first one that may not be left out."""
-        if self._budgets is None:
+        if self._errors_max is None:
             for row, failure in failures.items():
                 hint = ": skip=Skip(errors=100) leaves such samples out"
                 raise self._error(batch, row, failure, engine, hint) from _cause(failure)
             return
-        budget = self._budgets[place]
-        left = budget.left(number, engine, len(failures))
-        hint = f"the epoch has more bad samples than Skip(errors={budget.max_errors})"
+        left = session.skips_left(place, number, len(failures))
+        hint = f"the epoch has more bad samples than Skip(errors={self._errors_max})"
         if failures and left < len(failures):
             row = list(failures)[max(left, 0)]
             raise self._error(batch, row, failures[row], engine, f": {hint}") from _cause(failures[row])
         if left < 0:
             raise MapError(f"{hint}: those for which {self.options.name} failed, and those that could not be decoded up to this batch")
         errors = [self._error(batch, row, failure, engine) for row, failure in failures.items()]
-        budget.settle(number, len(errors))
+        session.note_failures(place, number, len(errors))
         batch.is_settled = True
         if errors:
             engine.add_skipped(len(errors))

@@ -113,6 +113,8 @@ const CORE: &[Layer] = &[
     layer(&["stats"], &["sync"]),
     // Its models try the orders in which threads run.
     layer(&["flow"], &["sync", "error"]),
+    // So do its models.
+    layer(&["session"], &["sync", "error"]),
     layer(&["topology"], &["error"]),
     layer(&["versions"], &["sync", "error"]),
 ];
@@ -259,6 +261,7 @@ const LOADER: &[Layer] = &[
             "batch",
             "delivery",
             "forebay_core::flow",
+            "session",
             "versions",
         ],
     ),
@@ -286,6 +289,7 @@ const LOADER: &[Layer] = &[
             "state",
             "pipeline",
             "forebay_core::flow",
+            "session",
             "versions",
         ],
     ),

@@ -1,0 +1,121 @@
+"""Facts about a loader, and calls, for adapters of trainers and other libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import _forebay
+
+if TYPE_CHECKING:
+    from .convert import Batch
+    from .epoch import Epoch
+
+__all__ = ["Adapter", "Rest"]
+
+
+class Rest(NamedTuple):
+    """Batches of a loader in the epoch of the trainer that begins."""
+
+    length: int
+    """Those of a whole epoch."""
+    left: int
+    """Those after the loaded place. 0 also for a loader that has delivered all of them, and is iterated again in this epoch."""
+    may_lack: bool
+    """Skipped samples may empty whole batches, which Lightning does not count."""
+
+
+class Adapter:
+    """Facts about a loader, and calls, for adapters of trainers and other libraries: `loader.adapter`.
+
+    The package's own integrations use nothing else beyond the loader's methods.
+
+    Args:
+        begin: `iter` of the loader.
+        session: Its iteration.
+        engine: The engine of its first device.
+        batch: Facts about its batches.
+        samples_per_step: As the attribute.
+        is_plain: As the attribute.
+        is_transformed: There is a `transform`.
+        has_one_device: As the attribute.
+        may_lack_batches: As the attribute.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[], Epoch],
+        session: _forebay.Session,
+        engine: _forebay.Engine,
+        batch: Batch,
+        *,
+        samples_per_step: int,
+        is_plain: bool,
+        is_transformed: bool,
+        has_one_device: bool,
+        may_lack_batches: bool,
+    ) -> None:
+        self._begin = begin
+        self._session = session
+        self._engine = engine
+        self._batch = batch
+        self._is_transformed = is_transformed
+        self.is_plain = is_plain
+        """The outputs of a batch are the engine's: there is neither a `map` nor a `transform`."""
+        self.samples_per_step = samples_per_step
+        """Samples of a batch on all devices of all ranks together."""
+        self.has_one_device = has_one_device
+        """A step has one batch, and not a list of the devices' batches."""
+        self.may_lack_batches = may_lack_batches
+        """Skipped samples may empty whole batches, so that an epoch has fewer than `len`."""
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the outputs of a batch. Empty: they are not known before the first batch."""
+        return self._batch.outputs() if self.is_plain else []
+
+    @property
+    def has_full_batches(self) -> bool:
+        """True if each batch has `batch_size` rows, before `transform`."""
+        return self._batch.is_full
+
+    @property
+    def has_fixed_shapes(self) -> bool:
+        """True if each batch has `batch_size` rows, also after `transform`."""
+        return self._batch.is_full and not self._is_transformed
+
+    @property
+    def padded(self) -> Collection[str]:
+        """Names of the outputs that are padded: their length differs between batches."""
+        return () if self._batch.padding is None else self._batch.padding.names
+
+    @property
+    def epoch_samples(self) -> int:
+        """Samples of an epoch on all ranks together, also those that `drop_last` leaves out."""
+        return self._engine.epoch_samples()
+
+    @property
+    def is_resumed(self) -> bool:
+        """True if the next `iter` begins within an epoch."""
+        return self._session.first_sample > 0
+
+    def peek(self) -> Any:
+        """Returns the batch that the next `iter` starts with. It does not count in `state_dict` and `epoch` before that.
+
+        Raises:
+            StopIteration: The loaded state is the end of an epoch.
+        """
+        return self._begin().peek()
+
+    def seek(self, batch: int) -> None:
+        """Makes the next `iter` start with batch number `batch` of its epoch, without reading those before it."""
+        self._session.seek(batch)
+
+    def rest_of_trainer_epoch(self, epoch: int) -> Rest | None:
+        """Returns the batches that this loader has in an epoch of the trainer from the loaded place on. None: no state was loaded."""
+        left = self._session.rest_of_trainer_epoch(epoch)
+        return None if left is None else Rest(self._engine.batches(), left, self.may_lack_batches)
+
+    def end_trainer_epoch(self) -> None:
+        """Makes the next `iter` deliver no batch, so that the trainer begins its next epoch."""
+        self._session.end_trainer_epoch()
