@@ -1,8 +1,8 @@
 //! Samples in the page cache, read by the thread that decodes them.
 //!
-//! A row that is the stored bytes of a column is read directly into its place; everything else goes through a buffer.
-//! For the smallest samples nothing may cost more than the read itself: no lock, no allocation, no counter that threads
-//! share.
+//! A row that is the stored bytes of a column is read directly into its destination; everything else goes through a
+//! buffer. For the smallest samples nothing may cost more than the read itself: no lock, no allocation, no counter that
+//! threads share.
 
 use super::batch_builder::BatchBuilder;
 use crate::decode::{FieldPlan, Output, Row, StoredColumn};
@@ -23,25 +23,25 @@ const BUFFER_BYTES_MAX: usize = 16 << 20;
 #[derive(Clone, Copy)]
 pub(crate) struct SampleBytes<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Columns whose rows get into place without the decoder.
+    /// Columns with rows that get to their destination without the decoder.
     pub(crate) stored: Option<&'a StoredColumns>,
     /// False if the bytes lack these columns.
     pub(crate) is_whole: bool,
 }
 
-/// Columns of one layout whose rows are their stored bytes and get into place without the decoder.
+/// Columns of one layout with their stored bytes as rows, which get to their destination without the decoder.
 #[derive(Debug)]
 pub(crate) struct StoredColumns {
     /// Numbers of their outputs.
     pub(crate) outputs: Vec<usize>,
-    /// Their places and lengths, ascending.
+    /// Their offsets and lengths, ascending.
     pub(crate) omitted: Vec<OmittedColumn>,
     /// Nothing else of a sample is needed, not even to validate it.
     pub(crate) are_all: bool,
 }
 
 impl<'a> SampleBytes<'a> {
-    /// True if the row of this output gets into place without the decoder.
+    /// True if the row of this output gets to its destination without the decoder.
     pub(crate) fn has_stored(&self, output: usize) -> bool {
         self.stored.is_some_and(|stored| stored.outputs.contains(&output))
     }
@@ -116,7 +116,7 @@ pub(crate) enum PageCacheRead<'a> {
 pub(crate) struct PageCacheReader {
     open_shards: Arc<OpenShards>,
     sample_bytes_max: u64,
-    /// For each layout, the output that is read directly into place.
+    /// For each layout, the output that is read directly into its destination.
     stored: Vec<Option<StoredOutput>>,
     handles: ShardHandleCache,
     /// Offset and length of the current chunk's samples, as far as they are known.
@@ -145,16 +145,13 @@ impl PageCacheReader {
         self.handles.shards.clear();
     }
 
-    /// Looks up the ranges of a chunk's samples. In a shuffle each lookup misses the CPU's caches: one after another
+    /// Looks up the ranges of a chunk's samples. In a shuffle each lookup misses the CPU's caches: back to back
     /// they overlap, between two reads each would be waited for. Errors show up in [`read`](Self::read).
     pub(crate) fn find_ranges(&mut self, chunk: &[Task]) {
         let Self { open_shards, handles, ranges, .. } = self;
-        let mut last = None;
+        handles.begin_chunk();
         let mut range = |task: &Task| {
-            let open = handles.get(task.shard, open_shards).ok()??;
-            if last.replace(task.shard) != Some(task.shard) {
-                open.look();
-            }
+            let open = handles.get_looked_at(task.shard, open_shards).ok()??;
             open.range(task.index).ok().inspect(|range| open.prefetch(*range))
         };
         ranges.clear();
@@ -241,14 +238,46 @@ const HANDLES_MAX: usize = 64;
 #[derive(Debug, Default)]
 struct ShardHandleCache {
     /// Each shard at its number modulo their count.
-    shards: Vec<Option<(ShardId, Arc<OpenShard>)>>,
+    shards: Vec<Option<ShardHandle>>,
     /// [`OpenShards::closings`] when the handles were taken.
     closings: u64,
+    /// Number of the current chunk.
+    chunk: u64,
+}
+
+#[derive(Clone, Debug)]
+struct ShardHandle {
+    id: ShardId,
+    open: Arc<OpenShard>,
+    /// Chunk for which its file was compared with the file that was opened; 0 for none.
+    looked_at: u64,
 }
 
 impl ShardHandleCache {
+    /// Begins a chunk, for which [`get_looked_at`](Self::get_looked_at) compares each file again.
+    fn begin_chunk(&mut self) {
+        self.chunk += 1;
+    }
+
+    /// As [`get`](Self::get). Compares the file once in a chunk: in a shuffle the samples of a shard are not in
+    /// sequence, and the comparison of each would cost half as much as its read.
+    fn get_looked_at(&mut self, id: ShardId, open_shards: &OpenShards) -> Result<Option<&Arc<OpenShard>>> {
+        let chunk = self.chunk;
+        Ok(self.handle(id, open_shards)?.map(|handle| {
+            if handle.looked_at != chunk {
+                handle.looked_at = chunk;
+                handle.open.look();
+            }
+            &handle.open
+        }))
+    }
+
     /// As [`OpenShards::get`].
     fn get(&mut self, id: ShardId, open_shards: &OpenShards) -> Result<Option<&Arc<OpenShard>>> {
+        Ok(self.handle(id, open_shards)?.map(|handle| &handle.open))
+    }
+
+    fn handle(&mut self, id: ShardId, open_shards: &OpenShards) -> Result<Option<&mut ShardHandle>> {
         let closings = open_shards.closings();
         if closings != self.closings {
             self.shards.clear();
@@ -256,9 +285,9 @@ impl ShardHandleCache {
         }
         self.shards.resize(HANDLES_MAX, None);
         let entry = &mut self.shards[id.index() % HANDLES_MAX];
-        if entry.as_ref().is_none_or(|(cached, _)| *cached != id) {
-            *entry = open_shards.get(id)?.map(|shard| (id, shard));
+        if entry.as_ref().is_none_or(|handle| handle.id != id) {
+            *entry = open_shards.get(id)?.map(|open| ShardHandle { id, open, looked_at: 0 });
         }
-        Ok(entry.as_ref().map(|(_, shard)| shard))
+        Ok(entry.as_mut())
     }
 }
