@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs all checks: the gate, the Rust suites (including the C one), the Python suite. Uses the dev profile only. The last
-# lines are the seconds of each phase, also if one fails. `test.sh fast` leaves out what takes longest and seldom finds
+# lines are the seconds of each phase, also if one fails. `test.sh fast` leaves out the checks that take longest and seldom find
 # something that the rest does not.
 . "$(dirname "$0")/lib.sh"
 . python/scripts/phases.sh
@@ -11,7 +11,7 @@ case ${1:-all} in
 esac
 python/scripts/system.sh
 # Incremental compilation costs a quarter more CPU time in the first build. A checkout that has it keeps it.
-[ -d "$target/debug/incremental" ] || export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
+[ -n "$(ls -A "$target/debug/incremental" 2>/dev/null)" ] || export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 
 logs=$(mktemp -d) jobs=()
 end() {
@@ -92,7 +92,7 @@ finish() {
 phase Python "the rest of its tests"
 finish python "$python_job"
 if [ -z "$is_fast" ]; then
-    phase frameworks "the loader in other libraries: the rest of their tests"
+    phase frameworks "the loader in third-party libraries: the rest of their tests"
     finish frameworks "$frameworks_job"
 fi
 [ ${#failed[@]} -eq 0 ] || die "these tests have failed: ${failed[*]}"
