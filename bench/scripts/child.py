@@ -4,7 +4,7 @@ Usage: child.py PEER CONFIG-AS-JSON
 
 The parent writes lines to standard input. `convert` makes the peer's own form of the data set in the folder that CONFIG
 names, `epoch` drains one epoch. Answers are JSON lines on standard output: `ready` (versions; modules are imported),
-`converted`, `first` (on the first epoch: the time from the constructor to the first batch, and that of the constructor
+`converted`, `first` (on the first epoch: the time from the constructor to the first batch, and the time of the constructor
 alone), `epoch` (items, seconds, seconds to its first batch, CPU seconds of the whole process tree), `skip` (a reason),
 `error`. Output of libraries goes to standard error, so that it cannot disturb the protocol.
 """
@@ -76,7 +76,7 @@ def main():
     except ImportError as e:
         return report("skip", reason=f"{type(e).__name__}: {e}")
     if "recipe" in config:
-        # Other comparisons have no recipes, and not their file.
+        # Further comparisons have no recipes, and not their file.
         import recipes
 
         if config["recipe"] not in getattr(module, "RECIPES", recipes.OF_ONE_VIEW):

@@ -1,6 +1,6 @@
 """Recipes of training: operations on a picture between its decode and the batch, in torchvision and in forebay.
 
-`crop` is a random crop and a flip, as uint8 unless the configuration has `normalised`. The others have more operations after
+`crop` is a random crop and a flip, as uint8 unless the configuration has `normalised`. The rest have more operations after
 these, and are normalised float32.
 """
 
@@ -14,13 +14,13 @@ NORMALISED = MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 RAND_AUGMENT = {"num_ops": 2, "magnitude": 9}
 JITTER = {"deit": (0.3, 0.3, 0.3, 0.0), "simclr": (0.8, 0.8, 0.8, 0.2)}
 JITTERED = 0.8
-"""Share of SimCLR's pictures whose colours are changed."""
+"""Share of SimCLR's pictures with changed colours."""
 GREY = 0.2
 BLUR_SIDE, BLUR_SIGMA, BLURRED = 23, (0.1, 2.0), 0.5
 ERASED = {"resnet": 0.1, "deit": 0.25}
 """Shares of the pictures in which a rectangle is erased."""
 MIXED = {"resnet": (0.2, 1.0)}
-"""Parameters of MixUp and of CutMix, one of which is drawn for each batch."""
+"""Parameters of MixUp and of CutMix. One of them is drawn for each batch."""
 
 
 DINO_JITTER = (0.4, 0.4, 0.2, 0.1)
@@ -39,7 +39,7 @@ class View(NamedTuple):
 
     @property
     def blur_side(self):
-        """Pixels of the blur, an odd number: those of SimCLR for the large crops."""
+        """Pixels of the blur, an odd number: SimCLR's for the large crops."""
         return BLUR_SIDE if self.name != "local" else BLUR_SIDE * 3 // 7
 
 
@@ -161,7 +161,7 @@ def forebay_dino(config, image):
 
 
 def forebay_fields(config, image, label):
-    """Returns the fields `x`, the pictures, and `y`, their classes, of the columns `image` and `label`; for DINO also other views."""
+    """Returns the fields `x`, the pictures, and `y`, their classes, of the columns `image` and `label`; for DINO also further views."""
     import forebay as fb
 
     recipe = config["recipe"]

@@ -34,7 +34,7 @@ DEBIAN = (
     "plasma-workspace-wallpapers",
     "ukui-wallpapers",
 )
-# The photographs in the packages; the other pictures are charts, textures and masks.
+# The photographs in the packages; the remaining pictures are charts, textures and masks.
 SKIMAGE = (
     "astronaut.png",
     "chelsea.png",
@@ -53,7 +53,7 @@ def packaged():
         import skimage
         import sklearn.datasets
     except ImportError as missing:
-        sys.exit(f"{sys.executable} lacks {missing.name}: install scikit-image and scikit-learn, or choose other --photos")
+        sys.exit(f"{sys.executable} lacks {missing.name}: install scikit-image and scikit-learn, or choose different --photos")
 
     folders = [Path(skimage.__file__).parent / "data", Path(sklearn.datasets.__file__).parent / "images"]
     names = {*SKIMAGE, "china.jpg", "flower.jpg"}

@@ -49,9 +49,9 @@ enum Command {
     Ffi(Measured<scenario::ffi::FfiArgs>),
     /// forebay.streaming and MosaicML streaming, both through torch's DataLoader
     Dropin(Measured<scenario::dropin::DropinArgs>),
-    /// A small network trained on forebay's pictures and on those of Pillow and torchvision
+    /// A small network trained on pictures of forebay and of Pillow and torchvision
     Accuracy(Measured<scenario::accuracy::AccuracyArgs>),
-    /// forebay, WebDataset, MosaicML streaming, ImageFolder and others over the same files
+    /// forebay, WebDataset, MosaicML streaming, ImageFolder and more over the same files
     Peers(Measured<scenario::peers::PeersArgs>),
 }
 

@@ -5,7 +5,7 @@ use forebay_loader::{Error, Result};
 use std::fs;
 use std::path::Path;
 
-/// Makes `folder`: `fill` writes a folder with another name, which is renamed when it is complete. Remains of an
+/// Makes `folder`: `fill` writes a folder with a temporary name, which is renamed when it is complete. Remains of an
 /// interrupted run are removed.
 pub(crate) fn make_whole(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let part = folder.with_extension("part");

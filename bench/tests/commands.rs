@@ -21,7 +21,7 @@ while read -r line; do
 done
 "#;
 
-/// Fake loader whose package is not installed.
+/// Fake loader of a package that is not installed.
 const FAKE_ABSENT: &str = r#"#!/bin/sh
 echo '{"event":"skip","reason":"ImportError: No module named ffcv; it needs this and that"}'
 "#;
@@ -76,7 +76,7 @@ fn a_data_set_is_made_once_and_another_seed_is_rejected() {
     assert_eq!(std::fs::read(folder.path().join("mds/index.json")).expect("an index"), index);
     let refused = tokens(folder.path(), 8);
     assert!(!refused.status.success());
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("another data set is here already"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("a different data set is here already"));
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn store_fetches_with_every_client_over_every_kind_of_connection() {
     let python = python.to_str().expect("text");
     let few = ["--rounds", "1", "--objects", "2", "--server", "embedded", "--latency-ms", "1", "--python", python];
     let report = measured("store", &objects, &few);
-    let (rows, skipped) = (rows(&report), report["skipped"].as_array().expect("what did not run"));
+    let (rows, skipped) = (rows(&report), report["skipped"].as_array().expect("the rest that did not run"));
     let groups = ["http, embedded server", "https, embedded server", "s3, embedded server", "latency of 1 ms"];
     for group in groups {
         assert!(value(&report, group, "forebay", "gib_per_s") > 0.0);

@@ -644,7 +644,7 @@ ForebayStatus forebay_batch_row(const struct ForebayBatch *batch,
                                 const uint8_t **data,
                                 size_t *len);
 
-// Opens a data set to read single samples in any order. `config` is that of `forebay_loader_new`; only `streams`,
+// Opens a data set to read single samples in any order. `config` is as in `forebay_loader_new`; only `streams`,
 // `cache_limit` and `fetch` count. Every source of a loader is read, tars among them. Indexes are fetched or made as a
 // loader does; shards are fetched and unpacked into the streams' folders when their first sample is read. A sample has
 // the columns that are stored for it; a null of a table is none.
@@ -659,7 +659,7 @@ ForebayStatus forebay_reader_new(const char *config,
 
 // Frees a reader. NULL is fine, and so is a handle that has been freed.
 //
-// Threads: any. A call in progress on another thread ends as usual.
+// Threads: any. A call in progress on a different thread ends as usual.
 void forebay_reader_free(struct ForebayReader *reader);
 
 // Writes the number of samples of all streams.
@@ -753,18 +753,18 @@ ForebayStatus forebay_writer_new(const char *config,
 // Frees a writer. NULL is fine, and so is a handle that has been freed. Without `forebay_writer_finish` the folder has
 // no index, so it is not a data set.
 //
-// Threads: any. A call in progress on another thread ends as usual.
+// Threads: any. A call in progress on a different thread ends as usual.
 void forebay_writer_free(struct ForebayWriter *writer);
 
 // Adds a sample: `count` values, one for each column, in any order. Their memory is the caller's and is not used after
 // the call. After FOREBAY_STATUS_INVALID or FOREBAY_STATUS_CONFIG the sample is not added, and writing can continue.
-// After another error nothing more can be written.
+// After an error with a different status nothing more can be written.
 //
 // Threads: any; samples are added one at a time.
 //
 // # Safety
 //
-// `values` is null or points to `count` values, whose pointers are null or valid for the sizes that the values have.
+// `values` is null or points to `count` values, with pointers that are null or valid for the sizes of the values.
 ForebayStatus forebay_writer_write(const struct ForebayWriter *writer,
                                    const struct ForebayValue *values,
                                    size_t count);
@@ -785,7 +785,7 @@ ForebayStatus forebay_writer_finish(const struct ForebayWriter *writer);
 //
 // # Safety
 //
-// `callback` is null, or it and `context` are valid until another callback is set, on all threads.
+// `callback` is null, or it and `context` are valid until the next callback is set, on all threads.
 ForebayStatus forebay_log_set(uint32_t level,
                               ForebayLogCallback callback,
                               void *context);

@@ -2,7 +2,7 @@
 //!
 //! In C a handle is a pointer, but its value is a number that is never reused. It is looked up in a table and never
 //! dereferenced, so a freed or wrong handle is an error and not a crash. A call in progress keeps its object alive when
-//! another thread frees it. A forked child has a new table: the parent's handles are errors there.
+//! a second thread frees it. A forked child has a new table: the parent's handles are errors there.
 
 use crate::process::PerProcess;
 use crate::status::{CallError, CallResult};

@@ -17,10 +17,10 @@
 //! signals    the mask of the engine's threads
 //! ```
 //!
-//! The functions convert, guard and forward. A handle that is freed, NULL or of another kind gives
+//! The functions convert, guard and forward. A handle that is freed, NULL or of a different kind gives
 //! `FOREBAY_STATUS_INVALID`, one of the process before a fork `FOREBAY_STATUS_CLOSED`. The caller is responsible for
-//! the memory behind other pointers. `cargo gate generated` compares the header with these sources. `symbols.map` has
-//! the exported functions and their versions; `install.sh` links the library with it.
+//! the memory behind all remaining pointers. `cargo gate generated` compares the header with these sources.
+//! `symbols.map` has the exported functions and their versions; `install.sh` links the library with it.
 
 mod arguments;
 mod batch;

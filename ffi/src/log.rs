@@ -81,7 +81,7 @@ impl Log for Forwarder {
 ///
 /// # Safety
 ///
-/// `callback` is null, or it and `context` are valid until another callback is set, on all threads.
+/// `callback` is null, or it and `context` are valid until the next callback is set, on all threads.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn forebay_log_set(
     level: u32,

@@ -55,7 +55,7 @@ impl<T: Sync> PerProcess<T> {
             // SAFETY: just made, and never freed from here on.
             Ok(_) => unsafe { &(*new).value },
             Err(other) => {
-                // SAFETY: just made above, and not published because another thread was faster.
+                // SAFETY: just made above, and not published because a different thread was faster.
                 drop(unsafe { Box::from_raw(new) });
                 // SAFETY: not null, since only a value replaces a value, and never freed.
                 unsafe { &(*other).value }

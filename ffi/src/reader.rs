@@ -28,7 +28,7 @@ pub struct ForebaySample {
 static READERS: Handles<SampleReader> = Handles::new(HandleKind::Reader);
 static SAMPLES: Handles<Vec<ColumnValue>> = Handles::new(HandleKind::Sample);
 
-/// Opens a data set to read single samples in any order. `config` is that of `forebay_loader_new`; only `streams`,
+/// Opens a data set to read single samples in any order. `config` is as in `forebay_loader_new`; only `streams`,
 /// `cache_limit` and `fetch` count. Every source of a loader is read, tars among them. Indexes are fetched or made as a
 /// loader does; shards are fetched and unpacked into the streams' folders when their first sample is read. A sample has
 /// the columns that are stored for it; a null of a table is none.
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn forebay_reader_new(config: *const c_char, reader: *mut 
 
 /// Frees a reader. NULL is fine, and so is a handle that has been freed.
 ///
-/// Threads: any. A call in progress on another thread ends as usual.
+/// Threads: any. A call in progress on a different thread ends as usual.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_reader_free(reader: *mut ForebayReader) {
     guard(|| {

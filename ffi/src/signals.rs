@@ -5,7 +5,7 @@
 use forebay_loader::sync::prepare_threads;
 use std::mem::MaybeUninit;
 
-/// Makes all threads that the engine starts from here on block all signals, except those of their own faults.
+/// Makes all threads that the engine starts from here on block all signals, except the signals of their own faults.
 pub(crate) fn keep_from_threads() {
     prepare_threads(block_all);
 }

@@ -76,7 +76,7 @@ pub unsafe extern "C" fn forebay_writer_new(config: *const c_char, writer: *mut 
 /// Frees a writer. NULL is fine, and so is a handle that has been freed. Without `forebay_writer_finish` the folder has
 /// no index, so it is not a data set.
 ///
-/// Threads: any. A call in progress on another thread ends as usual.
+/// Threads: any. A call in progress on a different thread ends as usual.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_writer_free(writer: *mut ForebayWriter) {
     guard(|| {
@@ -87,13 +87,13 @@ pub extern "C" fn forebay_writer_free(writer: *mut ForebayWriter) {
 
 /// Adds a sample: `count` values, one for each column, in any order. Their memory is the caller's and is not used after
 /// the call. After FOREBAY_STATUS_INVALID or FOREBAY_STATUS_CONFIG the sample is not added, and writing can continue.
-/// After another error nothing more can be written.
+/// After an error with a different status nothing more can be written.
 ///
 /// Threads: any; samples are added one at a time.
 ///
 /// # Safety
 ///
-/// `values` is null or points to `count` values, whose pointers are null or valid for the sizes that the values have.
+/// `values` is null or points to `count` values, with pointers that are null or valid for the sizes of the values.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn forebay_writer_write(
     writer: *const ForebayWriter,

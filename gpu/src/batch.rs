@@ -26,7 +26,7 @@ pub(crate) struct DeviceBatch {
 }
 
 impl DeviceBatch {
-    /// Creates a batch from `block`, whose contents are complete when `copied` has fired.
+    /// Creates a batch from `block`, with contents that are complete when `copied` has fired.
     pub(crate) fn new(device: &Arc<CudaDevice>, block: Block, copied: Arc<Event>) -> Self {
         Self { device: device.clone(), block: Some(block), copied, streams: Mutex::default() }
     }
@@ -86,7 +86,7 @@ impl Drop for DeviceBatch {
             return;
         };
         let streams = std::mem::take(&mut *self.streams.lock());
-        // This thread's default stream may be another one than the consumer's. Without an event only a wait on the host
+        // This thread's default stream may differ from the consumer's. Without an event only a wait on the host
         // is left, which must not happen on this thread.
         if streams.contains(&PER_THREAD_STREAM) {
             return self.device.release_block_after_device(block);
@@ -94,7 +94,7 @@ impl Drop for DeviceBatch {
         match record_readers(&self.device.context, &streams) {
             Ok(None) => self.device.release_block_after_consumers(block, streams),
             Ok(Some(mut readers)) => {
-                // Without a consumer's stream no one has waited for the copy, and the next writer may use another
+                // Without a consumer's stream no one has waited for the copy, and the next writer may use a second
                 // stream or none at all.
                 if readers.is_empty() && !self.copied.has_fired().unwrap_or(false) {
                     readers.push(self.copied.clone());

@@ -20,7 +20,7 @@ const CAPTURING: RangeInclusive<u32> = 900..=908;
 pub(crate) const CAPTURE_MAX: Duration = Duration::from_secs(60);
 
 /// Returns the number of devices that this process sees, which `CUDA_VISIBLE_DEVICES` may restrict. `library` is the
-/// driver's library, in place of the system's.
+/// driver's library, instead of the system's.
 ///
 /// # Errors
 ///
@@ -67,7 +67,7 @@ impl Context {
         self.pid == std::process::id()
     }
 
-    /// Runs `body` with the context current. The body may wait for events and allocate memory while another thread
+    /// Runs `body` with the context current. The body may wait for events and allocate memory while a second thread
     /// captures a graph: by default the driver would reject these calls and end the capture.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl Context {
             .map_err(|e| e.with("device", self.number))
     }
 
-    /// Waits on the host for all work on the device, including that of other libraries. This ends the capture of a
+    /// Waits on the host for all work on the device, including work of libraries. This ends the capture of a
     /// graph in any mode, so it is only used for memory that a consumer reads on a stream without a handle. If the
     /// driver rejects the call during a capture, it is retried until the capture is over.
     pub(crate) fn synchronize(&self) -> Result<()> {
@@ -137,7 +137,7 @@ impl Context {
     }
 }
 
-/// Swaps `mode` with the mode of this thread for calls during another thread's capture of a graph.
+/// Swaps `mode` with the mode of this thread for calls during a capture by a different thread of a graph.
 fn exchange_capture_mode(mode: &mut CUstreamCaptureMode) -> Result<()> {
     // SAFETY: reads and writes one value.
     let code = unsafe { sys::cuThreadExchangeStreamCaptureMode(mode) };
@@ -176,7 +176,7 @@ impl Stream {
     ///
     /// `source` is neither written nor freed until the stream has done the copy, even if it is not registered with the
     /// device: drivers copy such memory to a staging buffer only if the device cannot read it directly. The memory at
-    /// `target` is large enough and has no other user until then.
+    /// `target` is large enough and is used by nothing else until then.
     pub(crate) unsafe fn copy_in(&self, target: CUdeviceptr, source: &[u8]) -> Result<()> {
         self.context.enter(|| {
             // SAFETY: by the contract above; the stream is alive.
@@ -188,8 +188,8 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// The memory at `target` is aligned to words and large enough, and has no other user until the stream has filled
-    /// it.
+    /// The memory at `target` is aligned to words and large enough, and is used by nothing else until the stream has
+    /// filled it.
     pub(crate) unsafe fn fill(&self, target: CUdeviceptr, word: u32, bytes: usize) -> Result<()> {
         self.context.enter(|| {
             // SAFETY: by the contract above; the stream is alive. cudarc has no wrapper for this function.
@@ -209,7 +209,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if self.context.is_own_process() {
-            // SAFETY: made in `new`, destroyed once; the driver finishes what is queued.
+            // SAFETY: made in `new`, destroyed once; the driver finishes the queued work.
             let _ = self.context.enter(|| checked(unsafe { stream::destroy(self.handle) }, "cuStreamDestroy"));
         }
     }
@@ -221,7 +221,7 @@ impl Drop for Stream {
 pub(crate) struct OwnStreams(Mutex<Vec<Arc<Stream>>>);
 
 impl OwnStreams {
-    /// Opens another stream. It lives as long as this set.
+    /// Opens one more stream. It lives as long as this set.
     pub(crate) fn open(&self, context: &Arc<Context>) -> Result<Arc<Stream>> {
         let stream = Arc::new(Stream::new(context)?);
         self.0.lock().push(stream.clone());

@@ -21,7 +21,7 @@ use forebay_loader::{Error, Result};
 /// [`deliver`](Delivery::deliver) queues a copy on a separate stream and returns; the host slot returns to its pool
 /// when the event of the copy has fired. Device memory is reused: the next copy into it waits, on the device, for the
 /// work that consumers had queued on the streams they passed to [`TensorMemory::order_before`]. Consumers order their
-/// work on other streams themselves.
+/// work on further streams themselves.
 pub struct CudaDelivery {
     device: Arc<CudaDevice>,
     registrar: PinnedMemoryRegistrar,
@@ -104,7 +104,7 @@ impl Delivery for CudaDelivery {
         let _order = device.order.lock();
         let block = device.blocks.take(&device.context, bytes, &device.stream)?;
         // SAFETY: the release thread holds `filled`, which is not written, until the event of the copy has fired; the
-        // block is at least as long as `source` and has no other user.
+        // block is at least as long as `source` and used by nothing else.
         let started = unsafe { device.stream.copy_in(block.address, source) };
         if let Err(error) = started.and_then(|()| copied.record(device.stream.handle)) {
             device.release_batch_after_streams(filled, block);

@@ -17,7 +17,7 @@ pub(crate) struct CudaDevice {
     /// Pool of batch memory.
     pub(crate) blocks: Arc<BlockPool>,
     release_thread: ReleaseThread,
-    /// Recorded before all other work. A query of it returns any error that the device has had since.
+    /// Recorded before all work. A query of it returns any error that the device has had since.
     opened: Event,
     /// Held from taking a block until its copy is queued and its slot is handed to the release thread, so that copies
     /// and release requests have the same order.
@@ -72,12 +72,13 @@ impl CudaDevice {
         self.release_thread.release_after_device(block);
     }
 
-    /// Drops `value`, whose drop may wait for the device, on the release thread. Waits for it, but not without limit.
+    /// Drops `value` on the release thread, since its drop may wait for the device. Waits for it, but not without
+    /// limit.
     pub(crate) fn drop_on_release_thread(&self, value: impl Any + Send) {
         self.release_thread.drop_value(Box::new(value));
     }
 
-    /// Handles for another release thread.
+    /// Handles for a second release thread.
     pub(crate) fn handles(&self) -> DeviceHandles {
         let (context, streams, blocks) = (self.context.clone(), self.streams.clone(), self.blocks.clone());
         DeviceHandles { context, streams, blocks }

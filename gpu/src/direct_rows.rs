@@ -3,14 +3,14 @@
 //! ```text
 //! read slot --copy on a separate stream--> rows in the batch's block ---+     (slot released after the copy's event)
 //! shard --cuFile-------------------------> rows in the batch's block ---+
-//! batch slot --copies of the other rows (row_copy)-----------------------+--> event --> slot released
+//! batch slot --copies of further rows (row_copy)------------------------+--> event --> slot released
 //! ```
 //!
-//! The block is taken with the first direct row of a batch and has no other user until the batch is filled. It must be
-//! idle: cuFile's reads are not ordered with any stream, and copies must not wait for a consumer, or the read slots
-//! would too. Therefore the copies of direct rows also have a separate stream and release thread, while copies on
+//! The block is taken with the first direct row of a batch and is used by nothing else until the batch is filled. It
+//! must be idle: cuFile's reads are not ordered with any stream, and copies must not wait for a consumer, or the read
+//! slots would too. Therefore the copies of direct rows also have a separate stream and release thread, while copies on
 //! the delivery's stream wait for the consumers that still read the memory. When the batch is filled, its reads are
-//! done, and its other rows are copied after the direct rows.
+//! done, and its remaining rows are copied after the direct rows.
 //!
 //! Not tested on hardware: the tests use a fake driver and a fake library in host memory.
 
@@ -95,7 +95,7 @@ enum QueuedCopies {
 /// Memory of a batch while direct rows are written to it.
 struct CudaDirectBatch {
     device: Arc<CudaDevice>,
-    /// Taken when the batch is filled, or on drop. Writers share it, since their rows have separate places.
+    /// Taken when the batch is filled, or on drop. Writers share it, since their rows are at separate offsets.
     block: RwLock<Option<Block>>,
     copier: Arc<RowCopier>,
     copies: Mutex<QueuedCopies>,
@@ -118,7 +118,7 @@ impl DirectBatch for CudaDirectBatch {
             let source = slot.get(bytes.clone()).filter(|source| block.has(*at, source.len()));
             let source = source.ok_or_else(|| Error::internal("a row is beyond the end of its sample or its batch"))?;
             // SAFETY: the release thread holds the slot, which is not written, until the event has fired or the stream
-            // has been waited for; rows have separate places in the block, and this one is the caller's.
+            // has been waited for; rows are at separate offsets in the block, and this one is the caller's.
             unsafe { stream.copy_in(block.address + *at as u64, source) }
         });
         if let Err(error) = started.and_then(|()| copied.record(stream.handle)) {
@@ -136,10 +136,10 @@ impl DirectBatch for CudaDirectBatch {
 
     fn read(&self, file: &dyn DirectFile, offset: u64, bytes: usize, at: usize) -> Result<()> {
         let file = file.as_any().downcast_ref::<File>();
-        let file = file.ok_or_else(|| Error::internal("a file belongs to another delivery"))?;
+        let file = file.ok_or_else(|| Error::internal("a file belongs to a different delivery"))?;
         let block = self.block.read().unwrap_or_else(PoisonError::into_inner);
         let block = block.as_ref().ok_or_else(|| Error::internal("a row was read to a batch that is filled"))?;
-        // SAFETY: the place is the caller's, and no queued work uses it: copies to the block have other places.
+        // SAFETY: the memory is the caller's, and no queued work uses it: copies to the block have different offsets.
         unsafe { file.read((offset, bytes), block, at) }
     }
 

@@ -54,11 +54,11 @@ const FUNCTIONS: [&str; 33] = [
 ];
 
 /// Loads and initialises the library at `path`, or the one of the environment variable, or the system's. Must be called
-/// before anything else of cudarc. A process has one driver library, and a request for another one is an error.
+/// before anything else of cudarc. A process has one driver library, and a request for a second one is an error.
 ///
 /// # Errors
 ///
-/// `Unsupported`, with what is missing.
+/// `Unsupported`, with the missing part.
 pub(crate) fn load(path: Option<&Path>) -> Result<()> {
     check_process()?;
     let requested = requested(path, LIBRARY_VARIABLE);
@@ -95,7 +95,7 @@ pub(crate) fn load(path: Option<&Path>) -> Result<()> {
         }
     }
     if library.is_some_and(|library| address(&library, "cuInit") != address(found, "cuInit")) {
-        let message = "the process has another CUDA driver library already, or finds another one first: a requested \
+        let message = "the process has a different CUDA driver library already, or finds it first: a requested \
                        library needs the soname libcuda.so or libcuda.so.1, and LD_LIBRARY_PATH must not have another \
                        one";
         return Err(unsupported(message));
@@ -137,18 +137,17 @@ pub(crate) fn checked<T>(result: Result<T, DriverError>, call: &'static str) -> 
         let name = error.error_name().map_or("an unknown error".into(), |name| name.to_string_lossy());
         let (kind, advice) = match error.0 {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
-                let advice = ": free memory that other processes use (see nvidia-smi), or reduce batch_size, prefetch \
+                let advice = ": free memory that more processes use (see nvidia-smi), or reduce batch_size, prefetch \
                               or the batches you keep";
                 (ErrorKind::Full, advice)
             }
-            // The result in a forked child whose parent has used the driver outside of this crate.
+            // The result in a forked child of a parent that has used the driver outside of this crate.
             CUresult::CUDA_ERROR_NOT_INITIALIZED if call == "cuInit" => {
                 return Error::new(ErrorKind::Closed, FORKED).with("call", call).with("code", error.0 as u32);
             }
-            CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE => (
-                ErrorKind::Unsupported,
-                ": another process uses the device exclusively, see its compute mode in nvidia-smi",
-            ),
+            CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE => {
+                (ErrorKind::Unsupported, ": a process uses the device exclusively, see its compute mode in nvidia-smi")
+            }
             CUresult::CUDA_ERROR_ILLEGAL_ADDRESS
             | CUresult::CUDA_ERROR_LAUNCH_FAILED
             | CUresult::CUDA_ERROR_LAUNCH_TIMEOUT

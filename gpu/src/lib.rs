@@ -8,8 +8,8 @@
 //! decode          JPEG decoding on the device
 //! kernel          from decoded pictures to the rows of a batch: source, arguments, launch
 //! batch           batch in device memory
-//! partial_batch   batch of which some rows are on the device
-//! row_copy        copies of the other rows from the batch slot
+//! partial_batch   batch with some rows on the device
+//! row_copy        copies of the remaining rows from the batch slot
 //! device          one device, shared by the files above: streams, memory pool, release thread
 //! release         threads that wait for the device and then release memory
 //! memory          blocks of device memory, kept for reuse

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Libraries {
     /// Driver library. `None` means the one in `FOREBAY_CUDA_LIBRARY`, or the system's. A process has one driver
-    /// library: after it is loaded, a request for another one is an error.
+    /// library: after it is loaded, a request for a second one is an error.
     pub driver: Option<PathBuf>,
     /// nvJPEG. `None` means the one in `FOREBAY_NVJPEG_LIBRARY`, or the system's, or one in `packages`.
     pub nvjpeg: Option<PathBuf>,

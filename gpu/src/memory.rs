@@ -145,7 +145,7 @@ impl BlockPool {
     fn take_busy(&self, context: &Arc<Context>, bytes: usize) -> Result<Block> {
         let (fitting, outgrown) = {
             let mut blocks = self.0.lock();
-            // All batches of a loader have the same size except a short last one, which gets a block of the others.
+            // All batches of a loader have the same size except a short last one, which gets a block of the same size.
             match blocks.iter().position(|b| b.bytes >= bytes) {
                 Some(i) => (Some(blocks.swap_remove(i)), Vec::new()),
                 None => (None, std::mem::take(&mut *blocks)),

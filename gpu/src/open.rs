@@ -6,13 +6,13 @@ use forebay_loader::delivery::{Delivery, HostDelivery};
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, Result};
 
-/// Opens the delivery for the device that a user names: "cpu", "cuda:0", or "cuda". The last means the device whose
-/// number is `local_rank`, or the only device if the process sees no other one. CUDA is loaded, from `libraries`, only
+/// Opens the delivery for the device that a user names: "cpu", "cuda:0", or "cuda". The last means the device with
+/// number `local_rank`, or the only device that the process sees. CUDA is loaded, from `libraries`, only
 /// for a CUDA device.
 ///
 /// # Errors
 ///
-/// `Config` for another name; those of [`CudaDelivery::new`].
+/// `Config` for an unknown name; the errors of [`CudaDelivery::new`].
 pub fn open_delivery(device: &str, local_rank: u32, libraries: &Libraries) -> Result<Arc<dyn Delivery>> {
     let (kind, number) = device.split_once(':').map_or((device, None), |(kind, number)| (kind, Some(number)));
     match (kind, number.map(str::parse)) {

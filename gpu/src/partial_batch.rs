@@ -1,8 +1,8 @@
-//! Batch of which some rows are on the device: direct rows ([`direct_rows`](crate::direct_rows)) and decoded pictures.
+//! Batch with some rows on the device: direct rows ([`direct_rows`](crate::direct_rows)) and decoded pictures.
 //!
-//! The rows are in the memory of the batch, at the places that they had when they were written. If samples are skipped
-//! after that, the batch has fewer rows when it is delivered. Then rows move up, each to a place whose own row has been
-//! moved before.
+//! The rows are in the memory of the batch, at the offsets that they had when they were written. If samples are skipped
+//! after that, the batch has fewer rows when it is delivered. Then rows move up, each to an offset after the row there
+//! has been moved before.
 
 use crate::batch::DeviceBatch;
 use crate::context::{Context, Event, Stream};
@@ -16,7 +16,7 @@ use forebay_loader::sync::Arc;
 use forebay_loader::{Error, Result};
 use std::any::Any;
 
-/// Batch of which some or all rows are on the device.
+/// Batch with some or all rows on the device.
 pub(crate) struct PartialDeviceBatch {
     device: Arc<CudaDevice>,
     /// Taken when the batch is delivered or submitted, or on drop.
@@ -42,7 +42,7 @@ impl PartialDeviceBatch {
         Self { device: device.clone(), block: Some(block), rows, done, ended, is_complete }
     }
 
-    /// Returns the memory for a batch that now keeps `rows`, and its completed rows. Moves rows to their new places in
+    /// Returns the memory for a batch that now keeps `rows`, and its completed rows. Moves rows to their new offsets in
     /// the order of `stream`.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl PartialDeviceBatch {
             ended.delay(stream.handle)?;
         }
         let block = self.block.take().ok_or_else(|| Error::internal("a partial batch was resumed twice"))?;
-        // Ascending: a row moves only to a place whose own row has been moved.
+        // Ascending: a row moves only to an offset after the row there has been moved.
         for (output, row) in done.keys() {
             // Pictures of a skipped sample may be among the completed rows.
             let (Ok(from), Ok(to)) = (self.rows.binary_search(row), rows.binary_search(row)) else { continue };

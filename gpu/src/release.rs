@@ -1,4 +1,4 @@
-//! Background threads that wait on CUDA events and then release the memory in use. No other thread may block on the
+//! Background threads that wait on CUDA events and then release the memory in use. No second thread may block on the
 //! device.
 
 use crate::context::{CAPTURE_MAX, Context, Event, OwnStreams};
@@ -28,9 +28,9 @@ enum ReleaseRequest {
     /// Block that a consumer read on a stream without a known handle. The consumer's batches bound the number of these
     /// requests and of the next ones.
     AfterDevice(Block),
-    /// Block that consumers read on streams of which some capture graphs.
+    /// Block that consumers read on streams that may capture graphs.
     AfterConsumers(ConsumerReads),
-    /// Value whose drop may wait for the device. The sender reports that it was dropped.
+    /// Value with a drop that may wait for the device. The sender reports that it was dropped.
     Drop(Box<dyn Any + Send>, Sender<()>),
 }
 

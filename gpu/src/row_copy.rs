@@ -21,7 +21,7 @@ pub(crate) enum RowSource {
     Engines,
 }
 
-/// Starts copying the kept `rows` of `filled` that are not `done`. Rows of an output that are adjacent in both places
+/// Starts copying the kept `rows` of `filled` that are not `done`. Rows of an output that are adjacent on both sides
 /// are copied together.
 ///
 /// # Errors

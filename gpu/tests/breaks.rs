@@ -1,8 +1,8 @@
-//! Mutation tests of this crate's tests: a copy of the crate is broken in one place at a time, and the test that is
+//! Mutation tests of this crate's tests: a copy of the crate is broken at one point at a time, and the test that is
 //! listed for the break must fail.
 //!
 //! `cargo test -p forebay-gpu --test breaks -- --ignored --nocapture` takes minutes. `BREAKS=rows` before it selects
-//! the breaks whose file or suite has this in its name. Another test checks in every run that each break matches its
+//! the breaks whose file or suite has this in its name. A second test checks in every run that each break matches its
 //! source.
 
 use std::collections::BTreeSet;
@@ -73,7 +73,7 @@ const BREAKS: [Break; 50] = [
         caught_by: ("decode", "undecoded::undecoded_pictures_are_returned_and_the_others_are_decoded_once"),
     },
     Break {
-        what: "undecoded pictures have pixels of other pictures in their places",
+        what: "undecoded pictures have pixels of different pictures",
         file: "decode/submit.rs",
         sound: "unsafe { resources.stream.fill(scratch, BLANK, group.scratch_bytes()) }?;",
         broken: "",
@@ -87,7 +87,7 @@ const BREAKS: [Break; 50] = [
         caught_by: ("decode", "undecoded::undecoded_pictures_are_returned_and_the_others_are_decoded_once"),
     },
     Break {
-        what: "undecoded pictures have pixels of a failed group in their places",
+        what: "undecoded pictures have pixels of a failed group",
         file: "decode/group_slot.rs",
         sound: "self.streams.iter().try_for_each(|stream| stream.wait())?;\n                self.is_blank = false;",
         broken: "self.streams.iter().try_for_each(|stream| stream.wait())?;",
@@ -122,7 +122,7 @@ const BREAKS: [Break; 50] = [
         caught_by: ("delivery", "a_slot_returns_to_its_pool_only_after_its_copy"),
     },
     Break {
-        what: "calls end another thread's capture of a graph",
+        what: "calls end a second thread's capture of a graph",
         file: "context.rs",
         sound: "CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED",
         broken: "CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL",
@@ -223,7 +223,7 @@ const BREAKS: [Break; 50] = [
         caught_by: ("decode", "balance::engines_and_cores_decode_at_the_same_time_in_proportion_to_their_speeds"),
     },
     Break {
-        what: "half of a rejected batch is decoded while the other half is in flight",
+        what: "half of a rejected batch is decoded while the second half is in flight",
         file: "decode/submit.rs",
         sound: "resources.wait_for_streams()?;",
         broken: "",
@@ -251,14 +251,14 @@ const BREAKS: [Break; 50] = [
         caught_by: ("delivery", "a_slot_returns_to_its_pool_only_after_its_copy"),
     },
     Break {
-        what: "rows that move up come from the wrong place",
+        what: "rows that move up come from the wrong offset",
         file: "partial_batch.rs",
         sound: "memcpy_dtod_async(at(to), at(from), ",
         broken: "memcpy_dtod_async(at(from), at(to), ",
         caught_by: ("decode", "rejected::decoded_pictures_move_up_when_samples_were_skipped"),
     },
     Break {
-        what: "a decoded picture is overwritten with its file if another one is rejected",
+        what: "a decoded picture is overwritten with its file if a later one is rejected",
         file: "decode/decoder.rs",
         sound: "std::mem::take(done), undecoded.is_empty());",
         broken: "Default::default(), undecoded.is_empty());",
@@ -349,7 +349,7 @@ const BREAKS: [Break; 50] = [
         caught_by: ("decode", "failure::large_pictures_without_memory_do_not_count_against_a_backend"),
     },
     Break {
-        what: "the size of a large picture is that of its decoded region",
+        what: "the size of a large picture is the size of its decoded region",
         file: "decode/submit.rs",
         sound: "item.is_large(Extent::Whole)",
         broken: "item.is_large(extent(backend))",

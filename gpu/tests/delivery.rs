@@ -1,4 +1,4 @@
-//! The delivery on a fake driver whose streams advance as late as is legal.
+//! The delivery on a fake driver with streams that advance as late as is legal.
 
 mod fake;
 
@@ -70,7 +70,7 @@ fn device_memory_is_reused_only_after_its_reader() {
 fn memory_read_on_the_per_thread_stream_is_released_after_a_wait_for_the_device() {
     let rig = Rig::new();
     let first = rig.deliver(1).expect("delivered");
-    // On the thread that drops the batch this number is another stream.
+    // On the thread that drops the batch this number is a different stream.
     first.order_before(Some(2)).expect("ordered");
     drop(first);
     rig.call("fake_cuda_run");
@@ -148,7 +148,7 @@ fn a_batch_does_not_become_part_of_a_graph_that_its_consumer_captures() {
     rig.call("fake_cuda_end_capture");
     other.order_before(Some(-1)).expect("no ordering");
     drop(other);
-    // The memory is released after the end of the capture; until then another batch may get other memory.
+    // The memory is released after the end of the capture; until then a second batch may get new memory.
     let is_released = (0..1000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
         let next = rig.deliver(4).expect("delivered");
@@ -166,8 +166,8 @@ fn memory_is_not_lost_while_a_graph_is_captured() {
     let rig = Rig::new();
     rig.fail("cuCtxSynchronize", 900);
     let batch = rig.deliver(1).expect("delivered");
-    // On each thread this is another stream, so no event can mark the end of its reads, and the release waits for the
-    // whole device.
+    // On each thread this is a different stream, so no event can mark the end of its reads, and the release waits for
+    // the whole device.
     batch.order_before(Some(2)).expect("ordered");
     drop(batch);
     assert_eq!(rig.end(), NO_LEAKS);
@@ -243,6 +243,6 @@ fn a_library_that_is_not_the_process_s_driver_is_an_error() {
     let second = folder.path().join("libcuda.so.1");
     std::fs::copy(fake::library(), &second).expect("copied");
     let error = CudaDelivery::with_libraries(0, &driver(&second)).expect_err("a second driver");
-    assert!(error.to_string().contains("another CUDA driver library already"), "{error}");
+    assert!(error.to_string().contains("a different CUDA driver library already"), "{error}");
     assert_eq!(rig.end(), NO_LEAKS);
 }

@@ -19,8 +19,8 @@ enum { NOT_READY = 600, PINNED_ALREADY = 712, STREAM_CAPTURE_IMPLICIT = 906 };
 enum { WITHOUT_TIME = 2, NON_BLOCKING = 1 };
 
 typedef struct Stream Stream;
-/* Times are seconds of simulated time. Pictures take the time that a test sets, all other work takes none. The host's
- * time is that of the work for which it has waited with fake_cuda_finish, and work that it queues starts no earlier. */
+/* Times are seconds of simulated time. Pictures take the time that a test sets, all remaining work takes none. The host's
+ * time is the time of the work for which it has waited with fake_cuda_finish, and work that it queues starts no earlier. */
 typedef struct Event { int device, asked, fired, is_timed; double at; Stream *on; } Event;
 typedef struct Op {
     enum { COPY, RECORD, WAIT, CALL } kind;
@@ -45,7 +45,7 @@ static struct { char *at; size_t len; } pinned[RANGES_MAX], on_device[RANGES_MAX
 static struct { char function[64]; int calls_left, code; } fault;
 static _Thread_local Context *current[16];
 static _Thread_local int depth;
-/* Capture mode of the thread while another one captures a graph: 0 forbids waits and allocations; 2 allows all calls. */
+/* Capture mode of the thread while a second one captures a graph: 0 forbids waits and allocations; 2 allows all calls. */
 static _Thread_local int capture_mode;
 static int strict_calls;
 static int piece_max = 1 << 30, memory_is_held;
@@ -70,7 +70,7 @@ static int injected(const char *function) {
 #define NOT_THE_GRAPH_S(stream) must(!captures || (uintptr_t)(stream) > 2, "work becomes a part of a consumer's graph")
 #define ENTER do { int code = injected(__func__); if (code) return code; } while (0)
 #define ENTER_CONTEXT ENTER; if (!depth) return INVALID_CONTEXT
-/* Marks calls that would end another thread's capture of a graph. */
+/* Marks calls that would end a second thread's capture of a graph. */
 #define NOT_IN_CAPTURES do { if (capture_mode != 2) __atomic_add_fetch(&strict_calls, 1, __ATOMIC_SEQ_CST); } while (0)
 
 static Stream *stream_of(void *s) { return (uintptr_t)s <= 2 ? &legacy[current[depth - 1]->device] : s; }
@@ -88,7 +88,7 @@ static int step(Stream *s) {
     s->first++;
     return 1;
 }
-/* Advances `s` to `position`, and other streams only as far as it waits for them. */
+/* Advances `s` to `position`, and further streams only as far as it waits for them. */
 static void reach(Stream *s, long position) {
     while (s->first < position) {
         if (step(s)) continue;
@@ -146,7 +146,7 @@ void fake_cuda_read_later(int device, void *stream, const void *from, void *to, 
     push(consumer_stream(device, stream), (Op){.kind = COPY, .to = to, .from = from, .len = len});
     pthread_mutex_unlock(&lock);
 }
-/* Reads on `stream`, and advances other streams only as far as it waits for them. */
+/* Reads on `stream`, and advances further streams only as far as it waits for them. */
 void fake_cuda_read(int device, void *stream, const void *from, void *to, size_t len) {
     Stream *s = consumer_stream(device, stream);
     pthread_mutex_lock(&lock);
@@ -295,7 +295,7 @@ int fake_cuda_is_idle(const void *from, size_t len) {
     pthread_mutex_unlock(&lock);
     return known && !busy;
 }
-/* Interface for other fake libraries. `call` runs in the order of `stream`, takes `seconds` and frees its argument. */
+/* Interface for the fake libraries. `call` runs in the order of `stream`, takes `seconds` and frees its argument. */
 int fake_cuda_has_context(void) { return depth > 0; }
 int fake_cuda_is_pinned(const void *at, size_t len) { return is_pinned(at, len); }
 void fake_cuda_call_later(void *stream, void (*call)(void *), void *argument, double seconds) {
@@ -350,7 +350,7 @@ int cuThreadExchangeStreamCaptureMode(int *mode) {
     return 0;
 }
 int cuCtxPopCurrent_v2(void **c) { ENTER_CONTEXT; *c = current[--depth]; return 0; }
-/* Ends other threads' captures in any mode. */
+/* Ends the captures of further threads in any mode. */
 int cuCtxSynchronize(void) {
     __atomic_add_fetch(&strict_calls, 1, __ATOMIC_SEQ_CST);
     ENTER_CONTEXT;

@@ -1,6 +1,6 @@
-/* Fake cuFile in host memory, for tests only, with the device memory of fake_cuda.c. A read overwrites its place at
+/* Fake cuFile in host memory, for tests only, with the device memory of fake_cuda.c. A read overwrites its target at
  * once, and writes the bytes of the file when it ends, which a test may delay. Reads belong to no stream: work of any
- * stream that uses the place, queued before the read or meanwhile, aborts the process, as does misuse that the
+ * stream that uses the target, queued before the read or meanwhile, aborts the process, as does misuse that the
  * library would not detect. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -122,7 +122,7 @@ ssize_t cuFileRead(Handle *h, char *base, size_t size, off_t offset, off_t at) {
     if (code) { errno = code; return -1; }
     must(fake_cuda_has_context(), "no context is current");
     char *to = base + at;
-    must(fake_cuda_is_idle(to, size), "a stream has work for the place of a read");
+    must(fake_cuda_is_idle(to, size), "a stream has work for the target of a read");
     add(&h->reads, 1);
     memset(to, 0xBB, size);
     pthread_mutex_lock(&lock);
@@ -131,7 +131,7 @@ ssize_t cuFileRead(Handle *h, char *base, size_t size, off_t offset, off_t at) {
     while (held) pthread_cond_wait(&changed, &lock);
     waiting--;
     pthread_mutex_unlock(&lock);
-    must(fake_cuda_is_idle(to, size), "work for the place of a read was queued on a stream during the read");
+    must(fake_cuda_is_idle(to, size), "work for the target of a read was queued on a stream during the read");
     ssize_t read = pread(h->plain, to, halves && size > 4096 ? size / 2 : size, offset);
     /* A direct read leaves nothing in the page cache. */
     posix_fadvise(h->plain, 0, 0, POSIX_FADV_DONTNEED);

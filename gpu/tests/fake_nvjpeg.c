@@ -1,5 +1,5 @@
 /* Fake nvJPEG in host memory, for tests only, on the fake driver of fake_cuda.c. Its two backends read files and
- * write pixels when their stream advances. But the engines overwrite the places of the pixels during the call, before
+ * write pixels when their stream advances. But the engines overwrite the memory of the pixels during the call, before
  * earlier work on their stream, and a call with more pictures than they queue returns only when these are decoded.
  * Engines reject small pictures. One bad picture fails its batch. Misuse that the library would not detect aborts the
  * process.
@@ -173,7 +173,7 @@ int nvjpegDecodeBatchedSupportedEx(Handle *h, Header *header, Params *params, in
 int nvjpegDecodeBatchedInitialize(Handle *h, State *state, int count, int threads, int format) {
     (void)threads;
     ENTER;
-    must(state->of == h, "the state belongs to another handle");
+    must(state->of == h, "the state belongs to a different handle");
     must(add(&state->in_flight, 0) == 0, "a state is reused while its batch is in flight");
     if (count < 1 || format != RGB_INTERLEAVED) return INVALID_PARAMETER;
     state->prepared = count;
@@ -195,7 +195,7 @@ static int run_job(const Job *j) {
     if (j->region.h == 0) return 0;
     return decode(j->file, j->len, j->region.x, j->region.y, j->region.w, j->region.h, j->out, j->pitch);
 }
-/* Tries to decode a picture, without writing to its place. */
+/* Tries to decode a picture, without writing to its memory. */
 static int try_job(Job job, int by_engines) {
     Header header;
     if (parse(job.file, job.len, &header)) return BAD_JPEG;
@@ -245,7 +245,7 @@ static int decode_batch(Handle *h, State *state, const unsigned char *const *fil
     int code = 0;
     for (int i = 0; i < count; i++) {
         must(out[i].pitch[0] >= (size_t)params[i]->w * 3, "rows overlap");
-        must(fake_cuda_is_on_device(out[i].channel[0], out[i].pitch[0] * params[i]->h), "the place of a picture is outside of device memory");
+        must(fake_cuda_is_on_device(out[i].channel[0], out[i].pitch[0] * params[i]->h), "the memory of a picture is outside of device memory");
         Header header = {0, 0, 0};
         parse(files[i], lengths[i], &header);
         int is_wrong = h->backend == wrong_backend && (!only_odd || header.w % 2);

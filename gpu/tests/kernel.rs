@@ -255,7 +255,7 @@ fn unwritten_rows_of_a_crop_are_found_at_any_alignment() {
             *byte = (at * 7) as u8;
         }
         let stage = Stage { crop, ..Stage::identity(crop.size()) };
-        // The bytes of other pictures must not change.
+        // The bytes of the remaining pictures must not change.
         let mut flags = [9u8, 0, 9];
         let flags_at = flags[1..].as_mut_ptr().expose_provenance() as u64;
         let at = words.as_mut_ptr().expose_provenance() as u64;

@@ -121,12 +121,12 @@ impl Tensor {
         self.shape.iter().product::<i64>() as usize * self.dtype.size()
     }
 
-    /// The device whose memory contains the tensor.
+    /// The device with the tensor in its memory.
     pub fn device(&self) -> Device {
         self.memory.device()
     }
 
-    /// The memory it shares with the batch's other tensors.
+    /// The memory that all tensors of the batch share.
     pub fn memory(&self) -> &Arc<dyn TensorMemory> {
         &self.memory
     }

@@ -106,7 +106,7 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// Opens every stream; `outside` has the remotes of other schemes than the engine's.
+    /// Opens every stream; `outside` has the remotes of schemes that the engine does not have.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Reduces layouts of which some samples lack columns to the columns of `fields`, and the keys if they are wanted.
+    /// Reduces layouts with columns that some samples lack to the columns of `fields`, and the keys if they are wanted.
     fn project(&mut self, fields: Option<&[(String, FieldSpec)]>, with_keys: bool, skip: SkipConfig) -> Result<()> {
         let mut wanted = fields.map(columns_of);
         if let (true, Some(wanted)) = (with_keys, &mut wanted)
@@ -216,7 +216,7 @@ impl Catalog {
         Err(known.absent(name, "the data set", "all samples would have the field's default"))
     }
 
-    /// Rejects labels that mean other classes in another stream.
+    /// Rejects labels that mean different classes in two streams.
     fn check_labels(&self, fields: Option<&[(String, FieldSpec)]>) -> Result<()> {
         let is_label = |column: &str| column == FileColumns::LABEL;
         let is_read = |fields: &[(String, FieldSpec)]| {
@@ -231,8 +231,8 @@ impl Catalog {
         let differs = (0..).find(|n| a.iter().nth(*n) != b.iter().nth(*n)).unwrap_or(0);
         let shown = |classes: &Texts| classes.iter().nth(differs).unwrap_or("none").to_owned();
         let message = format!(
-            "two streams have other classes, of which number {differs} is the first that differs, so their labels do \
-             not fit: read the column `class` in place of `label`, or give both the same folders"
+            "two streams have different classes, and number {differs} is the first that differs, so their labels do \
+             not fit: read the column `class` instead of `label`, or give both the same folders"
         );
         Err(Error::config(message)
             .with("class", shown(a))
@@ -241,7 +241,7 @@ impl Catalog {
             .with("stream", &second.name))
     }
 
-    /// Kept samples per shard and stream. The order knows no others.
+    /// Kept samples per shard and stream. The order knows only these.
     pub(crate) fn shape(&self) -> &DataSetShape {
         &self.shape
     }
@@ -300,7 +300,7 @@ impl Catalog {
     }
 
     /// Returns the shard that holds `sample` of the order, and the sample's index in the shard's file; `None` after the
-    /// last sample. This is the only place where a number of the order becomes one of a file.
+    /// last sample. This is the only function that turns a number of the order into one of a file.
     pub(crate) fn locate_sample(&self, sample: SampleId) -> Option<(ShardId, u32)> {
         let (shard, nth) = self.shape.locate(sample)?;
         if self.is_whole {

@@ -1,7 +1,7 @@
 //! DLPack, the exchange format of tensor libraries: the plain structures and the export of a [`Tensor`].
 //!
-//! The layout is that of DLPack 1.0 (`DLManagedTensorVersioned`) and of the older `DLManagedTensor`. An exported tensor
-//! owns a share of its batch's memory, which the deleter releases on any thread.
+//! The layout is the one of DLPack 1.0 (`DLManagedTensorVersioned`) and of the older `DLManagedTensor`. An exported
+//! tensor owns a share of its batch's memory, which the deleter releases on any thread.
 
 use crate::batch::Tensor;
 use crate::decode::DType;
@@ -161,14 +161,14 @@ fn contiguous(shape: &[i64]) -> Vec<i64> {
 }
 
 /// Exports `tensor` in the form `M`. The receiver of the pointer calls its deleter once.
-#[expect(private_bounds, reason = "the forms are those of DLPack")]
+#[expect(private_bounds, reason = "the forms are defined by DLPack")]
 pub fn export<M: Managed>(tensor: Tensor) -> *mut M {
     let (mut shape, mut strides) = (tensor.shape().to_vec(), contiguous(tensor.shape()));
     // The vectors move into the box below, their elements do not.
     let managed = M::new(describe(&tensor, &mut shape, &mut strides), delete::<M>);
     let pid = std::process::id();
     let owner = Box::into_raw(Box::new(Owner { managed, _shape: shape, _strides: strides, _tensor: tensor, pid }));
-    // SAFETY: `owner` was just made by Box::into_raw, so it is valid and has no other user.
+    // SAFETY: `owner` was just made by Box::into_raw, so it is valid and nothing else uses it.
     let owner_ref = unsafe { &mut *owner };
     *owner_ref.managed.context() = owner.cast();
     &mut owner_ref.managed
@@ -184,7 +184,7 @@ unsafe extern "C" fn delete<M: Managed>(managed: *mut M) {
     // SAFETY: the owner's data is the box that `export` leaked, and this is its one release.
     let owner = unsafe { Box::from_raw(owner) };
     if owner.pid != std::process::id() {
-        // A forked child has a copy of the pool whose locks may be held by threads that do not exist here.
+        // A forked child has a copy of the pool, with locks that may be held by threads that do not exist here.
         std::mem::forget(owner);
         return;
     }

@@ -16,9 +16,9 @@
 //! **shard plane** (`pipeline::shard`, [`store`], `cache`) claims a shard, fetches it in ranged parts, unpacks it,
 //! checks its hash and links it into the local folder. The **sample plane** (`pipeline::sample`, [`io`], [`decode`])
 //! reads a sample, decodes it into its row of a batch slot, and delivers the batch when its last row is complete.
-//! Between them, residency parks chunks of samples whose shards are not on disk. A parked chunk holds its place in a
-//! batch and nothing else, so neither plane holds a resource that the other one waits for. CONTRIBUTING.md has the four
-//! rules that every change must keep.
+//! Between them, residency parks chunks of samples with shards that are not on disk. A parked chunk holds its place in
+//! a batch and nothing else, so neither plane holds a resource that the other one waits for. CONTRIBUTING.md has the
+//! four rules that every change must keep.
 //!
 //! **Start here:** [`Loader`] runs all of this in the training process. It is made from a [`LoaderConfig`] and delivers
 //! a [`batch::Batch`] at a time:
@@ -70,7 +70,7 @@
 //!   the calling thread and fetches shards ahead with one thread.
 //! * [`indexing`]: indexes after the samples of a shard, which let a crop skip the rest of a picture.
 //! * [`objects`]: objects of stores as they are, by their URLs; [`output`]: remote folders as destinations of a writer.
-//! * [`contents`]: lines of texts and files of tars, one object after the other, without an index.
+//! * [`contents`]: lines of texts and files of tars, in sequence, without an index.
 //! * [`sources`]: data sets without an `index.json`, such as lists of tars; [`TarSet`] makes one for them.
 //! * `subsets`: the samples of a stream that a loader keeps.
 //! * [`verify`]: comparison of a data set's files with its index, and their repair.

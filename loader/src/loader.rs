@@ -219,8 +219,8 @@ impl Loader {
         &self.config
     }
 
-    /// Names of the classes of each stream, at the numbers of their labels; `None` for one whose samples are no files
-    /// in folders.
+    /// Names of the classes of each stream, at the numbers of their labels; `None` for a stream with samples that are
+    /// no files in folders.
     pub fn classes(&self) -> Vec<Option<Vec<String>>> {
         let of_stream = |stream: &Stream| Some(stream.classes()?.iter().map(str::to_owned).collect());
         self.catalog.streams().iter().map(of_stream).collect()
@@ -250,7 +250,7 @@ impl Loader {
         Ok(self.position()?.next_epoch())
     }
 
-    /// Batches of a whole epoch for this rank, including batches all of whose samples are skipped
+    /// Batches of a whole epoch for this rank, including batches with only skipped samples
     /// and steps that are left out.
     ///
     /// # Errors
@@ -276,7 +276,7 @@ impl Loader {
     ///
     /// `Config` for an impossible order, `Full` if the system refuses memory, `Closed` in a forked child.
     pub fn start_epoch(&self) -> Result<()> {
-        // Threads of the old epoch are joined before those of the new one start.
+        // Threads of the old epoch are joined before the threads of the new one start.
         let mut position = self.position()?;
         position.stop();
         self.delivery.check()?;
@@ -323,7 +323,7 @@ impl Loader {
         Ok(self.position()?.running.as_ref().map(|running| StartedEpoch(Arc::downgrade(running))))
     }
 
-    /// Stops the threads of `epoch` and releases its prefetched batches, if no other one has been started since. The
+    /// Stops the threads of `epoch` and releases its prefetched batches, if no later one has been started since. The
     /// position stays; the next [`start_epoch`](Self::start_epoch) starts the epoch after it.
     ///
     /// # Errors
@@ -389,7 +389,7 @@ impl Loader {
                 Ok(Next::End)
             }
             Ok(TakeOutcome::Pending) => Ok(Next::Pending),
-            // Another thread may have reached the end in the meantime.
+            // A different thread may have reached the end in the meantime.
             Ok(TakeOutcome::Stopped) if self.position.lock().is_ended() => Ok(Next::End),
             Ok(TakeOutcome::Stopped) => Err(Error::new(
                 ErrorKind::Closed,
@@ -413,12 +413,12 @@ impl Loader {
     /// passed that batch on. If it was not delivered to the caller yet, this is [`state`](Self::state). So a caller
     /// names the batch before it asks for it, and gets the right state at any time.
     ///
-    /// Of batches in flight, if others were delivered after this one, only the last one is left out; at the end of the
-    /// epoch none is.
+    /// Of batches in flight, if later ones were delivered after this one, only the last one is left out; at the end of
+    /// the epoch none is.
     ///
     /// # Errors
     ///
-    /// As [`state`](Self::state), and `State` for a batch that has failed, if another one was delivered after it or the
+    /// As [`state`](Self::state), and `State` for a batch that has failed, if a later one was delivered or the
     /// epoch has ended.
     pub fn state_before(&self, number: u64, held: Held) -> Result<LoaderState> {
         let position = self.position()?.state_before(&self.planner, number, held)?;
@@ -527,7 +527,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Batches whose samples are announced ahead.
+    /// Batches with samples that are announced ahead.
     fn predownload(&self) -> usize {
         let batch = u64::from(self.config.batch_size);
         let samples = self.config.engine.predownload.unwrap_or(8 * batch);

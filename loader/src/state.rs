@@ -249,7 +249,7 @@ mod tests {
             differences(state("a", Some("repeat 1, 1")), &now).expect("differs"),
             "weights was repeat 1, 1 and is repeat 2, 1"
         );
-        // The checkpoint is older than descriptions, or both are cut at the same place.
+        // The checkpoint is older than descriptions, or both are cut at the same length.
         assert_eq!(differences(state("a", None), &now).expect("differs"), "weights was a and is repeat 2, 1");
         assert_eq!(
             differences(state("a", Some("repeat 2, 1")), &now).expect("differs"),

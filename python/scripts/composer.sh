@@ -6,7 +6,7 @@
 
 composer='mosaicml==0.32.1'
 packages=(coolname 'importlib-metadata<9' 'mosaicml-cli==0.7.5' psutil py-cpuinfo 'tabulate==0.9.0' 'torch_optimizer==0.3.0' 'torchmetrics==1.7.4')
-# The Trainer is installed without dependencies, which would include another torch.
+# The Trainer is installed without dependencies, which would include a second torch.
 environment_over_shared composer "${packages[@]}" -- "$composer"
 python/scripts/extension.sh dev
 PYTHONPATH=$root/python/py_src exec "$venv/bin/python" -m pytest -q -p no:cacheprovider python/tests/streaming/test_composer.py "$@"

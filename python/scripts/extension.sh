@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the extension and puts it into the source package: extension.sh dev|release [CARGO ARGUMENTS].
-# The arguments add packages to the same call of cargo, so that what they share is compiled once.
+# The arguments add packages to the same call of cargo, so that their common crates are compiled once.
 # With python/py_src on PYTHONPATH the package then works without installation into the shared environment.
 . "$(dirname "$0")/lib.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the loader in other libraries: python/tests/trainers and python/tests/frameworks, with their released versions in an
+# Tests the loader in third-party libraries: python/tests/trainers and python/tests/frameworks, with their released versions in an
 # environment over the shared one. `frameworks.sh --prepare` only makes that environment, and `--built` takes the extension as
-# it is. Other arguments go to pytest; paths among them replace the two folders.
+# it is. Further arguments go to pytest; paths among them replace the two folders.
 . "$(dirname "$0")/lib.sh"
 
 packages=(
@@ -15,7 +15,7 @@ packages=(
     tensorflow-cpu==2.21.0
     torchdata==0.11.0
     transformers==5.24.0
-    # Composer's imports. It is installed without its dependencies, which include another torch and Pillow.
+    # Composer's imports. It is installed without its dependencies, which include a second torch and Pillow.
     coolname 'importlib-metadata<9' mosaicml-cli==0.7.5 psutil py-cpuinfo tabulate==0.9.0 torch_optimizer==0.3.0
     torchmetrics==1.7.4
     numpy==2.1.3                # the shared one's
@@ -35,6 +35,6 @@ esac
 folders=()
 for folder in python/tests/trainers python/tests/frameworks python/tests/augment/test_timm.py; do [ ! -e "$folder" ] || folders+=("$folder"); done
 for argument in "$@"; do [ ! -e "${argument%%::*}" ] || folders=(); done
-# Nothing here reports to other machines or looks for models on them.
+# Nothing here reports to servers or looks for models on them.
 export RAY_USAGE_STATS_ENABLED=0 HF_HUB_OFFLINE=1 TF_CPP_MIN_LOG_LEVEL=2
 PYTHONPATH=$root/python/py_src exec "$venv/bin/python" -m pytest -q -p no:cacheprovider "${folders[@]}" "$@"

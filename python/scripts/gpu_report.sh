@@ -35,8 +35,8 @@ export PYTHONPATH=$package:$root/python/scripts${PYTHONPATH:+:$PYTHONPATH}
 imports "$python" "$needed" ||
     die "$python has no numpy, Pillow or torch that can be used ($reason): name one that has, PYTHON=/path/to/python make gpu-report"
 imports "$python" forebay ||
-    die "the package cannot be used here ($reason): run \`make build\`, or copy its result from another machine; where libhwloc is" \
-        "missing, make a wheel elsewhere (\`make wheel\`) and name it, WHEEL=FILE make gpu-report"
+    die "the package cannot be used here ($reason): run \`make build\`, or copy its result from a different machine;" \
+        "where libhwloc is missing, make a wheel elsewhere (\`make wheel\`) and name it, WHEEL=FILE make gpu-report"
 # A signal ends a shell that waits for a foreground program but not the program, which would continue on the device. So
 # the program runs in the background and the shell forwards signals; Ctrl-C reaches both, and the shell waits.
 "$python" -m gpu_report "$@" &

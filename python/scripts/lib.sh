@@ -8,7 +8,7 @@ export HOME=${HOME:-~}
 # Prints the current step, apart from the output of commands.
 say() { printf '\n==> %s\n' "$*"; }
 
-# Ends the script with an error, which names what to change.
+# Ends the script with an error, which names the necessary change.
 die() { printf '\nerror: %s\n' "$*" >&2; exit 1; }
 
 # The PATH of a non-login shell may lack rustup's folder.
@@ -17,8 +17,8 @@ if ! command -v cargo >/dev/null && [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo"
 fi
 target=${CARGO_TARGET_DIR:-$root/target}
 
-# Sets `venv` to an environment over the shared one, with more packages or other versions, made once per list.
-# `environment_over_shared NAME PACKAGE... [-- PACKAGE...]`: those after `--` are installed without dependencies.
+# Sets `venv` to an environment over the shared one, with more packages or different versions, made once per list.
+# `environment_over_shared NAME PACKAGE... [-- PACKAGE...]`: packages after `--` are installed without dependencies.
 environment_over_shared() {
     local name=$1 shared hash
     shift

@@ -16,7 +16,7 @@ TIERS = {
     "D": "upload download",
     "E": "base/converters/dataframe_to_mds",
 }
-"""Pure functions; data sets and writers; internals; wrappers of clouds' libraries, of which we do not claim all; Spark."""
+"""Pure functions; data sets and writers; internals; wrappers of clouds' libraries (we do not claim all); Spark."""
 
 ON_PURPOSE: dict[str, str] = {}
 """Cases that pin a fault of the reference which we have fixed, and why: "file::name": reason. They must fail."""
@@ -76,9 +76,9 @@ def read(report: str, path: str) -> tuple[Counter, list[str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("checkout", type=Path)
-    parser.add_argument("files", nargs="*", help="names such as tests/test_array.py; default: those of the tiers")
+    parser.add_argument("files", nargs="*", help="names such as tests/test_array.py; default: the files of the tiers")
     parser.add_argument("--tiers", default="ABCE")
-    parser.add_argument("--reference", action="store_true", help="without the alias: what the reference itself does")
+    parser.add_argument("--reference", action="store_true", help="without the alias: run the reference itself")
     arguments = parser.parse_args()
     tiers = [(tier, path_of(name)) for tier in arguments.tiers for name in TIERS[tier].split()]
     files = [("-", path) for path in arguments.files] or tiers

@@ -33,7 +33,7 @@ with fb.Loader(remote=sys.argv[1], local=sys.argv[2] or None, batch_size=64, shu
 """
 
 
-# A data set with shards of several parts, in a separate process as well: to a store, and again in the same place.
+# A data set with shards of several parts, in a separate process as well: to a store, and again to the same folder.
 WRITE = """
 import hashlib, sys, forebay as fb
 for again in range(int(sys.argv[2])):
@@ -104,7 +104,7 @@ def epoch(remote: str, local: str, **variables: str) -> str:
 
 
 def run(program: str, remote: str, *arguments: str, **variables: str) -> str:
-    """Returns the output of a program, whose first argument is `remote`."""
+    """Returns the output of a program. Its first argument is `remote`."""
     command = [sys.executable, "-c", program, remote, *arguments]
     result = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True)
     if result.returncode != 0:
@@ -117,7 +117,7 @@ def compare(folder: pathlib.Path, remote: str, **variables: str) -> None:
     with tempfile.TemporaryDirectory() as local:
         start = time.monotonic()
         if epoch(remote, local, **variables) != expected:
-            sys.exit(f"{remote}: another epoch than the folder's")
+            sys.exit(f"{remote}: the epoch differs from the folder's")
         print(f"{remote}: {SAMPLES} samples, {time.monotonic() - start:.1f} s")
 
 
@@ -130,7 +130,7 @@ def write_to(remote: str, **variables: str) -> None:
         run(WRITE, remote, "2", **variables)
         seconds = time.monotonic() - start
         if run(READ, remote, str(pathlib.Path(temporary) / "local"), **variables) != run(READ, folder, ""):
-            sys.exit(f"{remote}: another data set than the folder's")
+            sys.exit(f"{remote}: the data set differs from the folder's")
         print(f"{remote}: written twice, 180 MiB, {seconds:.1f} s")
 
 
@@ -285,7 +285,7 @@ try:
 except fb.StateError:
     pass
 else:
-    sys.exit("a save that another one has overtaken is successful")
+    sys.exit("a save is successful although a later save has overtaken it")
 assert checkpoint.Checkpoint.open(f"{run}/both").step == 1
 
 checkpoint.retain(run, 1)
@@ -355,7 +355,7 @@ def garage(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
                 text=True,
             )
             if refused.returncode == 0 or "AccessError" not in refused.stderr:
-                sys.exit(f"a wrong secret is accepted, or its error is another one: {refused.stderr}")
+                sys.exit(f"a wrong secret is accepted, or has a different error: {refused.stderr}")
 
 
 def main() -> None:

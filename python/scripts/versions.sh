@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the loader with the least versions of other libraries that python/docs/trainers/index.md lists; frameworks.sh has the newest.
+# Tests the loader with the least versions of the libraries that python/docs/trainers/index.md lists; frameworks.sh has the newest.
 # Not a part of `make test`, as it takes minutes. Arguments go to pytest; paths among them replace the files below.
 . "$(dirname "$0")/lib.sh"
 

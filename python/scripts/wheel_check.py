@@ -1,6 +1,6 @@
 """Checks a wheel: `wheel_check.py WHEEL`. Its metadata, size and needs, and on a machine of its kind an installation.
 
-The installation goes into a new environment without other packages: the package is imported, and a data set of one
+The installation goes into a new environment without further packages: the package is imported, and a data set of one
 column is written and read.
 """
 
@@ -61,7 +61,7 @@ def main(path: str) -> None:
 
 
 def check_metadata(archive: zipfile.ZipFile, names: list[str]) -> None:
-    """Checks the licence, the readme and what indexes show."""
+    """Checks the licence, the readme and the fields that indexes show."""
     (name,) = [name for name in names if name.endswith(".dist-info/METADATA")]
     metadata = email.message_from_bytes(archive.read(name))
     assert metadata["License-Expression"] == "Apache-2.0", metadata["License-Expression"]

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Array of bytes without gaps.
 ///
-/// Invariant: `bytes .. bytes + len` are the contents of `_array`, which stay in place while it has a reference.
+/// Invariant: `bytes .. bytes + len` are the contents of `_array`, which do not move while it has a reference.
 #[derive(Debug)]
 struct Array {
     /// Keeps the contents alive.
@@ -65,15 +65,15 @@ impl AsRef<[u8]> for Array {
 ///
 /// # Errors
 ///
-/// `Internal` for another object than an array of bytes.
+/// `Internal` for any object that is not an array of bytes.
 pub(crate) fn to_send(array: &Bound<'_, PyAny>) -> Result<UploadBuffer> {
     Ok(UploadBuffer::from_owner(Array::of(array, false)?))
 }
 
 /// Memory of an array that fetch threads fill, or a part of it.
 ///
-/// Invariant: no other value has the bytes `start .. start + len` of the array, and the package leaves them alone until
-/// the fetch has ended.
+/// Invariant: no second value has the bytes `start .. start + len` of the array, and the package leaves them alone
+/// until the fetch has ended.
 #[derive(Debug)]
 pub(crate) struct Borrowed {
     whole: Arc<Whole>,
@@ -114,7 +114,7 @@ impl Borrowed {
     ///
     /// # Errors
     ///
-    /// `Internal` for another object than an array of bytes to write to.
+    /// `Internal` for any object that is not an array of bytes to write to.
     pub(crate) fn new(array: &Bound<'_, PyAny>) -> Result<(Self, Arc<End>)> {
         let array = Array::of(array, true)?;
         let (len, end) = (array.len, Arc::<End>::default());
@@ -125,7 +125,7 @@ impl Borrowed {
 impl FetchMemory for Borrowed {
     fn bytes_mut(&mut self) -> &mut [u8] {
         let bytes = self.whole.array.bytes.as_ptr().wrapping_add(self.start);
-        // SAFETY: by the invariants these bytes are alive, were written before as those of any tensor, and are this
+        // SAFETY: by the invariants these bytes are alive, were written before as the bytes of any tensor, and are this
         // value's alone.
         unsafe { std::slice::from_raw_parts_mut(bytes, self.len) }
     }

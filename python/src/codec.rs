@@ -42,7 +42,7 @@ pub(crate) fn hex_digest(py: Python<'_>, name: &str, data: &[u8]) -> PyResult<St
     enter::enter(py, || Ok(HashAlgo::parse(name)?.hex(data)))
 }
 
-/// Returns the offset table of a shard whose samples have these sizes and start at `first`, followed by `config`.
+/// Returns the offset table of a shard with samples that have these sizes and start at `first`, followed by `config`.
 #[pyfunction]
 pub(crate) fn offset_table<'py>(
     py: Python<'py>,

@@ -14,7 +14,7 @@ use pyo3::types::{PyBytes, PyList, PyString};
 use std::collections::VecDeque;
 
 /// Bytes of the lines that Python gets at once. They are in a cache of the CPU until it has used them, and their memory
-/// is that of the next ones then.
+/// is used for the next ones then.
 const LINES_BYTES: usize = 128 << 10;
 
 /// Bytes of a line from which Python may have no memory for it.
@@ -24,7 +24,7 @@ const LONG_LINE_BYTES: usize = 1 << 20;
 /// the version that it must have.
 type Request = (String, Option<u64>, u64, Option<String>, Option<String>);
 
-/// Returns a request. `compression` is the name of one, "none", or "auto" for that of the address.
+/// Returns a request. `compression` is the name of one, "none", or "auto" for the compression of the address.
 fn wanted((url, len, start, version, listed_tag): Request, compression: &str) -> Result<Wanted> {
     let packing = match compression {
         "auto" => Packing::ByName,
@@ -57,7 +57,7 @@ impl Lines {
         if self.batch.as_ref().is_some_and(|(batch, returned)| *returned < batch.ends.len()) {
             return Ok(Some(true));
         }
-        // Its memory is needed for what comes.
+        // Its memory is needed for the next lines.
         self.batch = None;
         Ok(match self.ahead.next(enter::SIGNALS_EVERY)? {
             None => None,
@@ -122,7 +122,7 @@ impl ObjectLines {
         has_lines.then(|| lines.lock().take(py)).transpose()
     }
 
-    /// Version of the object whose lines were returned last.
+    /// Version of the object with the last returned lines.
     fn version(&self, py: Python<'_>) -> PyResult<Option<String>> {
         enter::enter(py, || Ok(self.0.get()?.lock().version.clone()))
     }
@@ -211,7 +211,7 @@ impl File {
     }
 }
 
-/// Name, content, and offset in the tar of what follows.
+/// Name, content, and offset in the tar of the bytes after it.
 type TarFile<'py> = (Bound<'py, PyString>, Py<PyBytes>, u64);
 
 #[pymethods]
@@ -239,7 +239,7 @@ impl ObjectTarFiles {
         }
     }
 
-    /// Version of the tar whose file was returned last.
+    /// Version of the tar with the last returned file.
     fn version(&self, py: Python<'_>) -> PyResult<Option<String>> {
         enter::enter(py, || Ok(self.0.get()?.lock().version.clone()))
     }

@@ -7,7 +7,7 @@ use forebay_loader::decode::{self, DrawKey, FieldSpec};
 use pyo3::prelude::*;
 
 /// Returns the steps of a field, a JSON document, for a picture of `size` (columns, rows), as a JSON document. `key` is
-/// the epoch, the stream, the draw and the view; `boxes` are those of the picture, left, top, right and bottom.
+/// the epoch, the stream, the draw and the view; `boxes` are the boxes of the picture, left, top, right and bottom.
 #[pyfunction]
 pub(crate) fn drawn_operations(
     py: Python<'_>,

@@ -151,7 +151,7 @@ impl Engine {
     }
 
     /// Describes the data set of `config` as JSON: the number of its samples, their bytes, its columns, whether samples
-    /// may have others, and a digest.
+    /// may have more, and a digest.
     #[staticmethod]
     fn describe(py: Python<'_>, config: String, outside: Option<Py<Outside>>) -> PyResult<String> {
         let outside = Outside::stores(outside.as_ref());

@@ -84,7 +84,7 @@ pub(crate) fn apart_until<T: Send + 'static>(
     }
 }
 
-/// Call into the engine on another thread.
+/// Call into the engine on a different thread.
 struct Call<T>(sync::Mutex<mpsc::Receiver<Result<T>>>);
 
 impl<T: Send + 'static> Call<T> {
@@ -109,7 +109,7 @@ impl<T: Send + 'static> Call<T> {
     }
 }
 
-/// Drops a value whose drop may join threads. Releases the interpreter's lock first, if there is an interpreter.
+/// Drops a value that may join threads when dropped. Releases the interpreter's lock first, if there is an interpreter.
 pub(crate) fn drop_detached<T: Send>(value: T) {
     let mut value = Some(value);
     Python::try_attach(|py| py.detach(|| drop(value.take())));

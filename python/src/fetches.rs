@@ -26,13 +26,13 @@ pub(crate) fn is_url(name: &Bound<'_, PyString>) -> bool {
     store::is_url(&name.to_string_lossy())
 }
 
-/// Returns a text of another library about `remote`, without the secrets of its address.
+/// Returns a text of a third-party library about `remote`, without the secrets of its address.
 #[pyfunction]
 pub(crate) fn redact_in(text: &Bound<'_, PyString>, remote: &Bound<'_, PyString>) -> String {
     store::redact_in(&text.to_string_lossy(), &remote.to_string_lossy()).into_owned()
 }
 
-/// Queue of a reader, and the streams whose files pass through it.
+/// Queue of a reader, and the streams with files that pass through it.
 pub(crate) type Outside = (Py<Fetches>, Vec<usize>);
 
 /// Queue of requests for the threads that fetch files in Python.

@@ -38,7 +38,7 @@ pub(crate) fn row_index_trailer<'py>(
     Ok(PyBytes::new(py, &trailer))
 }
 
-/// Returns a progressive JPEG file as a baseline file with the same pixels; any other file unchanged.
+/// Returns a progressive JPEG file as a baseline file with the same pixels; a file of any different kind unchanged.
 #[pyfunction]
 pub(crate) fn jpeg_to_baseline<'py>(py: Python<'py>, file: PyBackedBytes) -> PyResult<Bound<'py, PyBytes>> {
     let baseline = enter::enter(py, || jpeg::to_baseline(&file))?;
@@ -92,7 +92,7 @@ impl TarSet {
         })
     }
 
-    /// Returns true if `list` is a folder of tars, which no other data set is in.
+    /// Returns true if `list` is a folder of tars and of no further data set.
     #[staticmethod]
     fn is_folder(py: Python<'_>, list: String, settings: String, outside: Option<Py<Outside>>) -> PyResult<bool> {
         let outside = Outside::stores(outside.as_ref());
@@ -165,7 +165,7 @@ pub(crate) fn is_tar_list(remote: &str) -> bool {
     forebay_loader::TarSet::is_list(remote)
 }
 
-/// Returns true if a remote is a list of TFRecord or ArrayRecord files, some records of which show the columns of all.
+/// Returns true if a remote is a list of TFRecord or ArrayRecord files, where some records show the columns of all.
 #[pyfunction]
 pub(crate) fn is_record_list(remote: &str) -> bool {
     matches!(shard_names(remote), Ok(Some(list)) if list.kind.is_sampled)

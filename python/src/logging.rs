@@ -63,7 +63,7 @@ impl Log for Queue {
     fn flush(&self) {}
 }
 
-/// Installs the logger. A second call, or another logger in the process, changes nothing.
+/// Installs the logger. A second call, or a different logger in the process, changes nothing.
 pub(crate) fn start() {
     if log::set_logger(&QUEUE).is_ok() {
         log::set_max_level(LevelFilter::Info);

@@ -13,7 +13,7 @@ pub(crate) fn cpu_count() -> usize {
     topology::cpu_count()
 }
 
-/// Returns what this machine offers to a loader as JSON. `io_uring` is null if it can be used, else the reason.
+/// Returns the facilities of this machine for a loader as JSON. `io_uring` is null if it can be used, else the reason.
 #[pyfunction]
 pub(crate) fn describe_machine(py: Python<'_>) -> PyResult<String> {
     enter::enter(py, || {

@@ -77,12 +77,12 @@ impl ObjectStores {
         })
     }
 
-    /// Lines of objects, of which at most `bytes` are in flight or ready.
+    /// Lines of objects, with at most `bytes` in flight or ready.
     fn lines(&self, py: Python<'_>, bytes: u64) -> PyResult<ObjectLines> {
         enter::enter(py, || Ok(ObjectLines::new(contents::lines(self.get()?, bytes)?)))
     }
 
-    /// Files of tars, of which at most `bytes` are in flight or ready.
+    /// Files of tars, with at most `bytes` in flight or ready.
     fn tar_files(&self, py: Python<'_>, bytes: u64) -> PyResult<ObjectTarFiles> {
         enter::enter(py, || Ok(ObjectTarFiles::new(contents::tar_files(self.get()?, bytes)?)))
     }
@@ -105,7 +105,7 @@ impl ObjectStores {
         enter::apart(py, move || objects.version(&url))
     }
 
-    /// Opens an object to read, of which the first `bytes` are fetched at once.
+    /// Opens an object to read, and fetches its first `bytes` at once.
     fn open(&self, py: Python<'_>, url: String, bytes: usize) -> PyResult<ObjectRanges> {
         let objects = enter::enter(py, || self.get())?;
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
@@ -160,7 +160,7 @@ pub(crate) struct ObjectReads(Own<Mutex<objects::Reads<RowSlice>>>);
 
 #[pymethods]
 impl ObjectReads {
-    /// True if another object may be requested, of `size` bytes if that is known.
+    /// True if one more object may be requested, of `size` bytes if that is known.
     fn has_room(&self, py: Python<'_>, size: Option<u64>) -> PyResult<bool> {
         enter::enter(py, || Ok(self.0.get()?.lock().has_room(size)))
     }

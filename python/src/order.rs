@@ -186,7 +186,7 @@ fn array<'py, T: Copy>(py: Python<'py>, items: &[T], number: impl Fn(T) -> i64) 
     })
 }
 
-/// Issues warnings that concern the user as Python warnings, the others as log lines, like the reference.
+/// Issues warnings that concern the user as Python warnings, the rest as log lines, like the reference.
 pub(crate) fn warn(py: Python<'_>, warnings: &[OrderWarning]) -> PyResult<()> {
     for warning in warnings {
         let text = warning.to_string();

@@ -1,4 +1,4 @@
-//! Stores whose transports are in Python: the engine's end of their queue, and the exchanges for Python's threads.
+//! Stores with transports in Python: the engine's end of their queue, and the exchanges for Python's threads.
 //!
 //! As in `fetches`, engine threads never call the interpreter: Python's threads wait in [`Exchanges::next`], without
 //! the interpreter's lock, and reply to an [`Exchange`] piece by piece.
@@ -39,7 +39,7 @@ impl Outside {
         Self { stores: queue.stores(), queue }
     }
 
-    /// Returns the other end of the queue, which does not keep it open.
+    /// Returns Python's end of the queue, which does not keep it open.
     fn exchanges(&self) -> Exchanges {
         Exchanges(self.queue.clone())
     }
@@ -124,7 +124,7 @@ impl Exchange {
         py.detach(|| self.0.done());
     }
 
-    /// Ends the exchange with an error of the kind of this name; another attempt is made if `is_retried`.
+    /// Ends the exchange with an error of the kind of this name; a further attempt is made if `is_retried`.
     fn failed(&self, py: Python<'_>, kind: &str, message: String, is_retried: bool) -> PyResult<()> {
         let unknown = || error::to_python(py, &Error::internal(format!("an error of kind {kind}")));
         let kind = ErrorKind::named(kind).ok_or_else(unknown)?;

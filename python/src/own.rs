@@ -3,10 +3,10 @@
 use crate::enter;
 use forebay_loader::error::{Error, ErrorKind, Result};
 
-/// Message about a value that was opened by another process.
+/// Message about a value that was opened by a different process.
 pub(crate) const OPENED_ELSEWHERE: &str = "this belongs to the process that opened it: open it again after a fork";
 
-/// Value whose threads and locks are those of the process that made it. A forked child has a copy without the threads,
+/// Value with the threads and locks of the process that made it. A forked child has a copy without the threads,
 /// and perhaps with a lock that is held forever, so there it is neither used nor dropped.
 ///
 /// The drop releases the interpreter's lock, unless `DETACHES` is false.
@@ -14,7 +14,7 @@ pub(crate) struct Own<T: Send, const DETACHES: bool = true> {
     /// None only during the drop.
     value: Option<T>,
     pid: u32,
-    /// Message of the error in another process.
+    /// Message of the error in a different process.
     elsewhere: &'static str,
 }
 
@@ -28,7 +28,7 @@ impl<T: Send, const DETACHES: bool> Own<T, DETACHES> {
     ///
     /// # Errors
     ///
-    /// `Closed` in another process.
+    /// `Closed` in a different process.
     pub(crate) fn get(&self) -> Result<&T> {
         let value = self.value.as_ref().filter(|_| self.pid == std::process::id());
         value.ok_or_else(|| Error::new(ErrorKind::Closed, self.elsewhere))

@@ -26,7 +26,7 @@ const TEACHING_BYTES: usize = 31 << 20;
 /// Size from which an allocator takes new pages of the kernel, which are zero.
 const LAZY_BYTES: usize = 1 << 20;
 
-/// Delivery of another device, with rows of bytes in Python's memory.
+/// A wrapped delivery, with rows of bytes in Python's memory.
 #[derive(Debug)]
 pub(crate) struct WithRows(Arc<dyn Delivery>);
 
@@ -36,7 +36,7 @@ impl WithRows {
     /// The process then keeps up to 2 x 31 MiB of freed memory. By default glibc returns memory to the system when 128
     /// KiB are free, so each batch of bytes would use pages that the kernel has to zero first: a third of the time of a
     /// cached sample of 92 kB. The first large block that is freed raises that threshold, see `mallopt(3)`. A process
-    /// that has trained for a while has freed one anyway. Other allocators ignore it.
+    /// that has trained for a while has freed one anyway. Allocators besides glibc's ignore it.
     pub(crate) fn new(target: Arc<dyn Delivery>) -> Self {
         // It is never written, so it takes no pages. If it fails, all works, only slower.
         let _ = Python::try_attach(|py| Row::new(py, TEACHING_BYTES).is_ok());
@@ -92,7 +92,7 @@ impl RowAllocator for WithRows {
 
 /// `bytes` object that is not complete yet.
 ///
-/// Invariant: `bytes .. bytes + len` are the contents of `object`, which lives as long as `self` and has no other
+/// Invariant: `bytes .. bytes + len` are the contents of `object`, which lives as long as `self` and has no second
 /// reference.
 #[derive(Debug)]
 pub(crate) struct Row {
@@ -136,7 +136,7 @@ impl Row {
         Ok(row)
     }
 
-    /// Takes an object of `len` bytes that has no other reference.
+    /// Takes an object of `len` bytes that has no second reference.
     fn of(object: Bound<'_, PyBytes>, len: usize) -> Result<Self> {
         // SAFETY: a token of the lock comes with the object, which is a bytes object.
         let bytes = unsafe { ffi::PyBytes_AsString(object.as_ptr()) };
@@ -152,7 +152,7 @@ impl Row {
 
 /// Part of a [`Row`] that fetch threads fill, or all of it.
 ///
-/// Invariant: the bytes `start .. start + len` of the row were written before, and no other slice has any of them.
+/// Invariant: the bytes `start .. start + len` of the row were written before, and no second slice has any of them.
 #[derive(Debug)]
 pub(crate) struct RowSlice {
     row: Arc<Row>,
@@ -172,7 +172,7 @@ impl RowSlice {
     ///
     /// # Errors
     ///
-    /// `Internal` while other slices exist.
+    /// `Internal` while further slices exist.
     pub(crate) fn into_object(self) -> Result<Py<PyBytes>> {
         let row = Arc::into_inner(self.row).ok_or_else(|| Error::internal("a part of an object is still in use"))?;
         Ok(row.into_object())

@@ -56,7 +56,7 @@ impl Index {
         bytes.max().unwrap_or(0)
     }
 
-    /// Column whose values are Python pickles, if there is one.
+    /// Column with Python pickles as values, if there is one.
     fn pickled_column(&self) -> Option<&str> {
         let mut columns = self.0.shards.iter().flat_map(|shard| &shard.layout.columns);
         columns.find(|column| !column.encoding.is_safe()).map(|column| column.name.as_str())
@@ -111,8 +111,8 @@ impl Index {
     }
 }
 
-/// Returns the columns of one sample's bytes, of which `info` is known: name, kind of value, value. Of a row of a
-/// table the columns without a value are null; of other samples they are left out.
+/// Returns the columns of one sample's bytes, with the known `info`: name, kind of value, value. Of a row of a
+/// table the columns without a value are null; otherwise they are left out.
 pub(crate) fn decoded<'py>(
     py: Python<'py>,
     layout: &Layout,
@@ -145,7 +145,7 @@ pub(crate) fn decoded<'py>(
     Ok(out)
 }
 
-/// Samples of one shard, whose files are opened for each read.
+/// Samples of one shard; its files are opened for each read.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct SingleShard {
     shard: worker::SingleShard,
@@ -154,7 +154,7 @@ pub(crate) struct SingleShard {
 
 #[pymethods]
 impl SingleShard {
-    /// Reads the only shard of `index`, whose files are below `folder`. `decoder_of` as for `Reader`.
+    /// Reads the only shard of `index`, with files below `folder`. `decoder_of` as for `Reader`.
     #[new]
     fn new(py: Python<'_>, index: &Index, folder: PathBuf, decoder_of: &Bound<'_, PyAny>) -> PyResult<Self> {
         let shard = enter::enter(py, || Ok(worker::SingleShard::new(index.shard(0)?.clone(), &folder)))?;

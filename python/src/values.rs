@@ -1,4 +1,4 @@
-//! Samples as Python dicts: the engine decodes the encodings that it supports, Python functions decode the others.
+//! Samples as Python dicts: the engine decodes the encodings that it supports, Python functions decode the rest.
 
 use crate::error;
 use forebay_loader::error::Error;
@@ -46,7 +46,7 @@ impl Decoders {
     pub(crate) fn sample<'py>(&self, py: Python<'py>, layout: usize, bytes: &[u8]) -> PyResult<Bound<'py, PyDict>> {
         let raise = |e: Error| error::to_python(py, &e);
         let Columns { layout, columns } = &self.layouts[layout];
-        // Taken rather than locked, because a decoder in Python may read another sample during this call.
+        // Taken rather than locked, because a decoder in Python may read a second sample during this call.
         let mut scratch = std::mem::take(&mut *self.scratch.lock());
         let dict = PyDict::new(py);
         let parts = layout.split(bytes, &mut scratch).map_err(raise)?;

@@ -8,14 +8,14 @@ use pyo3::prelude::*;
 /// Damaged files of a shard, each with the reason.
 type Damage = Vec<(String, String)>;
 
-/// Data set whose shards are compared with its index.
+/// Data set with shards that are compared with its index.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Verification(verify::Verification);
 
 #[pymethods]
 impl Verification {
-    /// Opens the data set at `place`, a folder or URL, whose shards come from `remote`. `outside` has the stores of the
-    /// schemes that the engine has no transport for.
+    /// Opens the data set at `place`, a folder or URL, with shards that come from `remote`. `outside` has the stores of
+    /// the schemes that the engine has no transport for.
     #[new]
     fn new(py: Python<'_>, place: String, remote: Option<String>, outside: Option<Py<Outside>>) -> PyResult<Self> {
         let outside = Outside::stores(outside.as_ref());
@@ -37,7 +37,7 @@ impl Verification {
         })
     }
 
-    /// Replaces shard `number` with that of the remote; callable on any thread.
+    /// Replaces shard `number` with the shard of the remote; callable on any thread.
     fn repair(&self, py: Python<'_>, number: usize) -> PyResult<()> {
         enter::enter(py, || self.0.repair(number))
     }

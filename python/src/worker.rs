@@ -70,7 +70,7 @@ impl DataSet {
     }
 
     /// Opens the streams of a loader's `config`, whatever their source, in the folders that the loader would use.
-    /// `stores` has the remotes of other schemes than the engine's.
+    /// `stores` has the remotes of schemes besides the engine's.
     #[staticmethod]
     fn of_loader(py: Python<'_>, config: String, stores: Option<Py<outside::Outside>>) -> PyResult<Self> {
         let stores = outside::Outside::stores(stores.as_ref());
@@ -107,8 +107,8 @@ impl Reader {
 #[pymethods]
 impl Reader {
     /// Opens the local folders. `decoder_of` returns the function that decodes an encoding, or None for the engine's;
-    /// `outside` is the queue for files, and the numbers of the streams that use it; `stores` has the remotes of other
-    /// schemes than the engine's.
+    /// `outside` is the queue for files, and the numbers of the streams that use it; `stores` has the remotes of
+    /// schemes besides the engine's.
     #[new]
     #[pyo3(signature = (data, decoder_of, outside, stores=None))]
     fn new(
@@ -162,7 +162,8 @@ impl Reader {
         found.map(|found| self.decoders.sample(py, found.layout, &buffer[..found.bytes])).transpose()
     }
 
-    /// Fetches shard `shard` if it is not resident. Without `blocking`, skips a shard that another process is fetching.
+    /// Fetches shard `shard` if it is not resident. Without `blocking`, skips a shard that a different process is
+    /// fetching.
     fn fetch(&self, py: Python<'_>, shard: u32, blocking: bool) -> PyResult<()> {
         let reader = enter::enter(py, || self.inner().cloned())?;
         serve(py, self.fetches.as_ref())?;

@@ -64,6 +64,20 @@ def test_an_option_of_a_group_of_a_stream_is_shown_in_its_place(name):
     assert call in message
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("shuffel_algo", "did you mean shuffle_algo? it is in order, as in Loader(order=Order(shuffle_algo="),
+        ("download_retries", "did you mean download_retry? it is in fetch, as in Loader(fetch=Fetch(retry="),
+        ("sample_id", "did you mean sample_ids? it is in extra, as in Loader(extra=["),
+    ],
+)
+def test_a_misspelt_option_of_a_group_is_shown_in_its_place(name, sentence):
+    with pytest.raises(TypeError) as caught:
+        fb.Loader(batch_size=4, **{name: 1})
+    assert str(caught.value).startswith(f"Loader has no argument {name!r}: {sentence}")
+
+
 def test_the_former_name_of_the_seed_is_shown_with_the_new_one():
     with pytest.raises(TypeError, match=r"Loader has no argument 'shuffle_seed': did you mean seed\?"):
         fb.Loader(batch_size=4, shuffle_seed=3)

@@ -70,7 +70,7 @@ class Draws:
 
 
 def crop_box(w, h, scale, ratio, draws):
-    """torchvision's RandomResizedCrop.get_params on other random numbers."""
+    """torchvision's RandomResizedCrop.get_params on the random numbers `draws`."""
     for _ in range(10):
         area = w * h * draws.uniform(*scale)
         aspect = math.exp(draws.uniform(math.log(ratio[0]), math.log(ratio[1])))
@@ -294,7 +294,7 @@ def at_random(r, n, seed):
         }[kind]
         r.add(picture(w, h, i), kind, ops, **options)
         if i % 4 == 0:
-            # Mirrored first, a centre on the border of two samples has the other one for its neighbour: flips go last.
+            # Mirrored first, a centre on the border of two samples has the opposite sample for its neighbour: flips go last.
             ops = sorted(ops, key=lambda op: op is FLIP)
             r.add(picture(w, h, i).quantize(rng.randint(2, 256)), "png", ops, labels=True)
 

@@ -2,7 +2,7 @@
 
     python tests/oracle/format_golden.py
 
-The output does not depend on the clock except for the gz files, whose header carries it.
+The output does not depend on the clock except for the gz files, which have it in their header.
 """
 
 import os
@@ -42,7 +42,7 @@ def main():
     record("tsv", "tsv", words, 25, size_limit=500, newline="\r\n")
     record("xsv", "xsv", words, 25, size_limit=500, separator="||", hashes=["xxh3_64"])
 
-    # merge_index: three directories and what they merge into.
+    # merge_index: three directories and the result of their merge.
     merged = os.path.join(ROOT, "merge")
     for part in ["000", "001", "002"]:
         options = {"compression": "zstd", "hashes": ["xxh64"]} if part == "001" else {}

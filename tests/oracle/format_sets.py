@@ -1,4 +1,4 @@
-"""Data sets written by the reference (mosaicml-streaming 0.13.0), with what each of their values is.
+"""Data sets written by the reference (mosaicml-streaming 0.13.0), with each of their values.
 
 Shared by format_golden.py, which records a few for the repository, and format_live.py, which makes many at random.
 A set is a folder written by one of the reference's writers, *with `expected.json` next to it: for each sample and column

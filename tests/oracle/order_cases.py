@@ -25,7 +25,7 @@ MULTIPLIER = 0x9E3779B97F4A7C15
 
 # Our names of the errors that the reference's messages report.
 MEANINGS = [
-    # The reference looks at the place first; a plan that resumes further may find something else wrong first.
+    # The reference checks the position first; a plan that resumes further may find something else wrong first.
     ("Resuming further into the dataset", {"ResumedPastEnd", "NodesDoNotDivide", "EmptyCanonicalNode", "TooFewForPadding"}),
     ("Either canonical or physical nodes", {"NodesDoNotDivide"}),
     ("A global batch size of", {"GlobalBatchDoesNotDivide"}),
@@ -73,7 +73,7 @@ def random_case(seed):
             shards.append(1)
         streams.append(shards)
     if rng.random() < 0.01:
-        # Large enough for numpy's other way to choose without replacement.
+        # Large enough for numpy's second way to choose without replacement.
         streams[0] = [rng.randint(10_001, 12_000)]
 
     kind = pick(["none"] * 4 + ["proportion"] * 3 + ["absolute"] * 3 + ["mixed"] * (rng.random() < 0.2))
@@ -115,7 +115,7 @@ def random_case(seed):
             "initial_physical_nodes": pick([None, nodes, 1, 2, 3, 4, 6, 8]),
         }
         if resume["epoch"] < epoch:
-            # A stale checkpoint: ours keeps what it fixed, the reference's stand-in has nothing to keep it in.
+            # A stale checkpoint: ours keeps the values that it fixed, the reference's stand-in has nothing to keep them in.
             resume = None
     return {
         "streams": streams,
@@ -141,7 +141,7 @@ def random_case(seed):
 
 
 def random_large_case(seed):
-    """Arguments of a plan whose shuffle takes many windows; as a rule resumed somewhere inside."""
+    """Arguments of a plan with a shuffle of many windows; as a rule resumed somewhere inside."""
     rng = random.Random(f"large {seed}")
     pick = rng.choice
     case = random_case(seed)

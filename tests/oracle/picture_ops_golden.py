@@ -1,11 +1,11 @@
 """Records the results of torchvision's operations on PIL images, under tests/data/picture_ops.
 
     python tests/oracle/picture_ops_golden.py                   # the file of the repository
-    python tests/oracle/picture_ops_golden.py OUT 3000 --seed 7 # other cases, for a live comparison:
+    python tests/oracle/picture_ops_golden.py OUT 3000 --seed 7 # different cases, for a live comparison:
     FOREBAY_PICTURE_OPS_GOLDEN=OUT cargo test -p forebay-loader --lib picture_ops::
 
 Needs pillow, numpy, torch and torchvision. A case is an operation with its parameters, and the number from which the
-test makes the same picture as `picture` does here. The pixels that come out follow each other in a file.
+test makes the same picture as `picture` does here. The resulting pixels are in a file, in sequence.
 """
 
 import argparse
@@ -93,7 +93,7 @@ def solarize(image, r):
 
 
 def run_of_points(image, r):
-    """Several operations, each of which sees the result of those before."""
+    """Several operations, where each sees the result of the operations before."""
     a, b, c = r.uniform(0, 256), factor(r), factor(r)
     image = F.adjust_brightness(F.equalize(F.solarize(image, a)), b)
     return [a, b, c], F.posterize(F.equalize(F.invert(F.adjust_contrast(F.autocontrast(image), c))), 5)

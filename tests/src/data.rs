@@ -59,7 +59,7 @@ pub fn token_sample(length: usize, seed: u64, index: u64) -> Vec<u16> {
 ///
 /// # Errors
 ///
-/// Those of the writer.
+/// Errors of the writer.
 pub fn tokens(directory: &Path, samples: u64, length: usize, seed: u64, options: Options) -> Result<Index> {
     let layout = Layout::mds([("tokens".to_owned(), Encoding::parse(&format!("ndarray:uint16:{length}"))?)])?;
     let mut writer = Writer::new(layout, Box::new(LocalDir::create(directory, false)?), options)?;
@@ -78,7 +78,7 @@ pub fn tokens(directory: &Path, samples: u64, length: usize, seed: u64, options:
 ///
 /// # Errors
 ///
-/// The first item that is an error, and those of the writer.
+/// The first item that is an error, and errors of the writer.
 pub fn images(
     directory: &Path,
     items: impl IntoIterator<Item = Result<(Vec<u8>, i64)>>,

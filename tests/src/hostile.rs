@@ -2,7 +2,7 @@
 
 use crate::data::Draws;
 
-/// Returns `good` with changed bytes, a cut, a repeated piece or the tail of another file. `special` contains bytes
+/// Returns `good` with changed bytes, a cut, a repeated piece or the tail of a different file. `special` contains bytes
 /// that have a meaning in the format.
 pub fn damage(good: &[u8], others: &[Vec<u8>], special: &[u8], draws: &mut Draws) -> Vec<u8> {
     let mut bytes = good.to_vec();

@@ -75,7 +75,7 @@ impl Case {
     ///
     /// # Errors
     ///
-    /// Those of the plan.
+    /// Errors of the plan.
     pub fn plan(&self) -> Result<EpochPlan, OrderError> {
         let shape = DataSetShape::new(&self.streams)?;
         EpochPlan::new(&shape, &self.config, self.world, self.epoch, self.resume.as_ref())
@@ -116,7 +116,7 @@ impl Case {
     ///
     /// # Errors
     ///
-    /// Those of the plan.
+    /// Errors of the plan.
     pub fn ids(&self) -> Result<Vec<i64>, OrderError> {
         let plan = self.plan()?;
         let world = plan.parallel_world();

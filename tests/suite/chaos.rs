@@ -31,7 +31,7 @@ const DATA_SEED: u64 = 7;
 /// Bytes of a part: a shard has a few.
 const PART_BYTES: usize = 400;
 
-/// Most faults of one part. Each attempt may also end because the clock has passed its timeout while another response
+/// Most faults of one part. Each attempt may also end because the clock has passed its timeout while a second response
 /// stalled, so there are many more attempts than faults.
 const FAULTS_MAX: u32 = 3;
 const ATTEMPTS: u32 = 1000;
@@ -220,7 +220,7 @@ fn check_bytes(data: &DataSet, proxy: &ChaosProxy, counters: &BTreeMap<&str, u64
     let bound = data.bytes + wrong * data.bytes_max + counter("store_hedge_bytes");
     let received = counter("store_bytes");
     assert!((data.bytes..=bound).contains(&received), "{received} bytes received, at most {bound} expected");
-    // What is sent and not received is lost with its connection, at most a part for each attempt.
+    // Data that is sent and not received is lost with its connection, at most a part for each attempt.
     let lost = (counter("store_retries") + counter("store_hedges")) * PART_BYTES.max(data.bytes_max as usize) as u64;
     assert!(proxy.bytes() <= bound + lost, "{} bytes sent, at most {} expected", proxy.bytes(), bound + lost);
 }

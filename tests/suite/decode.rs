@@ -35,7 +35,7 @@ struct Case {
     apply_exif_orientation: bool,
 }
 
-/// The recorded files, or those of a live comparison.
+/// The recorded files, or the files of a live comparison.
 fn folder() -> PathBuf {
     match std::env::var_os("FOREBAY_DECODE_GOLDEN") {
         Some(folder) => folder.into(),

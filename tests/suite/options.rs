@@ -207,7 +207,7 @@ fn annotation(option: &OptionInfo) -> String {
         ("remote" | "local" | "ca_file" | "manifest", _) => "str | os.PathLike[str]",
         // Blocks of no samples have no order.
         ("shuffle_block_size", _) => "Samples",
-        // Texts of which only some are options: `choices.py` lists them.
+        // Only some texts are options: `choices.py` lists them.
         ("batching_method", _) => "BatchingMethod",
         ("extra", _) => "Sequence[Extra]",
         ("files", _) => "Grouping",

@@ -169,7 +169,7 @@ fn a_stream_with_its_own_fetcher_is_checked_and_kept_like_any_other() {
     assert_eq!(open_with(elsewhere, None, Some(fetcher)).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
-/// Fetcher that never returns a file. Another process puts each requested file into the reader's folder.
+/// Fetcher that never returns a file. A different process puts each requested file into the reader's folder.
 #[derive(Debug)]
 struct Overtaken {
     folder: PathBuf,
@@ -341,7 +341,7 @@ fn a_checkpoint_at_the_end_of_a_padded_epoch_has_no_remaining_samples() {
     let data = tempfile::tempdir().unwrap();
     tokens(data.path(), 117, None);
     let reader = open(place(None, data.path()), None);
-    // 117 samples on 64 canonical nodes are 128 places.
+    // 117 samples on 64 canonical nodes are 128 positions.
     let end = plan(&reader, 3, &start(128, 64)).unwrap();
     assert_eq!((0..3).map(|worker| end.worker(Rank(0), worker).count()).sum::<usize>(), 0);
     let error = plan(&reader, 3, &start(1000, 64)).unwrap_err();
@@ -349,7 +349,7 @@ fn a_checkpoint_at_the_end_of_a_padded_epoch_has_no_remaining_samples() {
     assert!(error.to_string().contains("Resuming further"), "{error}");
 }
 
-/// Checks that samples at the ends and in the middle of a loader's streams are those of [`tokens`].
+/// Checks that samples at the ends and in the middle of a loader's streams are the samples of [`tokens`].
 fn check_samples_of(config: &LoaderConfig, samples: &[u64]) -> Result<(), Error> {
     let data = DataSet::of_loader(config, None)?;
     assert_eq!(data.shape().num_samples(), samples.iter().sum::<u64>());
@@ -382,7 +382,7 @@ fn a_loader_s_streams_are_read_where_the_loader_reads_them() {
     };
     let name = |path: PathBuf| path.to_str().expect("UTF-8").to_owned();
     let streams = vec![
-        // In place, by `local` and by `remote`; through a store into a folder.
+        // Without a copy, by `local` and by `remote`; through a store into a folder.
         stream(None, Some(path("plain")), Some("train")),
         stream(Some(name(path("plain"))), None, Some("train")),
         stream(Some(server.url()), Some(path("cache")), None),

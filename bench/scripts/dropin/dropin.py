@@ -58,13 +58,13 @@ def chunks(samples, config):
 
 
 def batches(epoch):
-    """Yields pairs of which the first has one item per sample."""
+    """Yields pairs. The first of each has one item per sample."""
     for batch in epoch():
         yield batch if isinstance(batch, list) else next(iter(batch.values())), batch
 
 
 class Ready(torch.utils.data.IterableDataset):
-    """Samples in memory, so that the rate is that of torch's DataLoader alone, the limit of both sides.
+    """Samples in memory, so that the rate is the rate of torch's DataLoader alone, the limit of both sides.
 
     Args:
         samples: Some samples, delivered repeatedly.

@@ -5,7 +5,7 @@ import forebay
 from dropin import batches, check  # noqa: F401
 from forebay import streaming
 
-# The package imports a name on first use. Its time belongs to the import, as on the other side.
+# The package imports a name on first use. Its time belongs to the import, as on the reference's side.
 from forebay.streaming import LocalDataset, StreamingDataLoader, StreamingDataset  # noqa: F401
 
 

@@ -1,9 +1,9 @@
 """Rates through each framework compared with the loader alone: python rates.py --data FOLDER [--tokens FOLDER].
 
 Each framework has a separate process, in which a loop over the loader with framework="dlpack" (no conversion) and one through
-the framework alternate. The step is empty. A rate is that of the second of two epochs, from the last batch of the first one
+the framework alternate. The step is empty. A rate is the rate of the second of two epochs, from the last batch of the first one
 to its own last batch, so that the start of an epoch counts and the start of the job does not. FOLDER is a data set of
-`forebay-bench synth`, or another one with JPEGs in the column `image` and numbers in `class`; that of --tokens has arrays in
+`forebay-bench synth`, or a different one with JPEGs in the column `image` and numbers in `class`; the one of --tokens has arrays in
 `tokens`.
 """
 
@@ -91,7 +91,7 @@ def child(options):
     alone, through = bare(options), opened(options)
     pairs = []
     for number in range(options.rounds):
-        # The order changes, so that neither has the advantage of the other's warm caches.
+        # The order changes, so that neither has the advantage of warm caches.
         found = [rates(run) for run in ((alone, through) if number % 2 else (through, alone))]
         pairs.append(found if number % 2 else found[::-1])
     results = {

@@ -72,7 +72,7 @@ def transformers(loader, outputs, epochs, visit):
             return torch.zeros(())
 
     arguments = TrainingArguments(num_train_epochs=epochs, save_strategy="no", report_to="none", disable_tqdm=True, use_cpu=True)
-    # `forward` names what the Trainer passes on.
+    # `forward` names the values that the Trainer passes on.
     Empty(torch.nn.Linear(1, 1), arguments, train_dataset=loader).train()
 
 
@@ -115,6 +115,6 @@ VIEWS = {
 
 
 def release():
-    """Makes JAX release what it holds of a batch, which it does in its next call only."""
+    """Makes JAX release its parts of a batch, which it does in its next call only."""
     if jax := sys.modules.get("jax"):
         jax.block_until_ready(jax.device_put(0))

@@ -31,7 +31,7 @@ def augmented(images, config):
 
 
 def coloured(images, jitter, blurred, blur_side):
-    """Returns the pictures with other colours, in grey, and blurred, each by chance, as SimCLR and DINO have them."""
+    """Returns the pictures with changed colours, in grey, and blurred, each by chance, as SimCLR and DINO have them."""
     if fn.random.coin_flip(probability=recipes.JITTERED, dtype=types.BOOL):
         images = jittered(images, *jitter)
     if fn.random.coin_flip(probability=recipes.GREY, dtype=types.BOOL):
@@ -65,13 +65,13 @@ def normalised(images, config):
 
 
 def mixed(images, alpha):
-    """Returns the pictures blended with others of the batch, as MixUp does."""
+    """Returns the pictures blended with pictures of the batch, as MixUp does."""
     share = fn.random.beta(alpha=alpha, beta=alpha)
     return share * images + (1 - share) * fn.permute_batch(images, indices=fn.batch_permutation())
 
 
 def dino(encoded, config):
-    """Returns the views, one after the other: the picture is decoded once, and cut as often as there are views."""
+    """Returns the views in sequence: the picture is decoded once, and cut as often as there are views."""
     whole = fn.decoders.image(encoded, device="cpu", output_type=types.RGB)
     return [view_of(whole, view, config) for view in recipes.dino_views(config) for _ in range(view.count)]
 

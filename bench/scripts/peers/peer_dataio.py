@@ -1,4 +1,4 @@
-"""dataio-rs: its own decoder and transforms in native threads. Its resize is bilinear, as the other peers' is."""
+"""dataio-rs: its own decoder and transforms in native threads. Its resize is bilinear, as for all peers."""
 
 import glob
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""FFCV: TurboJPEG and OpenCV in numba's threads, over one memory-mapped file. That file is made once, next to the other
+"""FFCV: TurboJPEG and OpenCV in numba's threads, over one memory-mapped file. That file is made once, next to the remaining
 forms of the data set, from the same JPEG files.
 
 FFCV's own image field re-encodes every picture; `StoredJpeg` keeps the files as they are, so that all peers decode the same
@@ -27,7 +27,7 @@ except ImportError as e:
     needs = "FFCV's build needs OpenCV and TurboJPEG (apt-get install pkg-config libopencv-dev libturbojpeg0-dev)"
     raise ImportError(f"{e}; {needs}") from e
 
-PAGE_BYTES_MIN = 8 << 20  # what DatasetWriter takes by default
+PAGE_BYTES_MIN = 8 << 20  # DatasetWriter's default
 
 RECIPES = ("crop",)
 

@@ -12,7 +12,7 @@ def versions():
 
 
 COLUMNS = {"tar": ("jpg", "cls"), "files": ("file", "label")}
-"""Columns of the picture and its class, where they have other names than in MDS."""
+"""Columns of the picture and its class, where their names differ from MDS."""
 
 
 def build(config):

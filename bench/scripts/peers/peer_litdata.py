@@ -1,4 +1,4 @@
-"""LitData. Its own format is made once, next to the other forms of the data set, from the same files."""
+"""LitData. Its own format is made once, next to the remaining forms of the data set, from the same files."""
 
 import os
 
@@ -12,7 +12,7 @@ def versions():
 
 
 class Images(StreamingDataset):
-    """JPEG bytes decoded by Pillow, as for the other peers."""
+    """JPEG bytes decoded by Pillow, as for all peers."""
 
     def __init__(self, transform, **more):
         super().__init__(**more)

@@ -256,7 +256,7 @@ def rounds(client, config):
         if rest is not None:
             rest()
         if task == "load":
-            assert all(into[name].equal(tensor) for name, tensor in state.items()), "other tensors than were saved"
+            assert all(into[name].equal(tensor) for name, tensor in state.items()), "the tensors differ from the saved ones"
         else:
             remove(config, name)
     if task == "load":

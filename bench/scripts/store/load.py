@@ -3,7 +3,7 @@
 The task "objects" lists a prefix and reads every object; "lines" reads the lines of texts, in batches;
 "members" reads the files in tar files. With `workers` the client runs in torch's DataLoader.
 
-A client is made of three functions of the same names, each of which yields what this worker reads. `client_of` makes them
+A client is made of three functions of the same names, which yield the parts that this worker reads. `client_of` makes them
 of two: one for contents, one that opens objects as streams.
 """
 
@@ -26,7 +26,7 @@ def client_of(contents, streams=None):
     """Returns the client of a library without lines and tars."""
 
     def lines():
-        # One line after the other: a list of all lines, as that of `splitlines`, takes new memory for each of them.
+        # Line by line: a list of all lines, as `splitlines` makes it, takes new memory for each of them.
         # The streams have slower lines than whole texts.
         for content in contents():
             yield from io.BytesIO(content)
@@ -175,7 +175,7 @@ def multi_storage_client(config):
 
     def contents():
         client, keys = listed()
-        # Its own type has no lines, and cannot be sent to another process: torch's DataLoader would wait for it forever.
+        # Its own type has no lines, and cannot be sent to a second process: torch's DataLoader would wait for it forever.
         is_copied = config["workers"] or config["batch_size"]
         read = (lambda key: bytes(client.read(key))) if is_copied else client.read
         yield from threads(keys, read, config["threads"])

@@ -84,7 +84,7 @@ pub(crate) struct Skipped {
     pub(crate) reason: String,
 }
 
-/// Table of figures: rows are programs or configurations, in groups that may be compared with each other (one group per
+/// Table of figures: rows are programs or configurations, in groups that may be compared (one group per
 /// CPU set, for example), columns are measured quantities.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {

@@ -1,7 +1,7 @@
 //! A small ResNet trained on pictures from forebay, and on pictures from Pillow and torchvision.
 //!
 //! Both train on the same samples in the same order from the same weights, once per seed and recipe. Each library draws
-//! crops and other operations itself, from the same distributions. A difference between the two matters only if it
+//! crops and all operations itself, from the same distributions. A difference between the two matters only if it
 //! exceeds the difference between seeds.
 
 use super::recipe::{self, Recipe};
@@ -25,7 +25,7 @@ pub(crate) struct AccuracyArgs {
     /// Pictures to train on: a data set made by `forebay-bench synth`, with the form mds
     #[arg(long, value_name = "DIR")]
     train: PathBuf,
-    /// Pictures to test with: a data set of the same kind with another seed
+    /// Pictures to test with: a data set of the same kind with a different seed
     #[arg(long, value_name = "DIR")]
     val: PathBuf,
     /// Interpreter with forebay, mosaicml-streaming and torchvision
@@ -48,7 +48,7 @@ pub(crate) struct AccuracyArgs {
     crop: u32,
 }
 
-/// Trains every network, one after the other.
+/// Trains every network in sequence.
 pub(crate) fn run(args: &AccuracyArgs) -> Result<Report> {
     let (train, val) = (DataSet::open(&args.train)?, DataSet::open(&args.val)?);
     if train.kind != SampleKind::Images || val.kind != SampleKind::Images {
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<Report> {
     }
     let classes = classes.len();
     let title = format!(
-        "a ResNet-10 at {} pixels, {} pictures of {classes} photographs, {} epochs, {} seeds; {} other pictures to \
+        "a ResNet-10 at {} pixels, {} pictures of {classes} photographs, {} epochs, {} seeds; {} more pictures to \
          test with",
         args.crop, train.samples, args.epochs, args.seeds, val.samples,
     );

@@ -1,5 +1,5 @@
 //! Checkpoints: a state dict that is saved and loaded, on the embedded S3 server and in a folder, by the package, by
-//! other libraries, and by a bare client that has the same connections and no format. The server is another process.
+//! rival libraries, and by a bare client that has the same connections and no format. The server is a separate process.
 
 use super::s3_clients::{ClientArgs, S3Clients, Took};
 use super::served::{Server, Serving};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckpointArgs {
-    /// Empty folder for the files, of which one exists at a time; the server keeps the parts of an upload in memory
+    /// Empty folder for the files, one at a time; the server keeps the parts of an upload in memory
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
     /// GiB of the tensors, which have 64 MiB each
@@ -27,10 +27,10 @@ pub(crate) struct CheckpointArgs {
 
 const SCRIPT: (&str, &str) = ("checkpoint.py", include_str!("../../scripts/store/checkpoint.py"));
 
-/// Client that the others are compared with.
+/// Client that all are compared with.
 const BARE: &str = "bare client";
 
-/// Clients of the server, and those of the folder, by their names in `checkpoint.py`.
+/// Clients of the server, and clients of the folder, by their names in `checkpoint.py`.
 const CLIENTS: [(&str, &[&str]); 2] = [
     ("S3", &[BARE, "forebay", "forebay, torch.distributed.checkpoint", "s3torchconnector", "boto3"]),
     ("a folder", &[BARE, "forebay", "forebay, torch.distributed.checkpoint", "torch.save"]),

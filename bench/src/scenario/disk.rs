@@ -127,7 +127,7 @@ fn warm(files: &[Arc<ShardFile>]) -> Result<()> {
     files.iter().try_for_each(|f| crate::synth::read_through(f.path()))
 }
 
-/// Reads large pieces past the page cache, as many bytes as the other programs read or as the files have.
+/// Reads large pieces past the page cache, as many bytes as the compared programs read or as the files have.
 fn device_limit(files: &[Arc<ShardFile>], args: &DiskArgs) -> Result<Rate> {
     let wanted = args.reads * args.read_bytes as u64;
     let pieces = files.iter().flat_map(|f| {

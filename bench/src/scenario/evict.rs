@@ -33,7 +33,7 @@ pub(crate) struct EvictArgs {
     /// Samples of a shard
     #[arg(long, default_value_t = 256)]
     samples: u64,
-    /// Shards whose samples are shuffled together
+    /// Shards with samples that are shuffled together
     #[arg(long, default_value_t = 32)]
     block: u64,
     /// Values of cache_limit, in percent of the data set
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &EvictArgs) -> Result<Report> {
     Ok(report)
 }
 
-/// Makes the data set, and returns samples and bytes of its shards, of which the last may be smaller.
+/// Makes the data set, and returns samples and bytes of its shards. The last one may be smaller.
 fn make(data: &Path, args: &EvictArgs) -> Result<Vec<(u64, u64)>> {
     // A sample takes its bytes and an offset; the settings at the front fit into the rest.
     let per_sample = 2 * LENGTH as u64 + 4;

@@ -32,7 +32,7 @@ pub(crate) struct FfiArgs {
     /// Tokens made by `forebay-bench synth --kind tokens`, with the form mds
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Folder of libforebay.so [default: that of this program]
+    /// Folder of libforebay.so [default: the folder of this program]
     #[arg(long, value_name = "DIR")]
     library: Option<PathBuf>,
     /// Interpreter with forebay
@@ -182,6 +182,6 @@ fn in_c(scripts: &Scripts, config: &str, args: &FfiArgs) -> Result<Value> {
         let why = String::from_utf8_lossy(&compiled.stderr).into_owned();
         return Err(Error::new(ErrorKind::Unsupported, format!("the C program cannot be compiled: {why}")));
     }
-    // Cargo's search path may contain another build.
+    // Cargo's search path may contain an older build.
     answer(Command::new(&program).args(arguments_of(config, args)).env_remove("LD_LIBRARY_PATH"))
 }

@@ -1,5 +1,5 @@
 //! Files of a store as they are: many objects that are listed and loaded, texts that are read by lines, and tar files
-//! that are read as streams, by the package and by other readers of S3. The embedded server is another process.
+//! that are read as streams, by the package and by rival readers of S3. The embedded server is a separate process.
 
 use super::s3_clients::{ClientArgs, S3Clients, Took};
 use super::served::{Server, Serving};

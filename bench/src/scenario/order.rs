@@ -96,7 +96,7 @@ pub(crate) fn run(args: &OrderArgs) -> Result<Report> {
         let group = format!("py1e, each sample {} times", args.repeat);
         measure(&mut report, &group, &way, args, &scripts)?;
     }
-    report.notes.push("memory is what the child grew by at most, its modules and code not counted".to_owned());
+    report.notes.push("memory is the largest growth of the child, its modules and code not counted".to_owned());
     report
         .notes
         .push("MosaicML streaming plans for all ranks at once and holds ids: reading costs it nothing".to_owned());

@@ -8,7 +8,7 @@ use forebay_loader::{Error, Result};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Hot samples submitted before their completions are taken. The slots of a few stay in the CPU's cache, those of a
+/// Hot samples submitted before their completions are taken. The slots of a few stay in the CPU's cache, slots of a
 /// whole queue do not.
 const READY_MAX: usize = 4;
 

@@ -34,7 +34,7 @@ impl Recipe {
         }
     }
 
-    /// Returns what follows the random crop and the flip, for a title.
+    /// Returns the operations after the random crop and the flip, for a title.
     pub(super) fn description(self) -> &'static str {
         match self {
             Self::Crop => "uint8",

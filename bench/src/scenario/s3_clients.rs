@@ -21,7 +21,7 @@ pub(super) struct ClientArgs {
     /// Rounds; the best one counts
     #[arg(long, default_value_t = 3)]
     pub(super) rounds: usize,
-    /// Interpreter with forebay, torch and the other clients
+    /// Interpreter with forebay, torch and all clients
     #[arg(long, value_name = "PATH", default_value = "python3")]
     pub(super) python: PathBuf,
 }

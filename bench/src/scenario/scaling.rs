@@ -9,7 +9,7 @@
 //! * *page cache*: the same number of threads reads every sample with one pread;
 //! * *Python*: one thread that iterates over `forebay.Loader`, from its CPU time (`--python`).
 //!
-//! The first two follow from the run itself and show what it is bound by. The others are measured separately.
+//! The first two follow from the run itself and show its limit. The rest are measured separately.
 
 use super::pipeline::{Drained, config, epoch, fields};
 use super::samples::{SamplePosition, SampleTable};
@@ -178,7 +178,7 @@ fn climb(args: &ScalingArgs, folder: &Path, work: &Work, samples: &SampleTable, 
     let read = |place: SamplePosition, row: &mut [u8], _: &mut [u8]| samples.read(place, row);
     let mut step = Step { engine: drain()?, busy_s: f64::NAN, memory_s: f64::INFINITY, page_cache_s: f64::INFINITY };
     if step.engine.rows != samples.order.len() as u64 {
-        return Err(Error::internal("the engine brings another number of samples").with("samples", step.engine.rows));
+        return Err(Error::internal("the engine brings a wrong number of samples").with("samples", step.engine.rows));
     }
     step.engine.seconds = f64::INFINITY;
     for _ in 0..args.rounds.max(1) {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Bucket under whose name the folder appears as well, in path style.
+/// Bucket that the folder appears as, too, in path style.
 pub(super) const BUCKET: &str = "bench";
 
 /// Longest time until nginx accepts connections.
@@ -116,7 +116,7 @@ fn nginx_config(root: &Path, folder: &Path, port: u16, serving: Serving) -> Stri
     };
     let ssl = if serving.tls { " ssl" } else { "" };
     let workers = serving.threads.max(1);
-    // nginx would read the folder as another user. With `tcp_nopush` a small answer takes 26 ms on loopback.
+    // nginx would read the folder as a different user. With `tcp_nopush` a small answer takes 26 ms on loopback.
     let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
     format!(
         "{user} worker_processes {workers}; daemon off; pid \"{folder}/pid\";
@@ -138,7 +138,7 @@ http {{
 impl Drop for Server {
     fn drop(&mut self) {
         if self.process.stdin.take().is_none() {
-            // nginx has no input whose end could end it: its master ends with its workers.
+            // nginx has no input to be ended by: its master ends with its workers.
             let master = rustix::process::Pid::from_child(&self.process);
             let _ = rustix::process::kill_process(master, rustix::process::Signal::TERM);
         }

@@ -3,9 +3,9 @@
 //! The shards are in the page cache, and every program writes the same samples in the same order into rows of batches:
 //! the engine through `Loader::next`, by reads and with `mmap`, *pread* with one call per sample, *memcpy* from memory
 //! that contains all shards. For the last two the order is computed beforehand, and each thread fills every n-th batch
-//! in the same buffer: the limit of a program that does nothing else. One group has the tokens as stored, the other
+//! in the same buffer: the limit of a program that does nothing else. One group has the tokens as stored, the second
 //! as int64. The engine also reads the same tokens from Megatron's files, as windows and as documents; its order of
-//! them is another one, because its shards have other limits.
+//! them is different, because its shards have different limits.
 
 use super::megatron;
 use super::pipeline::config;
@@ -122,7 +122,7 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
 struct Loaders {
     files: Loader,
     mapped: Loader,
-    /// Samples of a Megatron file that have the length of the others.
+    /// Samples of a Megatron file that have the common length.
     windows: Loader,
     /// Samples of a Megatron file as they were written.
     documents: Loader,

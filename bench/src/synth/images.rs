@@ -1,4 +1,4 @@
-//! JPEG files, cut by a Python script, and packed into the other forms here.
+//! JPEG files, cut by a Python script, and packed into the remaining forms here.
 
 use super::files::{list, read};
 use super::set::{DataSet, Form, Photos, SampleKind, SynthArgs, shuffle};
@@ -11,7 +11,7 @@ use std::path::Path;
 
 const SCRIPT: (&str, &str) = ("synth_images.py", include_str!("../../scripts/synth_images.py"));
 
-/// Makes the files unless they exist, then the other forms.
+/// Makes the files unless they exist, then the remaining forms.
 pub(super) fn make(args: &SynthArgs) -> Result<DataSet> {
     let mut forms = args.forms.clone();
     // A form is made before its copy.

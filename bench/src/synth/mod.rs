@@ -22,7 +22,7 @@ pub(crate) fn run(args: &SynthArgs) -> Result<()> {
         && (set.kind, set.seed, set.samples) != (args.kind, args.seed, args.samples)
     {
         return Err(
-            Error::config("another data set is here already; name another --out").with("out", args.out.display())
+            Error::config("a different data set is here already; name a new --out").with("out", args.out.display())
         );
     }
     fs::create_dir_all(&args.out)

@@ -118,7 +118,7 @@ impl DataSet {
         })?;
         let mut set: Self = serde_json::from_slice(&text)
             .map_err(|e| Error::format("not a data set's description").with("file", file.display()).caused_by(e))?;
-        // Absolute, since children may run in other folders.
+        // Absolute, since children may run in different folders.
         set.root = fs::canonicalize(root).map_err(|e| Error::from_io(e, "the data set's folder"))?;
         Ok(set)
     }

@@ -1,4 +1,4 @@
-//! Tar files in WebDataset's format: `00000000.jpg` and `00000000.cls` next to each other.
+//! Tar files in WebDataset's format: `00000000.jpg` and `00000000.cls` in sequence.
 
 use super::files::Sample;
 use crate::folder::make_whole;

@@ -9,7 +9,7 @@
 use bindgen::{Builder, EnumVariation, Formatter};
 use std::path::Path;
 
-/// Library whose functions this crate calls.
+/// Library with the functions that this crate calls.
 struct Library {
     /// Argument for it.
     argument: &'static str,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Environment variable with the library's path.
 const LIBRARY_VARIABLE: &str = "FOREBAY_CUFILE_LIBRARY";
 
-/// Version whose interface matches the bindings.
+/// Version with the interface of the bindings.
 const SONAME: &str = "libcufile.so.0";
 
 /// Folders of NVIDIA's wheels for CUDA 13 and for 12, below a folder of Python packages.
@@ -50,7 +50,7 @@ impl Library {
         let functions = loaded.map_err(|error| format!("{shown}: {error}"))?;
         match missing(&functions) {
             None => Ok(Self { functions: ManuallyDrop::new(functions) }),
-            Some(function) => Err(format!("{shown}: it has no {function}, so it is another library")),
+            Some(function) => Err(format!("{shown}: it has no {function}, so it is a different library")),
         }
     }
 }
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Library {
 }
 
 /// Fails if the library may crash on the machine below `root`. It has crashed on opening, mostly in virtual machines
-/// and containers in which it finds other devices than it expects.
+/// and containers in which it does not find the devices that it expects.
 fn check_machine(root: &Path) -> Result<()> {
     let has_device = || {
         let names = std::fs::read_dir(root.join("dev")).into_iter().flatten().flatten();

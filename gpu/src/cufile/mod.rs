@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Reads are synchronous, on several threads. A read on a stream reports its length only after the batch was delivered,
-//! too late for another way to read it. A list of reads (cuFileBatchIO) is limited in length, must be polled, and is
-//! not faster if each read is from another file.
+//! too late for a second way to read it. A list of reads (cuFileBatchIO) is limited in length, must be polled, and is
+//! not faster if each read is from a different file.
 //!
 //! Without the kernel's part (nvidia-fs, or PCI peer-to-peer DMA) cuFile runs in "compatibility mode": it reads into
 //! host memory and copies from there, as the loader does anyway. Device memory is not registered with cuFile: samples

@@ -20,7 +20,7 @@ enum ErrorCause {
 }
 
 impl CuFileError {
-    /// Returns true if another part of the process has opened the driver.
+    /// Returns true if the driver was opened elsewhere in the process.
     pub(super) fn is_open_already(self) -> bool {
         matches!(self.cause, ErrorCause::Status(CUfileOpError::CU_FILE_DRIVER_ALREADY_OPEN))
     }
@@ -44,7 +44,7 @@ fn name(status: CUfileOpError) -> &'static str {
         CUfileOpError::CU_FILE_NVFS_SETUP_ERROR => "NVFS_SETUP_ERROR",
         CUfileOpError::CU_FILE_IO_DISABLED => "IO_DISABLED (by cufile.json, on this file system)",
         CUfileOpError::CU_FILE_GPU_MEMORY_PINNING_FAILED => "GPU_MEMORY_PINNING_FAILED",
-        _ => "another status",
+        _ => "an unknown status",
     }
 }
 
@@ -149,7 +149,7 @@ pub(super) unsafe fn deregister(library: &Library, handle: sys::CUfileHandle_t) 
 ///
 /// # Safety
 ///
-/// The handle is alive, and the place is device memory that has no other user.
+/// The handle is alive, and the target is device memory that nothing else uses.
 pub(super) unsafe fn read(
     library: &Library,
     handle: sys::CUfileHandle_t,

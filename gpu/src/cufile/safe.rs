@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Feature bit of versions after the bindings': DMA between devices on the PCI bus, by the kernel alone.
 const P2P_SUPPORTED: u32 = 4;
 
-/// Driver, opened for the process. It is never closed, because other parts of the process may use cuFile.
+/// Driver, opened for the process. It is never closed, because libraries in the process may use cuFile.
 pub(crate) struct Driver {
     library: Library,
     context: Arc<Context>,
@@ -98,7 +98,7 @@ impl File {
     ///
     /// # Safety
     ///
-    /// The place has no other user meanwhile, including work that is queued on the device.
+    /// The target is used by nothing else meanwhile, including work that is queued on the device.
     pub(crate) unsafe fn read(&self, (offset, bytes): (u64, usize), block: &Block, at: usize) -> Result<()> {
         if at.checked_add(bytes).is_none_or(|end| end > block.len()) {
             return Err(Error::internal("a row is beyond the end of its batch on the device"));
@@ -107,8 +107,8 @@ impl File {
         while read < bytes {
             let part = (offset + read as u64, bytes - read);
             let read_bytes = self.driver.context.enter(|| {
-                // SAFETY: the handle is alive; the place is in the block, by the check above, and has no other user, by
-                // the contract above.
+                // SAFETY: the handle is alive; the target is in the block, by the check above, and used by nothing
+                // else, by the contract above.
                 Ok(unsafe { result::read(&self.driver.library, self.handle, part, (block.address, at + read)) }?)
             })?;
             if read_bytes == 0 || read_bytes > part.1 {

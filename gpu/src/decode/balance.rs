@@ -1,14 +1,14 @@
 //! Split of a group's pictures between the JPEG engines and the cores.
 //!
 //! Both work at the same time, and a group is decoded when the slower one has finished. So each gets as many pictures
-//! as it decodes in the time of the other, estimated from earlier groups. The cores get none or at least [`CORES_MIN`],
+//! as it decodes in the same time, estimated from earlier groups. The cores get none or at least [`CORES_MIN`],
 //! because nvJPEG decodes the entropy-coded data of a smaller batch on the host. When the cores are not worth it, they
-//! are tried again from time to time, since the pictures change and so does the other work on the device.
+//! are tried again from time to time, since the pictures change and so does the remaining work on the device.
 
 use std::ops::RangeInclusive;
 
 /// Least number of pictures for the cores. Up to 50 per batch, nvJPEG reads the entropy-coded data on the host, one
-/// picture after the other, which is slower than the engines and uses the loader's CPUs.
+/// picture after picture, which is slower than the engines and uses the loader's CPUs.
 pub(super) const CORES_MIN: usize = 51;
 
 /// Fraction of the engines' own time for a group below which a split is worth it: the model needs the cores, too.
@@ -18,8 +18,8 @@ const WORTH: f64 = 0.95;
 /// it.
 const TRIAL_AFTER: RangeInclusive<u32> = 4..=64;
 
-/// Factor by which a measured time may differ from the estimate. A larger difference has other causes on the device and
-/// is clamped.
+/// Factor by which a measured time may differ from the estimate. A larger difference has different causes on the device
+/// and is clamped.
 const OUTLIER: f64 = 4.0;
 
 /// Time of one backend for its part of a group.

@@ -17,7 +17,7 @@ use forebay_loader::memory::BatchSlot;
 use forebay_loader::sync::{Arc, AtomicBool, Mutex, Ordering, Weak};
 use forebay_loader::{Error, ErrorKind, Result};
 
-/// Decodes pictures on a CUDA device. Its drop frees the group slots; batches in flight own the rest of what they use.
+/// Decodes pictures on a CUDA device. Its drop frees the group slots; batches in flight own the rest of their memory.
 pub(crate) struct CudaPictureDecoder(pub(super) Arc<DecoderCore>);
 
 /// State and resources of a decoder. Batches in flight refer to them weakly, so that they do not keep a dropped decoder
@@ -40,7 +40,7 @@ impl std::fmt::Debug for CudaPictureDecoder {
 }
 
 impl DecoderCore {
-    /// Creates a decoder that is open. `flags_stream` has no other use.
+    /// Creates a decoder that is open. Nothing else uses `flags_stream`.
     pub(super) fn new(
         state: DecodeState,
         resources: DecodeResources,
@@ -133,7 +133,7 @@ impl InFlightBatch for SubmittedBatch {
     }
 }
 
-/// Returns a batch of which the device decodes none of the `count` pictures. Its direct rows stay on the device.
+/// Returns a batch of `count` pictures that the device does not decode. Its direct rows stay on the device.
 fn none_decoded(slot: BatchSlot, direct: Option<PartialDeviceBatch>, count: usize) -> Box<dyn InFlightBatch> {
     let rows = direct.map(|rows| Box::new(rows) as Box<dyn DeviceRows>);
     Box::new(BatchOnDevice { slot, rows, undecoded: (0..count).collect(), on_engines: Vec::new() })
@@ -224,10 +224,10 @@ impl DecoderCore {
         let (rows, done, is_complete) = (std::mem::take(rows), std::mem::take(done), undecoded.is_empty());
         let partial = PartialDeviceBatch::new(device, (block, Some(ended.clone())), rows, done, is_complete);
         self.check_engines(&mut state, tally, by_engines)?;
-        // If the engines were abandoned just now, the cores may decode what they rejected.
+        // If the engines were abandoned just now, the cores may decode the pictures that they rejected.
         let are_all = !batch.had_engines && undecoded.len() == batch.pictures.len();
         state.rejected = if are_all { state.rejected + undecoded.len() - batch.tally.without_memory } else { 0 };
-        // Another batch may have closed the decoder meanwhile.
+        // An earlier batch may have closed the decoder meanwhile.
         if !state.slots.is_empty() && (!state.has_backend() || state.rejected >= REJECTED_RUN_MAX) {
             self.close(&mut state, &format!("rejected the last {REJECTED_RUN_MAX} pictures or more"));
         }

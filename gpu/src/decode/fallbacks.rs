@@ -12,7 +12,7 @@ pub(super) struct FallbackLog {
 }
 
 impl FallbackLog {
-    /// Creates a log for device number `device` with what its opening had to report.
+    /// Creates a log for device number `device` with the sentences that its opening has reported.
     pub(super) fn new(device: u32, sentences: Vec<String>) -> Self {
         let (has_undecoded, has_large) = (AtomicBool::new(false), AtomicBool::new(false));
         Self { device, sentences: Mutex::new(sentences), has_undecoded, has_large }

@@ -2,7 +2,7 @@
 //!
 //! A slot is reused only after the host has waited for its last group. The engines need this, because they write when
 //! they are called, so no wait on the device could keep them from pixels that the kernel still reads; nvJPEG's own
-//! buffers need it as well. With two slots the host prepares a group while the device works on another one.
+//! buffers need it as well. With two slots the host prepares a group while the device works on the previous one.
 
 use super::balance::{GroupTimes, PartTime};
 use crate::context::{Context, Event, Stream};
@@ -35,7 +35,7 @@ pub(super) struct GroupSlot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PendingWork {
     None,
-    /// A group whose end the `done` event marks.
+    /// A group that has ended when `done` has fired.
     Group,
     /// Work with no event recorded after it.
     Unrecorded,

@@ -11,7 +11,7 @@ use forebay_loader::{Error, Result};
 pub(super) const PIXEL_BYTES_MAX: usize = 1 << 30;
 
 /// Decoded bytes from which a picture is large: 22 million pixels. A device without memory for a large picture may
-/// still have some for others.
+/// still have some for smaller ones.
 pub(super) const LARGE_BYTES: usize = 64 << 20;
 
 /// Alignment of each picture's pixels: the size of the device's memory transactions.
@@ -34,7 +34,7 @@ pub(super) fn region(crop: Region, size: Size, extent: Extent) -> Region {
     Region { x, y, w, h }
 }
 
-/// Picture and its place in scratch memory.
+/// Picture and its offset in scratch memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupItem {
     /// Index in the batch's list of pictures.
@@ -91,7 +91,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Splits a group of at least two pictures into large and other ones, or else into halves.
+    /// Splits a group of at least two pictures into large and small ones, or else into halves.
     pub(super) fn split(self, extent: Extent) -> [Self; 2] {
         let (large, mut front): (Vec<_>, Vec<_>) = self.items.into_iter().partition(|item| item.is_large(extent));
         let back = match (large.is_empty(), front.is_empty()) {

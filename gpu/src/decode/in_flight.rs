@@ -1,4 +1,4 @@
-//! Batch whose work is queued on the device.
+//! Batch with work that is queued on the device.
 
 use super::undecoded::UndecodedFlags;
 use crate::context::Event;

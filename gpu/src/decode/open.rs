@@ -13,10 +13,10 @@ use crate::nvjpeg::Handle;
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, ErrorKind, Result};
 
-/// Groups in flight: the device works on one while the host prepares the other.
+/// Groups in flight: the device works on one while the host prepares the next one.
 const GROUP_SLOTS: usize = 2;
 
-/// Backends that can decode, and sentences for the statistics about what they cannot.
+/// Backends that can decode, and sentences for the statistics about pictures that they cannot decode.
 struct OpenBackends {
     engines: Option<(Arc<Handle>, EngineState)>,
     cores: Option<Arc<Handle>>,

@@ -2,7 +2,7 @@
 //!
 //! nvJPEG does not document how each backend decodes image regions in a batch. When a decoder is opened, each backend
 //! decodes reference pictures, alone and many times in one batch, in different regions, and the pixels are compared
-//! with the host's. A backend that fails is tried in its other [`DecodeMode`]s. One whose pixels differ in all of them
+//! with the host's. A backend that fails is tried in all its [`DecodeMode`]s. One with different pixels in all of them
 //! is disabled. A kind of picture that a backend rejects here it will also reject in batches.
 
 use super::groups;
@@ -136,11 +136,11 @@ impl PixelDifference {
 /// Backend that has passed the test.
 pub(super) struct VerifiedBackend {
     pub(super) handle: Arc<Handle>,
-    /// Sentence for the statistics if it passed in another than its first mode.
+    /// Sentence for the statistics if it passed in a mode after its first one.
     pub(super) note: Option<String>,
 }
 
-/// Backends of a device, of which at least one has passed the test.
+/// Backends of a device. At least one has passed the test.
 pub(crate) struct Backends {
     /// Engines, or the reason why they cannot be used, such as a device without any.
     pub(super) engines: Result<VerifiedBackend>,
@@ -275,15 +275,15 @@ impl TestDecoder {
     ) -> Result<(Self, std::result::Result<Vec<u8>, NvJpegError>)> {
         let Self { mut decoder, memory, stream } = self;
         let bytes = regions.len() * PIXEL_BYTES;
-        // The memory may have the correct pixels of another backend.
+        // The memory may have the correct pixels of an earlier backend.
         memory.fill(BLANK, &stream)?;
         let job = |(number, region): (usize, &Region)| {
             let out = memory.address + (number * PIXEL_BYTES) as u64;
             DecodeJob { file, region: *region, out, pitch: region.w as usize * 3 }
         };
         let jobs: Vec<DecodeJob<'_>> = regions.iter().enumerate().map(job).collect();
-        // SAFETY: earlier work of the decoder has been waited for; the file is static, and the memory has no other user
-        // until the stream has been waited for.
+        // SAFETY: earlier work of the decoder has been waited for; the file is static, and the memory is used by
+        // nothing else until the stream has been waited for.
         let result = unsafe { decoder.decode(&jobs, stream.handle) };
         // A rejected batch may have been started.
         if let Err(error) = stream.wait() {

@@ -1,4 +1,4 @@
-//! Submission of a batch: its pictures group by group, then its other rows.
+//! Submission of a batch: its pictures group by group, then its remaining rows.
 
 use super::balance::GroupTimes;
 use super::group_slot::TimedDecoder;
@@ -32,7 +32,7 @@ struct Rejections {
     numbers: Vec<usize>,
     /// Pictures among them that only found no memory.
     without_memory: usize,
-    /// Error of the last one of the others.
+    /// Error of the last one of the remaining pictures.
     reason: Option<NvJpegError>,
 }
 
@@ -51,7 +51,7 @@ impl Rejections {
     }
 }
 
-/// Returns the job for a picture whose file is in `filled`, with its pixels in scratch memory at `scratch`.
+/// Returns the job for a picture with its file in `filled`, with its pixels in scratch memory at `scratch`.
 fn job<'a>(item: &GroupItem, extent: Extent, filled: &'a [u8], scratch: u64) -> DecodeJob<'a> {
     let file = &filled[item.picture.at..][..item.picture.picture.bytes];
     DecodeJob { file, region: item.region(extent), out: scratch + item.at as u64, pitch: item.pitch(extent) }
@@ -131,7 +131,7 @@ impl BatchSubmission<'_> {
                     resources.fallbacks.report_large_picture(&error);
                     Ok(None)
                 }
-                // The memory may suffice for the other pictures.
+                // The memory may suffice for the remaining pictures.
                 _ if group.has_large(state.extent_max()) => Ok(None),
                 _ => {
                     if state.pixel_bytes_max == PIXEL_BYTES_MAX {
@@ -211,7 +211,7 @@ impl BatchSubmission<'_> {
     }
 }
 
-/// Error for a batch whose rows are still being written.
+/// Error for a batch with rows that are still being written.
 fn unfilled() -> Error {
     Error::internal("a batch was submitted before its rows were filled")
 }
@@ -229,13 +229,13 @@ fn decode(
     let (mut remaining, mut is_halved) = (vec![requests], false);
     while let Some(part) = remaining.pop().filter(|part| !part.is_empty()) {
         if is_halved {
-            // The decoder still works on another half, or on pictures of a list that it then rejected.
+            // The decoder still works on the second half, or on pictures of a list that it then rejected.
             resources.wait_for_streams()?;
             clear(resources, part)?;
         }
         let jobs: Vec<DecodeJob<'_>> = part.iter().map(|request| request.job).collect();
         // SAFETY: the decoder is idle, since its group slot was or its work has been waited for; the batch slot is held
-        // and not written until an event reports that it has been read; the pixels' places are the group slot's and do
+        // and not written until an event reports that it has been read; the pixels' memory is the group slot's and do
         // not overlap.
         let result = unsafe { timed.decoder.decode(&jobs, stream.handle) }?;
         let Err(failure) = result else { continue };
@@ -267,10 +267,10 @@ fn decode(
     Ok(rejections)
 }
 
-/// Fills the places of the requests' pixels with [`BLANK`] again and waits for it. The device must not use them.
+/// Fills the memory of the requests' pixels with [`BLANK`] again and waits for it. The device must not use them.
 fn clear(resources: &DecodeResources, requests: &[DecodeRequest<'_>]) -> Result<()> {
     for DecodeRequest { job, .. } in requests {
-        // SAFETY: the place is aligned to words, and ends before the next one starts.
+        // SAFETY: the memory is aligned to words, and ends before the next one starts.
         unsafe { resources.stream.fill(job.out, BLANK, job.pitch * job.region.h as usize) }?;
     }
     resources.stream.wait()
@@ -292,7 +292,7 @@ fn write_rows(
         return Ok(());
     }
     for (number, piece) in Picture::bytes_of(list).chunks(COPY_MAX).enumerate() {
-        // SAFETY: the list and its place are the group slot's, which changes neither before it is idle.
+        // SAFETY: the list and its memory are the group slot's, which changes neither before it is idle.
         unsafe { stream.copy_in(list_at + (number * COPY_MAX) as u64, piece) }?;
     }
     let mut before = 0;
@@ -308,7 +308,7 @@ fn write_rows(
             form.offset,
         )?;
         let at = list_at + (before * size_of::<Picture>()) as u64;
-        // SAFETY: the list has this many pictures, with their pixels in scratch memory that has no other user before
+        // SAFETY: the list has this many pictures, with their pixels in scratch memory that nothing else uses before
         // the slot's event has fired; their rows are in the block, which is this batch's.
         unsafe { kernels.crop_resize(at, of_output.len(), &batch, stream) }?;
         before += of_output.len();

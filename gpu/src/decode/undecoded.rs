@@ -1,7 +1,7 @@
 //! Detection of pictures that nvJPEG reported as decoded and never wrote.
 //!
 //! Scratch memory is filled with [`BLANK`](crate::kernel::BLANK) before pictures are decoded into it. After the kernel
-//! that makes the rows, another kernel looks for blank pixels and writes one byte per picture. These bytes are read
+//! that makes the rows, a second kernel looks for blank pixels and writes one byte per picture. These bytes are read
 //! before the batch is delivered.
 
 use crate::context::{Event, Stream};
@@ -30,7 +30,7 @@ impl UndecodedFlags {
         let block = pool.take(&device.context, count, stream)?;
         let address = block.address;
         let flags = Self { device: device.clone(), pool: pool.clone(), block: Some(block), count };
-        // SAFETY: the block has no other user, and blocks are whole pages.
+        // SAFETY: nothing else uses the block, and blocks are whole pages.
         unsafe { stream.fill(address, 0, count) }?;
         Ok(flags)
     }

@@ -17,7 +17,7 @@ OPTIONS = [b"--fmad=false", b"--gpu-architecture=compute_70"]
 
 
 def library():
-    """NVRTC: what the command line names, or a wheel's."""
+    """NVRTC: the library that the command line names, or a wheel's."""
     if len(sys.argv) > 1:
         return sys.argv[1]
     found = [path for folder in site.getsitepackages() for path in pathlib.Path(folder).glob("nvidia/*/lib/libnvrtc.so.12")]

@@ -59,7 +59,7 @@ impl Kernels {
     /// # Safety
     ///
     /// Until the stream has done it, the list and its pixels are not changed, and its rows are in memory of the batch
-    /// that has no other user.
+    /// that nothing else uses.
     pub(crate) unsafe fn crop_resize(&self, pictures: u64, count: usize, batch: &Batch, stream: &Stream) -> Result<()> {
         let [w, h] = batch.size;
         for first in (0..count).step_by(PICTURES_MAX) {
@@ -84,7 +84,7 @@ impl Kernels {
     ///
     /// # Safety
     ///
-    /// As for [`crop_resize`](Self::crop_resize); the flags of the pictures are in memory that has no other user.
+    /// As for [`crop_resize`](Self::crop_resize); the flags of the pictures are in memory that nothing else uses.
     pub(crate) unsafe fn find_undecoded(&self, pictures: u64, count: usize, stream: &Stream) -> Result<()> {
         let mut list = pictures;
         let mut arguments = [(&raw mut list).cast::<c_void>()];
@@ -100,7 +100,7 @@ impl Kernels {
 impl Drop for Kernels {
     fn drop(&mut self) {
         if self.context.is_own_process() {
-            // SAFETY: loaded in `load`, unloaded once; the driver keeps what is still running.
+            // SAFETY: loaded in `load`, unloaded once; the driver keeps the kernels that are still running.
             let _ = self.context.enter(|| checked(unsafe { module::unload(self.module) }, "cuModuleUnload"));
         }
     }

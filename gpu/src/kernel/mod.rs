@@ -4,7 +4,7 @@
 //! NVRTC compiles [`SOURCE`] with [`OPTIONS`] to [`PTX`], which is committed, so that users need no compiler
 //! (`gpu/src/kernel/compile.py` writes it). [`CROP_RESIZE`] takes `pictures`, an array on the device, and `batch` by
 //! value, with one thread per output pixel in x and y and one picture per block in z. [`FIND_UNDECODED`] takes
-//! `pictures`, with one picture per block in x, whose rows the block's threads share. Crops and mirrors are the
+//! `pictures`, with one picture per block in x, and the block's threads share its rows. Crops and mirrors are the
 //! [`Stage`] that the host's decoder resolves, so the same sample, epoch and seed have the same crop on host and
 //! device.
 //!
@@ -56,13 +56,13 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Describes the picture of which region `decoded` is at `pixels`, as interleaved RGB, `pitch` bytes from one row
+    /// Describes the picture with region `decoded` at `pixels`, as interleaved RGB, `pitch` bytes from one row
     /// to the next, and its `stage`. The output is row `row` of the batch. The byte at `undecoded` is set to 1 if a row
     /// of the crop still ends with [`BLANK`].
     ///
     /// # Errors
     ///
-    /// `Internal`, when the crop is not inside of the decoded region, or the filter or the border is another one.
+    /// `Internal`, when the crop is not inside of the decoded region, or the filter or the border is an unknown one.
     pub fn new(pixels: u64, pitch: u64, decoded: Region, stage: &Stage, row: u32, undecoded: u64) -> Result<Self> {
         let Stage { crop, resized, window, flip, .. } = *stage;
         if !stage.is_device_decodable() {

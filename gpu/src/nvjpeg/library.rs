@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Environment variable with the library's path.
 const LIBRARY_VARIABLE: &str = "FOREBAY_NVJPEG_LIBRARY";
 
-/// Versions whose interface matches the bindings, newest first.
+/// Versions with the interface of the bindings, newest first.
 const SONAMES: [&str; 2] = ["libnvjpeg.so.13", "libnvjpeg.so.12"];
 
 /// Folders of NVIDIA's wheels for CUDA 13 and for 12, below a folder of Python packages.
@@ -65,7 +65,7 @@ impl Library {
         match missing(&functions) {
             None => Ok(Self { functions: ManuallyDrop::new(functions) }),
             Some(function) => {
-                Err(format!("{shown}: it has no {function}, so it is older than 12.0 or another library"))
+                Err(format!("{shown}: it has no {function}, so it is older than 12.0 or a different library"))
             }
         }
     }

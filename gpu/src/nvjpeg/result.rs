@@ -14,7 +14,7 @@ pub(crate) struct NvJpegError {
 }
 
 impl NvJpegError {
-    /// Returns true if there was no memory. Any other status may be caused by one bad picture: some files cause
+    /// Returns true if there was no memory. Every further status may be caused by one bad picture: some files cause
     /// EXECUTION_FAILED or INTERNAL_ERROR. A failure of the device itself is reported by the driver, at the next wait
     /// for it.
     pub(crate) fn is_out_of_memory(self) -> bool {
@@ -72,7 +72,7 @@ fn checked(status: nvjpegStatus_t, call: &'static str) -> NvJpegResult<()> {
 pub(crate) enum ChromaUpsampling {
     /// Samples are blended, as on the host. Versions before 12.1 do not support it.
     Interpolated,
-    /// Each sample is used for all pixels of which it was made.
+    /// Each sample is used for all pixels that it was made of.
     Replicated,
 }
 
@@ -259,7 +259,7 @@ pub(crate) mod header {
         checked(status, "nvjpegJpegStreamParseHeader")
     }
 
-    /// Returns true if the handle's backend decodes the picture whose header was parsed last.
+    /// Returns true if the handle's backend decodes the picture of the header that was parsed last.
     ///
     /// # Safety
     ///
@@ -342,7 +342,7 @@ pub(crate) mod batch {
     /// # Safety
     ///
     /// All handles are alive, and the state was prepared for this number of pictures. Until the stream has done the
-    /// work, the files are not changed and the memory for the pixels has no other user.
+    /// work, the files are not changed and the memory for the pixels is used by nothing else.
     pub(crate) unsafe fn decode(
         library: &Library,
         handle: sys::nvjpegHandle_t,

@@ -203,7 +203,7 @@ pub(crate) struct DecodeJob<'a> {
     pub(crate) pitch: usize,
 }
 
-/// Decoder of batches, one after the other.
+/// Decoder of batches in sequence.
 pub(crate) struct BatchDecoder {
     handle: Arc<Handle>,
     state: sys::nvjpegJpegState_t,
@@ -227,7 +227,7 @@ impl BatchDecoder {
     /// # Safety
     ///
     /// No earlier work of this decoder is in flight. Until the stream has done the work, the files are not changed and
-    /// the memory for the pixels has no other user. The engines write during the call, before earlier work on the
+    /// the memory for the pixels is used by nothing else. The engines write during the call, before earlier work on the
     /// stream is done.
     pub(crate) unsafe fn decode(
         &mut self,

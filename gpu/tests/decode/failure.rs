@@ -189,7 +189,7 @@ fn a_slot_without_memory_is_kept_if_the_end_of_its_work_is_unknown() {
 }
 
 #[test]
-#[ignore = "a child of the other test"]
+#[ignore = "a child of a test"]
 fn runs_out_of_memory_on_a_lost_device() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);

@@ -49,8 +49,8 @@ fn device_memory_grows_with_batches() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    // The pixels of small batches fit into one page of device memory, those of the others do not. Both group slots get
-    // both sizes.
+    // The pixels of small batches fit into one page of device memory, the pixels of larger batches do not. Both group
+    // slots get both sizes.
     for rows in [4, 4, 130, 130, 4] {
         let form = BatchForm::with_rows(rows, DType::UInt8, PixelLayout::Nhwc);
         let all: Vec<usize> = (0..rows).collect();
@@ -63,7 +63,7 @@ fn device_memory_grows_with_batches() {
 #[test]
 fn engines_write_only_to_memory_that_is_not_read_any_more() {
     let (rig, nvjpeg) = (Rig::with_slots(4, "", 0), NvJpeg::new());
-    // Enough engines for all pictures: otherwise a wait for the other backend could replace the wait for the kernel.
+    // Enough engines for all pictures: otherwise a wait for a second backend could replace the wait for the kernel.
     nvjpeg.set_engines(ROWS as c_int);
     let decoder = open(&rig, &nvjpeg);
     let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
@@ -173,11 +173,11 @@ fn an_abandoned_batch_is_not_overwritten_before_the_device_has_finished_it() {
     decoder.warm(&rig, &form);
     let allocated = rig.call("fake_cuda_allocated");
     drop(form.start(&decoder, form.fill(&rig, 40, &[], &[])));
-    // On another stream, whose wait for the first batch is all that delays its copy until after the first batch's
+    // On a second stream: its wait for the first batch is all that delays its copy until after the first batch's
     // kernel.
     let (slot, _) = form.fill(&rig, 80, &all(), &[]);
     let second = rig.delivery.deliver(slot.freeze().expect("filled"), BYTES).expect("delivered");
-    assert_eq!(rig.call("fake_cuda_allocated"), allocated, "it has other memory");
+    assert_eq!(rig.call("fake_cuda_allocated"), allocated, "it has new memory");
     form.check(&rig, &*second, 80, &all());
     rig.call("fake_cuda_run");
     form.check(&rig, &*second, 80, &all());
@@ -228,7 +228,7 @@ fn the_drop_of_a_decoder_waits_for_its_end() {
 #[test]
 fn rows_are_written_only_after_a_consumer_s_read() {
     let (rig, nvjpeg) = (Rig::with_slots(2, "", 0), NvJpeg::new());
-    // A wait of the engines' stream would also delay the other stream.
+    // A wait of the engines' stream would also delay the second stream.
     nvjpeg.set_engines(0);
     let decoder = open(&rig, &nvjpeg);
     let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
@@ -237,14 +237,14 @@ fn rows_are_written_only_after_a_consumer_s_read() {
     first.order_before(None).expect("ordered");
     let later = rig.read_later(&*first);
     drop(first);
-    // In the memory of the first batch, whose read is still queued.
+    // In the memory of the first batch, with a read that is still queued.
     let second = form.start(&decoder, form.fill(&rig, 80, &[], &[]));
     rig.run_copies();
     rig.call("fake_cuda_run");
     let second = form.finish(&decoder, second);
     let picture = &later[..form.outputs[0].row_bytes];
     let host = form.on_host(&file(40), &stage(40));
-    assert!(picture.iter().zip(&host).all(|(a, b)| a.abs_diff(*b) <= 1), "the consumer read another batch");
+    assert!(picture.iter().zip(&host).all(|(a, b)| a.abs_diff(*b) <= 1), "the consumer read a wrong batch");
     form.check(&rig, &*second, 80, &all());
     drop(second);
     end(rig, &nvjpeg, decoder);

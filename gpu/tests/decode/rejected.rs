@@ -66,7 +66,7 @@ fn an_abandoned_batch_releases_its_memory() {
     drop(form.rejected(&rig, &decoder, 60, &[3], &all()));
     let allocated = rig.call("fake_cuda_allocated");
     drop(form.rejected(&rig, &decoder, 80, &[5, 6], &all()));
-    // The other group slot has its own memory for pixels.
+    // The second group slot has its own memory for pixels.
     assert_eq!(rig.call("fake_cuda_allocated"), allocated + 1);
     end(rig, &nvjpeg, decoder);
 }

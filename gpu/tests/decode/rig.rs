@@ -41,7 +41,7 @@ unsafe extern "C" fn decode(
     let have = pixels.region();
     for row in 0..h {
         let from = (((y - have.y + row) * have.w + x - have.x) * 3) as usize;
-        // SAFETY: the place has `h` rows of `pitch` bytes.
+        // SAFETY: the memory has `h` rows of `pitch` bytes.
         let to = unsafe { out.add(row as usize * pitch) };
         // SAFETY: `3 * w` bytes of the row are the picture's.
         let to = unsafe { std::slice::from_raw_parts_mut(to, w as usize * 3) };
@@ -290,7 +290,7 @@ impl BatchForm {
         self.start_with(decoder, filled, None)
     }
 
-    /// Submits a batch of which the device has some rows already.
+    /// Submits a batch with rows that the device has already.
     pub(crate) fn start_with(
         &self,
         decoder: &TestDecoder,
@@ -301,7 +301,7 @@ impl BatchForm {
         self.submit_only(decoder, filled, &rows, on_device).expect("submitted")
     }
 
-    /// Submits a batch with the pictures from `seed` on, of which the `rejected` ones are left undecoded, and decodes
+    /// Submits a batch with the pictures from `seed` on, leaves the `rejected` ones undecoded, and decodes
     /// those in `rows` on the host as the loader does. Returns the batch for its delivery with `rows`.
     pub(crate) fn rejected(
         &self,
@@ -343,7 +343,7 @@ impl BatchForm {
         }
     }
 
-    /// Submits a batch of which every picture is decoded, and delivers it.
+    /// Submits a batch with decoded pictures alone, and delivers it.
     pub(crate) fn done(
         &self,
         decoder: &TestDecoder,

@@ -39,7 +39,7 @@ fn undecoded_and_rejected_pictures_of_a_batch_are_returned_together() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    // Enough for engines and cores. The places of the pixels have what the engines wrote of a batch that they then
+    // Enough for engines and cores. The memory of the pixels has parts that the engines wrote of a batch that they then
     // rejected.
     let form = BatchForm::with_rows(130, DType::UInt8, PixelLayout::Nhwc);
     let rows: Vec<usize> = (0..130).collect();
@@ -117,7 +117,7 @@ fn undecoded_pictures_after_a_failed_group_are_found() {
     decoder.warm(&rig, &form);
     rig.fail("cuLaunchKernel", 700);
     form.submit(&decoder, form.fill(&rig, 60, &[], &[]), &all()).expect_err("a failure");
-    // In the other group slot, and then in the one of the failed group.
+    // In the second group slot, and then in the one of the failed group.
     for _ in 0..2 {
         let filled = form.fill_with(&rig, 60, &[], |row| (row == 7).then_some(UNDECODED));
         let undecoded = form.submit(&decoder, filled, &all()).expect("finished").undecoded;

@@ -127,14 +127,14 @@ fn decoding_on_the_device_waits_for_copied_rows() {
 fn without_device_memory_for_direct_rows_batches_are_copied_whole() {
     let rig = plain_rig();
     let data = long();
-    // With more threads, another one may start the next batch before it is known that there is no memory.
+    // With more threads, a second one may start the next batch before it is known that there is no memory.
     let config = LoaderConfig { threads: Some(1), ..without_cufile(config(&data)) };
     let (host, device) = (on_host(&config), on_device(&config, &rig));
     evict(&data, |_| true);
     host.start_epoch().expect("an epoch");
     let expected: Vec<_> = std::iter::from_fn(|| next(&host)).collect();
     evict(&data, |_| true);
-    // Without reads from disk, the first allocation is that of a whole batch.
+    // Without reads from disk, the first allocation is for a whole batch.
     if was_evicted(&host) {
         rig.fail("cuMemAlloc_v2", 2);
     }
@@ -232,7 +232,7 @@ fn a_read_slot_does_not_wait_for_a_consumer() {
     while !is_back() && std::time::Instant::now() < last {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    assert!(is_back(), "the slot waits for a reader of other memory");
+    assert!(is_back(), "the slot waits for a reader of different memory");
     rig.call("fake_cuda_run");
     drop((second, rows, reads));
     assert_eq!(rig.end(), NO_LEAKS);
@@ -247,7 +247,7 @@ fn memory_released_during_an_allocation_is_not_used_as_idle() {
         rig.call("fake_cuda_run");
         batch.order_before(None).expect("ordered");
         let address = batch.address() as usize;
-        // The reader is queued while another thread takes memory.
+        // The reader is queued while a second thread takes memory.
         let rows = std::thread::scope(|scope| {
             scope.spawn(move || drop(batch));
             direct_rows.allocate(BYTES, false).expect("an answer")
@@ -332,7 +332,7 @@ fn a_row_beyond_its_sample_or_its_batch_is_an_error() {
     let direct_rows = rig.delivery.direct_rows().expect("a device");
     for (from, at) in [(1..BYTES + 1, 0), (0..BYTES, 1 << 40), (0..BYTES, usize::MAX)] {
         let rows = direct_rows.allocate(BYTES, true).expect("memory").expect("waited for");
-        rows.copy(lease(&reads, BYTES), &[(from, at)]).expect_err("no such place");
+        rows.copy(lease(&reads, BYTES), &[(from, at)]).expect_err("no such memory");
     }
     drop(reads);
     assert_eq!(rig.end(), NO_LEAKS);

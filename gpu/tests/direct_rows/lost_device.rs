@@ -35,7 +35,7 @@ fn child(at: i32, direct: bool) -> bool {
 }
 
 #[test]
-#[ignore = "a child of the other test"]
+#[ignore = "a child of a test"]
 fn loses_its_device() {
     let Ok(case) = std::env::var(LOST_AT) else { return };
     let (at, direct) = case.split_once(' ').expect("two words");

@@ -1,5 +1,5 @@
 //! Direct rows, with the whole loader over a fake driver and fake libraries. Most of them are read by cuFile: in the
-//! fake, a read overwrites its place at once, and aborts if a stream has work for the place. The rows in [`copies`]
+//! fake, a read overwrites its target at once, and aborts if a stream has work for the target. The rows in [`copies`]
 //! come from read slots.
 
 #[path = "../fake/mod.rs"]
@@ -351,7 +351,7 @@ fn rows_are_read_only_to_memory_that_consumers_have_read() {
     host.start_epoch().expect("an epoch");
     device.start_epoch().expect("an epoch");
     let mut later = Vec::new();
-    // No other wait advances the consumer.
+    // Nothing else advances the consumer.
     rig.wait_mode().minimal(|| {
         while let Some(expected) = next(&host) {
             let batch = next(&device).expect("as many batches");
@@ -366,7 +366,7 @@ fn rows_are_read_only_to_memory_that_consumers_have_read() {
     });
     rig.call("fake_cuda_run");
     for (expected, got) in later {
-        assert!(expected == got, "a consumer read another batch");
+        assert!(expected == got, "a consumer read a wrong batch");
     }
     end(rig, &cufile, device);
 }

@@ -41,7 +41,7 @@ fn the_host_reads_rejected_rows_into_the_same_batch() {
         cufile.fail(function, nth, code);
         let loader = compare(&rig, &config(&data));
         let [read, rejected, fallbacks] = counters(&loader);
-        assert!(read > SAMPLES, "{function}: {read} of other files");
+        assert!(read > SAMPLES, "{function}: {read} of further files");
         assert!(rejected >= 4, "{function}: {rejected}");
         assert_eq!(fallbacks, 1, "{function} is reported once, for one file");
         end(rig, &cufile, loader);

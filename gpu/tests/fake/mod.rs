@@ -1,6 +1,6 @@
 #![allow(dead_code, reason = "each suite uses a part")]
-//! Fake CUDA driver in host memory whose streams advance as late as is legal, fake nvJPEG and cuFile on it, and a rig
-//! with a delivery and a pool.
+//! Fake CUDA driver in host memory with streams that advance as late as is legal, fake nvJPEG and cuFile on it, and a
+//! rig with a delivery and a pool.
 
 use forebay_gpu::{CudaDelivery, Libraries};
 use forebay_loader::delivery::{Delivery, TensorMemory};
@@ -69,7 +69,7 @@ fn compiled(name: &str, arguments: &[&OsStr]) -> PathBuf {
     let flags = ["-shared", "-fPIC", "-pthread", "-O1", "-Wall", "-Wextra", "-Werror", "-o"];
     let made = Command::new("cc").args(flags).arg(&own).args(arguments).output().expect("a C compiler");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    // Other test processes may be loading the old file.
+    // Further test processes may be loading the old file.
     std::fs::rename(own, &library).expect("renamed");
     library
 }
@@ -254,12 +254,12 @@ impl Rig {
         self.delivery.deliver(slot.freeze().expect("filled"), BYTES)
     }
 
-    /// Drops the rig and waits until the last context is released. Returns the counts of what has leaked.
+    /// Drops the rig and waits until the last context is released. Returns the counts of leaked objects.
     pub(crate) fn end(self) -> [i32; 4] {
         self.end_and(|_| ()).0
     }
 
-    /// Drops the rig, and calls `ask`, which may call functions of the fake, before another test begins.
+    /// Drops the rig, and calls `ask`, which may call functions of the fake, before the next test begins.
     pub(crate) fn end_and<T>(self, ask: impl FnOnce(&dyn Fn(&str) -> i32) -> T) -> ([i32; 4], T) {
         let wait_mode = self.wait_mode();
         wait_mode.advance(true);

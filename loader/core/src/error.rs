@@ -1,7 +1,7 @@
 //! One error type for the whole engine.
 //!
-//! An [`Error`] has a [`kind`](Error::kind) that a caller can act on, a sentence with what failed and what to change,
-//! the facts (shard, key, range, attempt ...), its cause if there is one, and possibly a hint for the caller.
+//! An [`Error`] has a [`kind`](Error::kind) that a caller can act on, a sentence with the failure and the change that
+//! it needs, the facts (shard, key, range, attempt ...), its cause if there is one, and possibly a hint for the caller.
 //!
 //! ```
 //! use forebay_core::{Error, ErrorKind};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// Result of the engine's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Kind of an error: what a caller can do about it.
+/// Kind of an error, by which a caller can react to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -33,7 +33,7 @@ pub enum ErrorKind {
     NotFound,
     /// The store or the file system refuses access: check credentials and modes.
     Permission,
-    /// The network failed in a way that another attempt may cure.
+    /// The network failed in a way that a further attempt may cure.
     Network,
     /// Nothing arrived within the configured time.
     Timeout,
@@ -51,7 +51,7 @@ pub enum ErrorKind {
     State,
     /// The remote index changed since the cache was filled.
     Stale,
-    /// A system call failed for another reason.
+    /// A system call failed for a different reason.
     Io,
     /// The loader was closed, or used where it cannot work (a forked child).
     Closed,
@@ -218,7 +218,7 @@ impl Error {
         self.context().iter().any(|(name, _)| *name == "hint")
     }
 
-    /// Copies the error, for another waiting thread.
+    /// Copies the error, for a second waiting thread.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self(self.0.clone())

@@ -1,7 +1,7 @@
 //! Locks and threads.
 //!
 //! All locks, conditions and threads of the engine come from this module. A panic while a lock is held does not poison
-//! it: the panicking stage reports its failure (see [`Run`](crate::flow::Run)), and the other stages must still be able
+//! it: the panicking stage reports its failure (see [`Run`](crate::flow::Run)), and all stages must still be able
 //! to stop.
 //!
 //! With the feature `shuttle` they are shuttle's, which runs one thread at a time and chooses the next one. Tests in
@@ -91,7 +91,7 @@ impl Condvar {
 ///
 /// # Errors
 ///
-/// When the system refuses another thread.
+/// When the system refuses a further thread.
 pub fn spawn<T: Send + 'static>(
     name: impl Into<String>,
     body: impl FnOnce() -> T + Send + 'static,

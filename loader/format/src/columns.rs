@@ -1,4 +1,4 @@
-//! Columns, and their places in one sample.
+//! Columns, and their offsets in one sample.
 
 use std::ops::Range;
 
@@ -60,16 +60,16 @@ pub enum ColumnForm {
     Stored,
 }
 
-/// Column whose value was read elsewhere.
+/// Column with a value that was read elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OmittedColumn {
-    /// Place among the columns.
+    /// Number among the columns.
     pub column: usize,
     /// Bytes of the value.
     pub bytes: usize,
 }
 
-/// Places of the columns of one sample; reused from sample to sample.
+/// Offsets of the columns of one sample; reused from sample to sample.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(super) spans: Vec<Span>,
@@ -79,7 +79,7 @@ pub struct Scratch {
     pub(super) ranks: Vec<usize>,
 }
 
-/// Place of a column's bytes.
+/// Offset of a column's bytes.
 #[derive(Clone, Debug)]
 pub(super) enum Span {
     Sample(Range<usize>),
@@ -95,7 +95,7 @@ impl Scratch {
         self.side.clear();
     }
 
-    /// Makes those of `columns` absent that [`FIELDS`] of `sample` does not name, if there is such a column.
+    /// Makes all of `columns` absent that [`FIELDS`] of `sample` does not name, if there is such a column.
     pub(super) fn mark_absent(&mut self, columns: &[Column], sample: &[u8]) {
         let Some(fields) = columns.iter().position(|column| column.name == FIELDS) else { return };
         let Span::Sample(place) = self.spans[fields].clone() else { return };

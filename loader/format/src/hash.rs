@@ -77,7 +77,7 @@ impl HashAlgo {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] for any other name.
+    /// [`ErrorKind::Unsupported`] for any further name.
     pub fn parse(name: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|algo| algo.name() == name).ok_or_else(|| {
             let known: Vec<_> = Self::ALL.iter().map(|algo| algo.name()).collect();

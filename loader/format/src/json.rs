@@ -133,7 +133,7 @@ pub fn scan_object(bytes: &[u8], mut entry: impl FnMut(Range<usize>, Range<usize
 pub enum ScannedPart {
     /// Item of the list.
     Item(Range<usize>),
-    /// Key and value of an entry; that of the list comes after its items.
+    /// Key and value of an entry; the entry of the list comes after its items.
     Entry(Range<usize>, Range<usize>),
 }
 
@@ -179,9 +179,9 @@ pub fn scan_list(bytes: &[u8], mut item: impl FnMut(Range<usize>) -> Result<()>)
 /// Part of the path to a value inside a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathPart {
-    /// Key of an object; digits are the place in a list, too.
+    /// Key of an object; digits are the index in a list, too.
     Key(String),
-    /// Place in a list, from 0.
+    /// Index in a list, from 0.
     Place(usize),
 }
 

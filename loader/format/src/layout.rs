@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Layout {
     /// File format.
     pub format: Arc<dyn ShardFormat>,
-    /// Columns, in the order of their values; those of JSONL are sorted by name.
+    /// Columns, in the order of their values; the columns of JSONL are sorted by name.
     pub columns: Vec<Column>,
 }
 
@@ -34,12 +34,12 @@ impl Layout {
         self.format.downcast_ref()
     }
 
-    /// Returns true if the columns are those of some samples: others may lack any of them.
+    /// Returns true if the columns are from some samples: the rest may lack any of them.
     pub fn is_sampled(&self) -> bool {
         self.format.is_sampled()
     }
 
-    /// Returns the place of the column with this name.
+    /// Returns the number of the column with this name.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
@@ -88,7 +88,7 @@ impl Layout {
         self.format.around(&self.columns, column)
     }
 
-    /// Returns the place of the value of column `column` in a sample of `sample_bytes` bytes, if it does not depend on
+    /// Returns the offset of the value of column `column` in a sample of `sample_bytes` bytes, if it does not depend on
     /// the sample's bytes: for columns of fixed size with no column of variable size before them, or none after them.
     ///
     /// # Panics

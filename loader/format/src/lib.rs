@@ -1,4 +1,4 @@
-//! The file formats: index, shards, encodings, compression, hashes. Those of MosaicML `streaming` are the same byte for
+//! The file formats: index, shards, encodings, compression, hashes. Files of MosaicML `streaming` are the same byte for
 //! byte; [`tar`] has WebDataset's, [`litdata`] LitData's, [`tfrecord`] TensorFlow's, [`array_record`] Grain's,
 //! [`tokens`] Megatron's.
 //!
@@ -15,11 +15,11 @@
 //! ```
 //!
 //! Every format goes through these four steps, so that the pipeline handles all in the same way: MDS keeps its offsets
-//! at the front of the shard, JSONL and XSV in a separate `.meta` file; those of tar and TFRecord files are found by
-//! their headers, and LitData's chunks have MDS's table.
+//! at the front of the shard, JSONL and XSV in a separate `.meta` file; the offsets of tar and TFRecord files are found
+//! by their headers, and LitData's chunks have MDS's table.
 //!
 //! A shard with a [`recipe`] has no file in the store: it becomes a file, usually MDS, when it enters the cache. A
-//! shard with a [`Slice`](index::Slice) is a range of a file that is read in place.
+//! shard with a [`Slice`](index::Slice) is a range of a file that is read where it is.
 //!
 //! After the last sample of an MDS shard there may be a [`trailer`] with an index of its values.
 //!
@@ -47,7 +47,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Everything here is pure: bytes in, values out, no clock, no file. The one exception is [`writer`], whose threads
+//! Everything here is pure: bytes in, values out, no clock, no file. The one exception is [`writer`]: its threads
 //! pass files to a sink. Input is not trusted: lengths are checked before memory is allocated for them, nesting is
 //! bounded, names cannot leave their directory, and errors contain file and field.
 

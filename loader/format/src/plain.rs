@@ -1,4 +1,4 @@
-//! Samples that are the bytes of one column, without sizes, such as token ids. No other file has their offsets: they
+//! Samples that are the bytes of one column, without sizes, such as token ids. No file has their offsets: they
 //! are [ranges](super::index::Slice) of a file, or follow from a [recipe](super::recipe).
 
 use super::columns::{Column, OmittedColumn, Scratch, Span};

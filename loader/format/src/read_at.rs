@@ -2,7 +2,7 @@
 
 use forebay_core::error::{Error, Result};
 
-/// File that can be read at any place.
+/// File that can be read at any offset.
 pub trait ReadAt {
     /// Bytes of the file.
     fn bytes(&self) -> u64;
@@ -63,5 +63,5 @@ impl<R: ReadAt + ?Sized> ReadAt for FilePart<'_, R> {
 
 /// Error for a file that ends too early.
 pub fn ended(bytes: u64) -> Error {
-    Error::format(format!("the file ends at byte {bytes}, before the end of what it announces"))
+    Error::format(format!("the file ends at byte {bytes}, before the end that it announces"))
 }

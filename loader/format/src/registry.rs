@@ -1,6 +1,6 @@
 //! All formats of shards.
 //!
-//! This is the only list of them. The other formats that are read are not in an index: a
+//! This is the only list of them. The remaining formats that are read are not in an index: a
 //! [recipe](super::recipe) makes shards of these formats from the files of [`array_record`](super::array_record),
 //! [`tokens`](super::tokens), [`parquet`](super::parquet) and Arrow ([`ipc`](super::ipc)); samples of
 //! [`plain`](super::plain) bytes are ranges of files.
@@ -22,7 +22,7 @@ pub(super) fn names() -> String {
     INDEXED.each_ref().map(|format| format.name).join(", ")
 }
 
-/// Returns a noun for the data sets of which `bytes` are the index, if it is one in the form of another program.
+/// Returns a noun for the data sets with the index `bytes`, if it is one in the form of a second program.
 pub(super) fn foreign_index(bytes: &[u8]) -> Option<&'static str> {
     let foreign = INDEXED.iter().filter_map(|format| format.foreign.as_ref());
     foreign.filter(|foreign| (foreign.is_document)(bytes)).map(|foreign| foreign.noun).next()

@@ -27,7 +27,7 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
     /// Calls `put` with each key of the format in a shard's entry of an index, and its value.
     fn describe(&self, columns: &[Column], put: &mut dyn FnMut(&str, Json));
 
-    /// Returns true if data sets of this format have the index of another program, which becomes ours when it is read.
+    /// Returns true if data sets of this format have the index of a second program, which becomes ours when it is read.
     fn has_foreign_index(&self) -> bool {
         false
     }
@@ -57,7 +57,7 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
         u32::MAX.into()
     }
 
-    /// Reads the places of the samples of `file`, of which the index declares `samples`; `None` if the file begins with
+    /// Reads the offsets of the samples of `file`; the index declares `samples` of them; `None` if the file begins with
     /// an [`OffsetTable`] that needs no checks of this format.
     ///
     /// # Errors
@@ -67,11 +67,11 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Compares the checksums that the samples of a whole `file` have, which are at `places`.
+    /// Compares the checksums that the samples of a whole `file` have, which are at these `places`.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for a sample that is damaged, with its place.
+    /// [`crate::ErrorKind::Format`] for a sample that is damaged, with its offset.
     fn check(&self, _file: &[u8], _places: &OffsetTable) -> Result<()> {
         Ok(())
     }
@@ -98,7 +98,7 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
     ) -> Result<()> {
         match omitted {
             [] => self.split(columns, sample, scratch),
-            _ => Err(Error::internal("a column of another format than MDS was omitted")),
+            _ => Err(Error::internal("a column of a format that is not MDS was omitted")),
         }
     }
 
@@ -129,13 +129,13 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
         &[]
     }
 
-    /// Returns true if the columns are those of some samples: others may lack any of them.
+    /// Returns true if the columns are from some samples: the rest may lack any of them.
     fn is_sampled(&self) -> bool {
         false
     }
 
-    /// Returns true if each sample has the columns that its own bytes name, so that other shards of the data set may
-    /// have other columns, and all may lack any.
+    /// Returns true if each sample has the columns that its own bytes name, so that further shards of the data set may
+    /// have different columns, and all may lack any.
     fn has_free_columns(&self) -> bool {
         false
     }

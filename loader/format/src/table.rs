@@ -2,15 +2,15 @@
 
 use forebay_core::error::{Error, Result};
 
-/// Places of a shard's samples in its data file: checked, so that ranges neither overlap nor leave the file.
+/// Offsets of a shard's samples in its data file: checked, so that ranges neither overlap nor leave the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetTable {
     places: Places,
-    /// Bytes of the unit of all places.
+    /// Bytes of the unit of all offsets.
     unit: u32,
     /// Byte of the data file from which they count.
     base: u64,
-    /// Bytes of the data file, whose last unit may be incomplete.
+    /// Bytes of the data file. Its last unit may be incomplete.
     data_bytes: u64,
 }
 
@@ -19,15 +19,15 @@ enum Places {
     Listed {
         /// One more than there are samples; never decreasing; the last is the end of the samples.
         offsets: Box<[u32]>,
-        /// Ends of the samples, if there are other data between them.
+        /// Ends of the samples, if there are data between them.
         ends: Option<Box<[u32]>>,
     },
     /// Samples of one size at regular distances, which may overlap. All of them are in the data file.
     Regular { samples: usize, size: u32, stride: u32 },
 }
 
-/// Encodes the table of a shard whose samples have these sizes in bytes and start at offset `first` of the data file.
-/// `config` follows the table.
+/// Encodes the table of a shard with samples that have these sizes in bytes and start at offset `first` of the data
+/// file. `config` follows the table.
 ///
 /// # Errors
 ///
@@ -107,7 +107,7 @@ impl OffsetTable {
         Self { places: Places::Listed { offsets, ends }, unit, base: 0, data_bytes }
     }
 
-    /// Makes a table of samples of `sizes` units of `unit` bytes, one after the other from the start of the data file.
+    /// Makes a table of samples of `sizes` units of `unit` bytes, in sequence from the start of the data file.
     ///
     /// # Errors
     ///
@@ -175,11 +175,13 @@ impl OffsetTable {
         })
     }
 
+    #[inline]
     fn byte(&self, units: u64) -> u64 {
         units.saturating_mul(self.unit.into()).saturating_add(self.base).min(self.data_bytes)
     }
 
     /// Returns the first unit of sample `i`, which exists, and the one after its last.
+    #[inline]
     fn units(&self, i: usize) -> (u64, u64) {
         match &self.places {
             Places::Listed { offsets, ends } => {

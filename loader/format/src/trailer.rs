@@ -9,7 +9,7 @@
 //! u32     k, columns that have an index
 //! u64     XXH3-64 of the rest of the file
 //! k times
-//!   u32              the column's place among the shard's columns, ascending
+//!   u32              the column's number among the shard's columns, ascending
 //!   u32              bytes of its entries
 //!   u32[samples + 1] start of each sample's entry among them, and the end of the last one
 //!   entries          their meaning depends on the column's encoding; 0 bytes mean no entry
@@ -47,7 +47,7 @@ struct ColumnEntries {
 }
 
 impl TrailerWriter {
-    /// Starts an index for each of `columns`, which are places among the shard's columns, ascending.
+    /// Starts an index for each of `columns`, which are numbers among the shard's columns, ascending.
     pub fn new(columns: &[usize]) -> Self {
         let entries = |column: &usize| ColumnEntries { column: *column as u32, starts: vec![0], bytes: Vec::new() };
         Self { columns: columns.iter().map(entries).collect() }
@@ -114,7 +114,7 @@ impl Trailer {
     /// # Errors
     ///
     /// [`crate::ErrorKind::Format`] for bytes that are not a trailer or do not match their hash,
-    /// [`crate::ErrorKind::Unsupported`] for another version. Such a shard is read without its trailer.
+    /// [`crate::ErrorKind::Unsupported`] for a different version. Such a shard is read without its trailer.
     pub fn parse(bytes: Box<[u8]>, samples: usize) -> Result<Self> {
         let mut rest = &*bytes;
         if take(&mut rest, 8)? != MAGIC {
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn an_invalid_trailer_with_the_right_hash_is_rejected_or_has_no_entry() {
         let bytes = written();
-        // Another number of samples, repeated or unordered columns, more columns or entries than there are bytes.
+        // A different number of samples, repeated or unordered columns, more columns or entries than there are bytes.
         assert!(Trailer::parse(bytes.clone().into(), 4).is_err());
         assert!(Trailer::parse(bytes.clone().into(), usize::MAX).is_err());
         for (at, value) in [(12, 3), (12, 1), (24, 3), (24, 9), (28, 200), (28, 255), (51, 0)] {

@@ -1,4 +1,4 @@
-//! Protocol buffers: the fields of a message, in place.
+//! Protocol buffers: the fields of a message, without copies.
 
 use std::ops::Range;
 
@@ -17,9 +17,9 @@ pub(super) struct Field {
 pub(super) enum Content {
     /// A whole number.
     Varint(u64),
-    /// Place of a text, a message or packed numbers.
+    /// Range of a text, a message or packed numbers.
     Bytes(Range<usize>),
-    /// Place of four bytes.
+    /// Offset of four bytes.
     Word(Range<usize>),
     /// Eight bytes, or a group: no field that is read here has them.
     Other,
@@ -103,7 +103,7 @@ impl<'a> Fields<'a> {
         for shift in (0..64).step_by(7) {
             let place = self.take(1)?;
             let byte = self.bytes[place.start];
-            // Of the tenth byte only the lowest bit has a place, as in other parsers.
+            // Of the tenth byte only the lowest bit is used, as in other parsers.
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 return Ok(value);
@@ -119,7 +119,7 @@ impl<'a> Fields<'a> {
         Ok(place)
     }
 
-    /// Place of what has not been read.
+    /// Range that has not been read.
     pub(super) fn rest(&self) -> Range<usize> {
         self.at..self.end
     }

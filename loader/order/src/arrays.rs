@@ -52,7 +52,7 @@ pub struct Partitioning {
     pub world: World,
     /// Samples of a device's batch.
     pub batch: u64,
-    /// Places already seen, all nodes together.
+    /// Cells already seen, all nodes together.
     pub drop_first: u64,
     /// Physical nodes of the first run.
     pub initial_nodes: Option<u64>,
@@ -63,7 +63,7 @@ pub struct Partitioning {
 ///
 /// # Errors
 /// As the reference: numbers of nodes that do not divide, a resumption after the end. Plans resume a little further, up
-/// to the last place of canonical nodes of equal length.
+/// to the last cell of canonical nodes of equal length.
 pub fn partition(
     algo: PartitionAlgo,
     args: Partitioning,

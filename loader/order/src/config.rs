@@ -66,7 +66,7 @@ named!(
 named!(
     /// Partition of samples among nodes, ranks and workers.
     PartitionAlgo, "partition_algo", "orig, relaxed", {
-        /// The number of canonical nodes divides that of physical nodes, or the other way round.
+        /// The number of canonical nodes divides the number of physical nodes, or the reverse.
         Orig = "orig",
         /// As `orig`, but a resumed run may have any number of nodes that divides the global batch.
         Relaxed = "relaxed",
@@ -101,7 +101,7 @@ pub enum Weight {
     /// Each sample once; or, with an epoch size and no weights at all, in proportion to the stream's samples.
     #[default]
     Unset,
-    /// Share of the epoch, relative to the other streams' proportions.
+    /// Share of the epoch, relative to the proportions of all streams.
     Proportion(f64),
     /// Occurrences of each sample.
     Repeat(f64),

@@ -42,8 +42,8 @@ pub(super) struct PlanParts {
 }
 
 impl EpochPlan {
-    /// Plans `epoch` for `world`, or resumes: with `resume`, the plan is that of the checkpoint's epoch from the
-    /// checkpoint's place on, if that epoch is not earlier than `epoch`; otherwise only the checkpoint's canonical
+    /// Plans `epoch` for `world`, or resumes: with `resume`, the plan is for the checkpoint's epoch from the
+    /// checkpoint's cell on, if that epoch is not earlier than `epoch`; otherwise only the checkpoint's canonical
     /// nodes, seed and first run's nodes are used.
     ///
     /// ```
@@ -75,8 +75,8 @@ impl EpochPlan {
     }
 
     /// Like [`new`](Self::new), with shares computed before: the reference computes them once, with the seed of its
-    /// constructor, and keeps them when a checkpoint has another seed. The configuration's weights and epoch size are
-    /// ignored.
+    /// constructor, and keeps them when a checkpoint has a different seed. The configuration's weights and epoch size
+    /// are ignored.
     ///
     /// # Errors
     /// As [`new`](Self::new), and if there are not as many shares as streams.
@@ -116,17 +116,17 @@ impl EpochPlan {
         self.0.start.epoch
     }
 
-    /// Places of the epoch before this plan's start, all ranks together, as in the checkpoint.
+    /// Cells of the epoch before this plan's start, all ranks together, as in the checkpoint.
     pub fn sample_in_epoch(&self) -> u64 {
         self.0.start.sample_in_epoch
     }
 
-    /// Number of places of the whole epoch, all ranks together. It does not depend on this plan's start.
+    /// Number of cells of the whole epoch, all ranks together. It does not depend on this plan's start.
     pub fn end(&self) -> u64 {
         self.0.batching.end
     }
 
-    /// The last place at which the reference resumes this epoch; `None`: no limit. A plan resumes up to
+    /// The last cell at which the reference resumes this epoch; `None`: no limit. A plan resumes up to
     /// [`end`](Self::end), which is later if canonical nodes are equalised.
     pub fn reference_end(&self) -> Option<u64> {
         self.resumed_deal().map(PartitionArgs::reference_end)
@@ -145,7 +145,7 @@ impl EpochPlan {
         matches!(self.0.batching.method, Method::Random).then(|| &self.0.sequences[0].partition.args)
     }
 
-    /// Returns the checkpoint after `sample_in_epoch` places, counted from the beginning of the epoch.
+    /// Returns the checkpoint after `sample_in_epoch` cells, counted from the beginning of the epoch.
     pub fn state(&self, sample_in_epoch: u64) -> Resume {
         let start = &self.0.start;
         Resume {
@@ -177,7 +177,7 @@ impl EpochPlan {
         self.0.world
     }
 
-    /// The world with groups of replicated ranks counted as one. Places of the epoch are dealt to these ranks.
+    /// The world with groups of replicated ranks counted as one. Cells of the epoch are dealt to these ranks.
     pub fn parallel_world(&self) -> World {
         self.0.parallel
     }
@@ -212,7 +212,7 @@ impl EpochPlan {
 /// Checks the arguments of plans, without making one.
 ///
 /// # Errors
-/// Those of [`EpochPlan::new`] that do not depend on the epoch and the streams' shares.
+/// Errors of [`EpochPlan::new`] that do not depend on the epoch and the streams' shares.
 pub fn check(shape: &DataSetShape, config: &OrderConfig, world: World) -> Result<(), OrderError> {
     parallel_world(shape, config, world)?;
     shares_of(shape, config).map(drop)

@@ -29,7 +29,7 @@ pub enum OrderError {
          nodes or more samples"
     )]
     TooFewForPadding { samples: u64, canonical: u64, physical: u64 },
-    /// `py1e` has nothing to place in a canonical node.
+    /// `py1e` has nothing to put in a canonical node.
     #[error(
         "The number of samples assigned to a canonical node is 0: reduce num_canonical_nodes ({canonical}) below the \
          samples of every stream"

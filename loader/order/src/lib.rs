@@ -30,8 +30,8 @@
 //! ```text
 //!  DataSetShape --+                                     shuffle: position -> draw, in windows made on demand
 //!                 |                                     arrangement: position -> row of a draw
-//!  OrderConfig ---+--> weights --> sampling (draws) --> partition: (node, rank, place) -> position, arithmetic
-//!  World ---------+                                     batching: (batch, column) -> place, one file per method
+//!  OrderConfig ---+--> weights --> sampling (draws) --> partition: (node, rank, cell) -> position, arithmetic
+//!  World ---------+                                     batching: (batch, column) -> cell, one file per method
 //!  epoch, Resume -+                                        |
 //!                                                      EpochPlan --> RankOrder (samples, batch by batch)
 //!                                                                --> WorkerOrder (the reference's ids with -1)
@@ -39,17 +39,17 @@
 //! ```
 //!
 //! Samples may have weights ([`SampleNumbers`]), by which `weighted` draws with replacement: such draws are units with
-//! picks like those of a fraction of a shard, so nothing after the sampling knows of them.
+//! picks like the picks of a fraction of a shard, so nothing after the sampling knows of them.
 //!
 //! [`arrays`] has the reference's own functions, which fill whole arrays, for programs that call them.
 //!
-//! Terms: a *draw* is an index in the epoch's resampled list; a *position* is an index in the shuffled epoch; a *place*
+//! Terms: a *draw* is an index in the epoch's resampled list; a *position* is an index in the shuffled epoch; a *cell*
 //! is the result of the deal for a position (node, rank, index); a *row* is one of the occurrences of a draw, which are
 //! one unless draws are repeated. *Canonical nodes* divide the epoch into parts that do not depend on the number of
 //! physical nodes, so that global batches are the same in any valid world.
 //!
 //! A plan takes one pass over the random draws, which touches no sample, and keeps a snapshot of the generator per part
-//! of a shard. Then any place of the epoch can be read, in windows of ids: a plan of 100 million samples takes tens of
+//! of a shard. Then any cell of the epoch can be read, in windows of ids: a plan of 100 million samples takes tens of
 //! megabytes.
 //!
 //! In two cases the reference sorts equal keys in an order that depends on numpy's build and the CPU: `py1e`, and

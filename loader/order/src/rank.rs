@@ -1,6 +1,6 @@
 //! Samples of one rank.
 
-use super::batching::{RankPlace, RowSource};
+use super::batching::{RankPosition, RowSource};
 use super::epoch::EpochPlan;
 use super::ids::{Rank, SampleId, StreamId};
 use super::shuffle::Cursor;
@@ -43,7 +43,7 @@ pub struct PlannedSample {
 /// Iterator over a rank's samples in the order of its batches, from the plan's start.
 pub struct RankOrder {
     plan: EpochPlan,
-    place: RankPlace,
+    place: RankPosition,
     batches: u64,
     /// The batch and the row of it that the iterator yields next.
     batch: u64,
@@ -56,7 +56,8 @@ impl RankOrder {
     fn new(plan: EpochPlan, rank: Rank) -> Self {
         let rank = plan.parallel_rank(rank);
         let world = plan.parallel_world();
-        let place = RankPlace::new(u64::from(rank.0 / world.ranks_per_node), u64::from(rank.0 % world.ranks_per_node));
+        let (node, of_node) = (u64::from(rank.0 / world.ranks_per_node), u64::from(rank.0 % world.ranks_per_node));
+        let place = RankPosition::new(node, of_node);
         let mut cursors = Vec::new();
         cursors.resize_with(plan.0.sequences.len(), || None);
         let batches = plan.0.batching.batches();
@@ -115,7 +116,7 @@ impl RankOrder {
         self.plan.0.batching.seek(&mut self.place, batch);
     }
 
-    fn row_source(&self, place: &RankPlace, column: u64) -> Option<RowSource> {
+    fn row_source(&self, place: &RankPosition, column: u64) -> Option<RowSource> {
         self.plan.0.batching.row_source(&self.plan.0.sequences, place, column)
     }
 

@@ -10,7 +10,7 @@ use super::world::World;
 pub struct Resume {
     /// The epoch, from 0.
     pub epoch: u64,
-    /// Places of the epoch that have been delivered, all ranks together.
+    /// Cells of the epoch that have been delivered, all ranks together.
     pub sample_in_epoch: u64,
     /// Canonical nodes; overrides the configuration's.
     pub num_canonical_nodes: u64,

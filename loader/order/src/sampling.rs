@@ -2,7 +2,7 @@
 //!
 //! A *draw* is an index in this list, the reference's "big" sample id. The list is kept as *units*: a whole shard, or
 //! a partial one with its picks. Without weights there is one unit per shard and nothing per sample. The units of a
-//! stream whose samples have weights are partial, and their picks may repeat a sample: see
+//! stream with weighted samples are partial, and their picks may repeat a sample: see
 //! [`weighted`](super::weighted).
 
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(super) fn check_units(shape: &DataSetShape, streams: &[(StreamId, u64)]) -> 
         let shards = shape.shards_of(stream).filter(|&shard| !samples_in(shard).is_empty()).count() as u64;
         let samples = shape.samples_of(stream);
         let samples = (samples.end - samples.start).max(1);
-        // Each drawn sample beyond whole repeats may be of another shard.
+        // Each drawn sample beyond whole repeats may be of a different shard.
         shards.saturating_mul(choose / samples).saturating_add(shards.min(choose % samples))
     };
     let units = streams.iter().map(units_of).fold(0, u64::saturating_add);
@@ -66,7 +66,7 @@ pub(super) fn check_units(shape: &DataSetShape, streams: &[(StreamId, u64)]) -> 
 
 impl Draws {
     /// Makes the list for `streams` of `shape`, `choose[i]` samples of the i-th, all from one generator. `weights` has
-    /// those of each stream's samples; a stream after its end has none.
+    /// the weights of each stream's samples; a stream after its end has none.
     pub(super) fn new(
         shape: &DataSetShape,
         streams: &[(StreamId, u64)],
@@ -82,7 +82,7 @@ impl Draws {
         let mut units = Units { starts: vec![0], ..Units::default() };
         for &(stream, choose) in streams {
             if let Some(weights) = weights_of(stream) {
-                // The other streams' picks do not depend on it.
+                // The picks of the remaining streams do not depend on it.
                 let seed = seeds.picks | (u128::from(stream.0) + 1) << 96;
                 units.add_weighted(shape, stream, choose, weights, Generator::new(seed))?;
                 continue;
@@ -179,7 +179,7 @@ impl Units {
         self.shards.push(shard);
     }
 
-    /// The picks from here on are those of the next unit.
+    /// Begins the picks of the next unit.
     fn start_picks(&mut self) {
         self.picks_at.resize(self.shards.len(), WHOLE);
         self.picks_at.push(self.picks.len() as u64);

@@ -163,7 +163,7 @@ impl Steps {
         Self { starts, coarse, shift }
     }
 
-    /// The items' sizes, one after the other.
+    /// The items' sizes, in sequence.
     pub(super) fn of_sizes(sizes: impl IntoIterator<Item = u64>) -> Self {
         let mut starts = vec![0];
         let mut total = 0;

@@ -13,14 +13,14 @@ use super::shuffle::Stretch;
 pub struct ShardUse {
     /// The shard.
     pub shard: ShardId,
-    /// The node needs no sample of this use before this place of its stream.
+    /// The node needs no sample of this use before this cell of its stream.
     pub first: u64,
-    /// The node needs no sample of this use after this place of its stream (inclusive).
+    /// The node needs no sample of this use after this cell of its stream (inclusive).
     pub last: u64,
 }
 
 impl EpochPlan {
-    /// Returns the uses of each shard by `node`, as places in its sample stream, which has its ranks' samples in turn,
+    /// Returns the uses of each shard by `node`, as cells in its sample stream, which has its ranks' samples in turn,
     /// one of each rank, from the plan's start. There is one entry per used part of a shard, so several for a shard
     /// that is cut at canonical nodes or repeated. Sorted by `first`, then by `last`.
     ///
@@ -53,7 +53,7 @@ impl EpochPlan {
         let end = (partition.batches() * per_batch).saturating_sub(1);
         visit(sequence, gets_from(partition, node), |shard, (mut first, mut last)| {
             if partition.is_recut() {
-                // Only the global batch of a place is known.
+                // Only the global batch of a cell is known.
                 let rows = partition.batch * u64::from(self.parallel_world().ranks_per_node);
                 (first, last) = (first / rows * per_batch, (last / rows + 1) * per_batch - 1);
             }
@@ -61,7 +61,8 @@ impl EpochPlan {
         });
     }
 
-    /// For methods that merge streams, a use lasts from the global batch of its first sample to that of its last.
+    /// For methods that merge streams, a use lasts from the global batch of its first sample to the global batch of its
+    /// last.
     fn visit_merged(&self, node: u64, uses: &mut Vec<ShardUse>) {
         let ranks = u64::from(self.parallel_world().ranks_per_node);
         let per_batch = self.node_batch();
@@ -92,8 +93,8 @@ impl EpochPlan {
                         let batches = method.batches_of(stream, source);
                         let canonical_nodes = method.canonical_of(source);
                         let row = |index| method.node_sample_at(index) / self.batch_size();
-                        // The places of a canonical node alternate with those of others; one more row at the end covers
-                        // them.
+                        // The cells of a canonical node alternate with cells of further nodes; one more row at the end
+                        // covers them.
                         let is_selected = |canonical| canonical_nodes.contains(&canonical);
                         visit(sequence, is_selected, |shard, (first, last)| {
                             push(shard, between(&batches, row(first), row(last + ranks)));
@@ -104,7 +105,7 @@ impl EpochPlan {
         }
     }
 
-    /// Places of a node in a global batch.
+    /// Cells of a node in a global batch.
     fn node_batch(&self) -> u64 {
         self.batch_size() * u64::from(self.parallel_world().ranks_per_node)
     }
@@ -117,8 +118,8 @@ fn between(batches: &[u64], first: u64, last: u64) -> Option<(u64, u64)> {
     Some((first, last))
 }
 
-/// Returns a function that is true for canonical nodes whose positions `node` may get. After a recut it may get those
-/// of any.
+/// Returns a function that is true for canonical nodes whose positions `node` may get. After a recut it may get
+/// positions of any.
 fn gets_from(partition: &Partition, node: u64) -> impl Fn(u64) -> bool {
     move |canonical| partition.is_recut() || partition.deal.is_dealt(node, canonical)
 }
@@ -151,12 +152,12 @@ fn visit(sequence: &Sequence, is_selected: impl Fn(u64) -> bool, mut visit: impl
     }
 }
 
-/// First and last index of a range of a canonical node's places; `None` if all of them were dropped.
+/// First and last index of a range of a canonical node's cells; `None` if all of them were dropped.
 fn indices(deal: &Deal, canonical: u64, (first, last): (u64, u64), end: u64) -> Option<(u64, u64)> {
     // A short row repeats its last position.
     let last = deal.index_of(canonical, last + 1);
     let first = deal.index_of(canonical, first).unwrap_or(0);
-    // Equalising ranks and rows repeats places shortly before the end.
+    // Equalising ranks and rows repeats cells shortly before the end.
     let last = last?;
     let last = if last + deal.tail() > end { end } else { last };
     Some((first.min(end), last))

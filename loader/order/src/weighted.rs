@@ -2,8 +2,8 @@
 //!
 //! The number of draws of each shard comes first: the draws of the stream are counted by shard. Then each shard's draws
 //! are counted by sample, in units of at most as many draws as the shard has samples. So all draws are independent, as
-//! those of torch's `WeightedRandomSampler`, and a shard is used about as often as its weight makes necessary. Only the
-//! basic operations of IEEE doubles are used: all machines draw the same.
+//! the draws of torch's `WeightedRandomSampler`, and a shard is used about as often as its weight makes necessary. Only
+//! the basic operations of IEEE doubles are used: all machines draw the same.
 
 use super::rng::Generator;
 
@@ -19,7 +19,7 @@ pub(super) struct WeightTable {
 }
 
 impl WeightTable {
-    /// A table of at most 2^32 - 1 items, whose weights are finite and not negative. `None` if all of them are 0.
+    /// A table of at most 2^32 - 1 items with weights that are finite and not negative. `None` if all of them are 0.
     pub(super) fn new(weights: impl Iterator<Item = f64>) -> Option<Self> {
         let mut table = Self { ends: Vec::new(), firsts: Vec::new(), last: 0 };
         table.refill(weights).then_some(table)
@@ -67,7 +67,7 @@ impl WeightTable {
         // The product may be rounded up to the next part.
         let part = ((share * parts as f64) as usize).min(parts - 1);
         let mut item = self.firsts[part] as usize;
-        // The start of the part may be rounded to the other side of the end of an item.
+        // The start of the part may be rounded beyond the end of an item.
         while item > 0 && self.ends[item - 1] > number {
             item -= 1;
         }

@@ -28,7 +28,7 @@ impl Border {
     /// Black.
     pub const BLACK: Self = Self { mode: PaddingMode::Constant, fill: [0; 3] };
 
-    /// Returns the pixel of a side of `len` pixels that place `x` shows; `None` if it has the colour.
+    /// Returns the pixel of a side of `len` pixels that position `x` shows; `None` if it has the colour.
     #[inline]
     pub fn place(self, x: i64, len: u32) -> Option<u32> {
         let side = i64::from(len);
@@ -46,7 +46,7 @@ impl Border {
     }
 }
 
-/// Place of the pixel `x` of a side of `len` pixels that is reflected at its ends, which are not repeated.
+/// Position of the pixel `x` of a side of `len` pixels that is reflected at its ends, which are not repeated.
 pub(super) fn reflected(x: i64, len: i64) -> i64 {
     let period = (2 * (len - 1)).max(1);
     let x = x.rem_euclid(period);

@@ -1,7 +1,7 @@
 //! Table of the formats of picture files. A format is a file with a [`PictureFormat`], and a line here.
 //!
 //! BMP and the portable maps are decoded here: their pixels are in the files as they are, and crates for them round
-//! colours of 16 bits in another way than Pillow, or do not scale values. GIF and TIFF are decoded by crates.
+//! colours of 16 bits in a different way than Pillow, or do not scale values. GIF and TIFF are decoded by crates.
 
 mod bmp;
 mod gif;
@@ -43,7 +43,7 @@ const OTHERS: &[(&str, usize, &[u8])] = &[
 /// Returns the format of a file that starts as `bytes` do.
 ///
 /// # Errors
-/// `Decode` for an empty file; `Unsupported` for files of other formats, with the name of the format if it is known.
+/// `Decode` for an empty file; `Unsupported` for files of further formats, with the name of the format if it is known.
 pub fn find(bytes: &[u8]) -> Result<&'static dyn PictureFormat> {
     if let Some(format) = FORMATS.iter().find(|format| format.is_start(bytes)) {
         return Ok(*format);

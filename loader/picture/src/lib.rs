@@ -1,4 +1,4 @@
-//! Pictures: regions of JPEG, PNG, WebP and other files as RGB pixels, resized and changed as Pillow does it.
+//! Pictures: regions of JPEG, PNG, WebP and further files as RGB pixels, resized and changed as Pillow does it.
 //!
 //! ```text
 //! bytes --size--> Size        Region of it                    Stage                     Shape
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! * [`jpeg`]: decoders of regions, at full size or reduced; row indexes; encoding;
-//! * [`formats`]: a table of all other formats of files, each of which is a [`PictureFormat`];
+//! * [`formats`]: a table of all remaining formats of files, each one a [`PictureFormat`];
 //! * [`png`], [`webp`]: two of them, by the crates `png` and `image-webp`;
 //! * [`orientation`]: the camera's orientation in EXIF data; [`rgb`]: stored pixels as RGB;
 //! * [`pixels`]: RGB pixels in memory that is kept; [`kept`]: such buffers;
@@ -28,7 +28,7 @@
 //! let grey = vec![128; 64 * 48 * 3];
 //! let file = encode(&grey, Size { w: 64, h: 48 }, 90, Subsampling::S420, false)?;
 //!
-//! // The middle of the picture, as 16 x 16 pixels: only what that needs is decoded.
+//! // The middle of the picture, as 16 x 16 pixels: only the needed part is decoded.
 //! let size = Size { w: 16, h: 16 };
 //! let mut stage = Stage::identity(size);
 //! stage.crop = Region { x: 16, y: 8, w: 32, h: 32 };

@@ -139,7 +139,7 @@ fn number(tiff: &[u8]) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// File without pixels: this orientation in either byte order, after another segment.
+    /// File without pixels: this orientation in either byte order, after a different segment.
     fn file(number: u16, is_big: bool) -> Vec<u8> {
         let short = |v: u16| if is_big { v.to_be_bytes() } else { v.to_le_bytes() };
         let long = |v: u32| if is_big { v.to_be_bytes() } else { v.to_le_bytes() };

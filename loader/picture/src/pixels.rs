@@ -23,7 +23,7 @@ pub enum Content {
     Colours,
     /// Grey levels: the luma of Pillow's mode L, in all three channels, and blended.
     Grey,
-    /// Colours, and how opaque they are: a second picture, whose three channels are equal.
+    /// Colours, and how opaque they are: a second picture with three equal channels.
     Opacity,
     /// Labels: kept as stored, values of up to 16 bits as [`Content::Deep`] has them.
     Labels,

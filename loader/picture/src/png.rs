@@ -106,7 +106,7 @@ fn exif_text(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(digits.as_chunks::<2>().0.iter().map(|[high, low]| value(*high) << 4 | value(*low)).collect())
 }
 
-/// Limit on the text of EXIF data, which is far above what cameras write.
+/// Limit on the text of EXIF data, which is far above the size that cameras write.
 const EXIF_TEXT_MAX: usize = 4 << 20;
 
 fn damaged(e: png::DecodingError) -> Error {
@@ -200,7 +200,7 @@ fn check_values(content: Content, colour: png::ColorType, depth: png::BitDepth) 
         Content::Labels => (matches!(colour, Grayscale | Indexed), "labels need a PNG of one channel"),
         Content::Deep => (
             colour == Grayscale && matches!(depth, png::BitDepth::Eight | png::BitDepth::Sixteen),
-            "mode I;16 needs a grey PNG of 8 or 16 bits: read others in mode RGB or L",
+            "mode I;16 needs a grey PNG of 8 or 16 bits: read colours in mode RGB or L",
         ),
     };
     if fits {

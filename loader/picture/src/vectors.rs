@@ -7,7 +7,7 @@ use forebay_core::error::{Error, Result};
 
 /// Environment variable that limits the vector instructions: `avx512`, `avx2` or `neon`, as the machine has it, or
 /// `none`, with which libjpeg-turbo decodes JPEGs. It is read once per process. Use it to measure, or to find out
-/// whether a kernel causes a fault; the pixels are the same with all values. Other libraries, libjpeg-turbo among them,
+/// whether a kernel causes a fault; the pixels are the same with all values. Libraries, libjpeg-turbo among them,
 /// choose their instructions themselves.
 pub const VARIABLE: &str = "FOREBAY_VECTORS";
 
@@ -25,7 +25,7 @@ pub(super) enum Level {
     /// AVX2, BMI1, BMI2, LZCNT and POPCNT.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// Those of AVX2, and AVX-512 F, BW, VL, VBMI, VBMI2 and VNNI: Ice Lake, Zen 4 and later.
+    /// Instructions of AVX2, and AVX-512 F, BW, VL, VBMI, VBMI2 and VNNI: Ice Lake, Zen 4 and later.
     #[cfg(target_arch = "x86_64")]
     Avx512,
     /// NEON, which every 64-bit ARM machine that Rust's standard library supports has.

@@ -1,9 +1,9 @@
 //! WebP through the `image-webp` crate: lossy and lossless, as 8-bit RGB; alpha is dropped. An animation becomes its
 //! first frame on a black canvas, as in Pillow.
 //!
-//! The crate gets one frame as a separate file, without the other chunks ([`container`]): alpha planes, profiles and
-//! later frames cost nothing, and sizes are compared before memory is allocated. In addition to the pixels, at most 12
-//! bytes each, the crate allocates Huffman tables: a hostile file can make them some hundred times its own size.
+//! The crate gets one frame as a separate file, without the remaining chunks ([`container`]): alpha planes, profiles
+//! and later frames cost nothing, and sizes are compared before memory is allocated. In addition to the pixels, at most
+//! 12 bytes each, the crate allocates Huffman tables: a hostile file can make them some hundred times its own size.
 
 mod container;
 
@@ -66,7 +66,7 @@ fn damaged(e: DecodingError) -> Error {
 /// Reads the picture's size from the headers of file and frame.
 ///
 /// # Errors
-/// Bytes that are not WebP, a truncated file, headers that contradict each other.
+/// Bytes that are not WebP, a truncated file, contradictory headers.
 pub fn size(bytes: &[u8]) -> Result<Size> {
     Ok(Frame::first(bytes)?.canvas.size())
 }

@@ -11,7 +11,7 @@
 //! | [`RESERVE`] + shard | the process that has room reserved for a shard not yet published | exclusive |
 //! | [`HOLD`] + shard | processes that wait to read the shard; an evictor for a moment, exclusively | shared |
 //! | [`open_copy`] | processes with open descriptors of that copy of the shard | shared |
-//! | [`PULSE`] + shard | every other second, the process whose fetch of the shard makes progress | exclusive |
+//! | [`PULSE`] + shard | one second of two, the process whose fetch of the shard makes progress | exclusive |
 //! | [`ADMISSION`] | the process that is making room | exclusive |
 //! | [`KEEP_ZIP`] | processes that keep compressed files | shared |
 //! | [`NEED`] | processes whose consumer waits for room | shared |
@@ -78,7 +78,8 @@ pub(super) fn remote(name: &str) -> u64 {
     REMOTE + u64::from_str_radix(&hash[..8], 16).expect("hexadecimal digits")
 }
 
-/// Descriptors that a forked child closes. With more directories in one process, the others stay open in the child.
+/// Descriptors that a forked child closes. With more directories in one process, the remaining descriptors stay
+/// open in the child.
 const FORK_SLOTS: usize = 256;
 static FORK_FDS: [AtomicI32; FORK_SLOTS] = [const { AtomicI32::new(-1) }; FORK_SLOTS];
 /// Number of forks between the first process and this one.
@@ -121,7 +122,7 @@ pub(super) const READ_ONLY: Errno = Errno::ACCESS;
 pub(super) enum LockOutcome {
     /// This process has it.
     Taken,
-    /// Another process holds it.
+    /// A different process holds it.
     Busy,
     /// Locks do not work on this file.
     Unavailable(Errno),
@@ -158,7 +159,7 @@ impl LockFile {
         self.set(libc::F_WRLCK, position)
     }
 
-    /// Tries to lock the byte at `position`, shared with other processes.
+    /// Tries to lock the byte at `position`, shared with all processes.
     pub(super) fn try_shared(&self, position: u64) -> LockOutcome {
         self.set(libc::F_RDLCK, position)
     }
@@ -166,14 +167,14 @@ impl LockFile {
     /// Releases the byte at `position`.
     ///
     /// Unlocking fails if the kernel has no memory to split a range, or the server of a network file system has lost
-    /// its locks. The lock may then stay until the process ends, and other processes cannot claim the shard for as
+    /// its locks. The lock may then stay until the process ends, and no process can claim the shard for as
     /// long.
     pub(super) fn release(&self, position: u64) -> LockOutcome {
         self.set(libc::F_UNLCK, position)
     }
 
     /// Tries to lock the whole file by `flock`, which some file systems and systems have that lack locks of bytes. A
-    /// shared lock becomes an exclusive one, if there is no other.
+    /// shared lock becomes an exclusive one, if it is the only one.
     pub(super) fn try_whole(&self, exclusively: bool) -> LockOutcome {
         if self.process != std::process::id() {
             return LockOutcome::Unavailable(Errno::BADF);
@@ -191,7 +192,7 @@ impl LockFile {
         }
     }
 
-    /// Returns the ranges that other processes have locked within `range`, unordered.
+    /// Returns the ranges that the remaining processes have locked within `range`, unordered.
     pub(super) fn others(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut found = Vec::new();
         let mut open = vec![range];
@@ -209,12 +210,12 @@ impl LockFile {
         found
     }
 
-    /// Returns true if another process has locked the byte at `position`.
+    /// Returns true if a different process has locked the byte at `position`.
     pub(super) fn locked_by_other(&self, position: u64) -> bool {
         self.any_other(position..position + 1).is_some()
     }
 
-    /// Returns some lock of another process within `range`, cut to it.
+    /// Returns some lock of a different process within `range`, cut to it.
     fn any_other(&self, range: Range<u64>) -> Option<Range<u64>> {
         let mut lock = request(libc::F_WRLCK, range.clone());
         if range.is_empty() || self.command(libc::F_OFD_GETLK, &mut lock).is_err() {
@@ -224,7 +225,7 @@ impl LockFile {
             return None;
         }
         let start = u64::try_from(lock.l_start).unwrap_or(0);
-        // A length of 0 means "to the end". The engine has no such locks, but another program may.
+        // A length of 0 means "to the end". The engine has no such locks, but a foreign program may.
         let end = match u64::try_from(lock.l_len) {
             Ok(0) | Err(_) => range.end,
             Ok(len) => start.saturating_add(len),
@@ -264,8 +265,8 @@ impl Drop for LockFile {
         if self.process != std::process::id() {
             return;
         }
-        // The slot first: a fork in between then leaks a descriptor into the child. In the other order the child might
-        // close a number that belongs to another file by then.
+        // The slot first: a fork in between then leaks a descriptor into the child. In the reverse order the child
+        // might close a number that belongs to a different file by then.
         if let Some(slot) = self.slot {
             FORK_FDS[slot].store(-1, Ordering::Relaxed);
         }
@@ -289,14 +290,14 @@ fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// `flock` on the directory itself, held while a file is made there that other processes wait for, such as
-/// `index.json`, of which there are no bytes to lock yet.
+/// `flock` on the directory itself, held while a file is made there that several processes wait for, such as
+/// `index.json`, which has no bytes to lock yet.
 /// Released when dropped.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock(#[expect(dead_code, reason = "the descriptor is the lock")] OwnedFd);
 
 impl DirectoryLock {
-    /// Tries to lock `dir`; `Ok(None)` means that another process has it.
+    /// Tries to lock `dir`; `Ok(None)` means that a different process has it.
     pub(super) fn try_lock(dir: &Path) -> Result<Option<Self>, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(dir, flags, Mode::empty())?;
@@ -313,13 +314,13 @@ pub(super) mod tests {
     use super::*;
 
     /// Returns true if a lock that this process releases stays with a child that was forked before. Must run in a
-    /// process without other threads that matter.
+    /// process without further threads that matter.
     pub(in crate::cache) fn lock_outlives_its_process_in_a_child(index: &Path) -> bool {
         let locks = LockFile::open(index).unwrap();
         assert_eq!(locks.try_exclusive(CLAIM), LockOutcome::Taken);
         let (stay, go) = rustix::pipe::pipe().unwrap();
         let (started, start) = rustix::pipe::pipe().unwrap();
-        // SAFETY: the child only does what is safe between `fork` and `_exit`.
+        // SAFETY: the child only makes only calls that are safe between `fork` and `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
             drop(go);
@@ -350,7 +351,7 @@ pub(super) mod tests {
         let mut found: Vec<u64> = b.others(OPEN..OPEN + 50).into_iter().flatten().map(|at| at - OPEN).collect();
         found.sort_unstable();
         assert_eq!(found, [0, 3, 4, 9]);
-        assert!(a.others(0..LIMIT + LIMIT_MAX + 1).is_empty(), "one's own locks are not others'");
+        assert!(a.others(0..LIMIT + LIMIT_MAX + 1).is_empty(), "one's own locks do not count");
         assert!(b.locked_by_other(LIMIT + LIMIT_MAX));
         assert_eq!(b.try_exclusive(OPEN + 3), LockOutcome::Busy);
         assert_eq!(b.try_shared(OPEN + 3), LockOutcome::Taken);

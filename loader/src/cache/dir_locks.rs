@@ -1,6 +1,6 @@
 //! Locks of one process on one directory.
 //!
-//! Locks of one process do not conflict with each other. So its threads and data sets are counted here: the first one
+//! Locks of one process do not conflict. So its threads and data sets are counted here: the first one
 //! takes a lock and the last one releases it.
 
 use super::claim::{self, LockFile, LockOutcome};
@@ -10,16 +10,16 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Most locks in a row that can be open copies of shards: a longer run is a lock of another program.
+/// Most locks in a row that can be open copies of shards: a longer run is a lock of a foreign program.
 const COPIES_IN_ROW_MAX: u64 = 1 << 16;
 
 /// Reason why no limit can be kept in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LimitRefusal {
-    /// Its index belongs to another user than this process, or than another one that uses it: the user that may only
-    /// read it has no exclusive locks.
+    /// Its index belongs to a different user than this process, or than a second process that uses it: the user that
+    /// may only read it has no exclusive locks.
     OtherUser,
-    /// Its file system has no locks on bytes, and another process uses it.
+    /// Its file system has no locks on bytes, and a second process uses it.
     InUse(Errno),
     /// Its file system has no locks.
     NoLocks(Errno),
@@ -50,7 +50,7 @@ impl DirLocks {
         Self { index: Some(dir.join(INDEX_BASENAME)), ..Self::within_process() }
     }
 
-    /// Locks within this process alone, for shards that are read in another place.
+    /// Locks within this process alone, for shards that are read elsewhere.
     pub(super) fn within_process() -> Self {
         Self {
             index: None,
@@ -92,7 +92,7 @@ impl DirLocks {
         }
     }
 
-    /// Notes whether locks work. Returns false for one that another process has.
+    /// Notes whether locks work. Returns false for a lock that a different process has.
     fn note(&mut self, outcome: Option<LockOutcome>) -> bool {
         match outcome {
             Some(LockOutcome::Busy) => return false,
@@ -104,7 +104,7 @@ impl DirLocks {
     }
 
     /// Returns the reason why no limit can be kept in the directory, if it has one: `limits` is true for a limit of the
-    /// calling data set. To be called after the limit was announced, as other processes announce theirs.
+    /// calling data set. To be called after the limit was announced, as every process announces its own.
     pub(super) fn limit_refusal(&mut self, limits: bool) -> Option<LimitRefusal> {
         if self.try_exclusive(claim::PROBE) {
             self.release(claim::PROBE);
@@ -138,7 +138,7 @@ impl DirLocks {
     }
 
     /// Locks a byte for one user in one process and returns false if it is locked, here or elsewhere. True also where
-    /// locks do not work, if no other user in this process has it.
+    /// locks do not work, if no second user in this process has it.
     pub(super) fn try_exclusive(&mut self, position: u64) -> bool {
         if self.exclusive.contains(&position) || self.shared.contains_key(&position) {
             return false;
@@ -157,7 +157,7 @@ impl DirLocks {
         is_locked
     }
 
-    /// Adds a user of a shared lock and returns false, without adding one, if another process holds it exclusively.
+    /// Adds a user of a shared lock and returns false, without adding one, if a different process holds it exclusively.
     pub(super) fn try_share(&mut self, position: u64) -> bool {
         if !self.shared.contains_key(&position) {
             let outcome = self.file().map(|file| file.try_shared(position));
@@ -189,8 +189,8 @@ impl DirLocks {
         }
     }
 
-    /// Returns the shards, of `count`, whose lock of the kind at `start` any process has. Numbers that the index does
-    /// not have belong to another program.
+    /// Returns the shards, of `count`, with a lock of the kind at `start` in any process. Numbers that the index does
+    /// not have belong to a foreign program.
     pub(super) fn shards(&mut self, start: u64, count: usize) -> HashSet<u32> {
         let positions = self.positions(start..start + count as u64, count as u64);
         positions.into_iter().map(|position| (position - start) as u32).collect()
@@ -201,7 +201,7 @@ impl DirLocks {
         self.positions(claim::OPEN..claim::OPEN + ((count as u64) << claim::COPY_BITS), COPIES_IN_ROW_MAX)
     }
 
-    /// Returns true if a job fetches into the directory from another remote than the one at `position`.
+    /// Returns true if a job fetches into the directory from a different remote than the one at `position`.
     pub(super) fn has_other_remote(&mut self, position: u64) -> bool {
         let remotes = self.positions(claim::REMOTE..claim::REMOTE + (1 << 32), 1 << 8);
         remotes.iter().any(|other| *other != position)
@@ -231,7 +231,7 @@ impl DirLocks {
         self.file().is_some() && self.unavailable.is_none()
     }
 
-    /// Returns the ranges that other processes have locked within `range`.
+    /// Returns the ranges that the remaining processes have locked within `range`.
     fn others(&mut self, range: Range<u64>) -> Vec<Range<u64>> {
         self.file().map_or_else(Vec::new, |file| file.others(range))
     }
@@ -252,7 +252,7 @@ impl DirLocks {
         others.iter().map(|range| range.start - claim::LIMIT).chain(own).min()
     }
 
-    /// Returns true if a consumer waits for room, other than the `own` ones of the calling data set.
+    /// Returns true if a consumer waits for room, not counting the `own` ones of the calling data set.
     pub(super) fn is_room_requested(&mut self, own: u32) -> bool {
         self.users(claim::NEED) > own || self.is_locked_elsewhere(claim::NEED)
     }
@@ -265,7 +265,7 @@ impl DirLocks {
         }
     }
 
-    /// Returns true if the pulse of `shard` is up, in this or another process.
+    /// Returns true if the pulse of `shard` is up, in any process.
     pub(super) fn is_pulse_up(&mut self, shard: u32) -> bool {
         let pulse = claim::PULSE + u64::from(shard);
         self.exclusive.contains(&pulse) || self.is_locked_elsewhere(pulse)

@@ -2,7 +2,7 @@
 //!
 //! An extended attribute of the file names the remote that the directory belongs to, because two remotes may have equal
 //! indexes: one without hashes describes any data of the same sizes. Where the file system has no such attributes, or
-//! another program has written the file, only the bytes of the indexes are compared.
+//! a foreign program has written the file, only the bytes of the indexes are compared.
 
 use super::turn::{Turn, take_turn};
 use super::wait_policy::WaitPolicy;
@@ -26,8 +26,8 @@ pub(crate) struct InstalledIndex<T> {
     pub(crate) bytes: Vec<u8>,
     /// Error that prevented a comparison with the remote one.
     pub(crate) unchecked: Option<Error>,
-    /// Remote that the directory belongs to, if that is another one with the same index. The caller has to compare the
-    /// data.
+    /// Remote that the directory belongs to, if that is a different one with the same index. The caller has to compare
+    /// the data.
     pub(crate) other_remote: Option<String>,
     /// Error that prevented the index from being kept in the directory.
     pub(crate) unkept: Option<Error>,
@@ -38,7 +38,7 @@ pub(crate) struct InstalledIndex<T> {
 pub(crate) enum CachedIndex {
     /// Its bytes equal the remote ones, if those can be fetched.
     Compared,
-    /// The directory does not belong to another remote: the remote has no such file, or one that may differ.
+    /// The directory does not belong to a different remote: the remote has no such file, or one that may differ.
     OfRemote,
     /// Any.
     Trusted,
@@ -84,7 +84,7 @@ impl<T> IndexSource<'_, '_, T> {
         let is_created = std::fs::create_dir_all(dir).is_ok();
         let (path, remote) = (self.path(), self.remote);
         let what = || format!("{}, which another process fetches from {remote}", path.display());
-        // Without locks each process writes the same bytes. With them, the file may be that of another remote.
+        // Without locks each process writes the same bytes. With them, the file may be from a different remote.
         let lock = match take_turn(dir, clock, policy, &what, || self.cached(&mut refused))? {
             Turn::Made(cached) => return Ok(cached),
             Turn::Own(lock) => Some(lock),
@@ -101,13 +101,13 @@ impl<T> IndexSource<'_, '_, T> {
         let fetched = fetched.and_then(|bytes| Ok(((self.parse)(&bytes)?, bytes)));
         let (index, bytes) = fetched.inspect_err(|_| remove_empty(absent))?;
         let is_alone = lock.is_some();
-        // If there is a file, it is no index. Without locks it may be the one that another process has just fetched,
-        // and only an index that is made of files has the same bytes again.
+        // If there is a file, it is no index. Without locks it may be the one that a different process has just
+        // fetched, and only an index that is made of files has the same bytes again.
         if is_alone || self.cached == CachedIndex::OfRemote {
             remove_quietly(&path);
         }
         let (mut other_remote, mut unkept) = (None, None);
-        // Before the file has its name: another process takes an index without a record for its own remote's.
+        // Before the file has its name: a different process takes an index without a record for its own remote's.
         let label = |file: &File| {
             note(&path, fsetxattr(file, REMOTE_ATTRIBUTE, self.remote.as_bytes(), XattrFlags::empty()));
             share_as(dir, file);
@@ -134,12 +134,12 @@ impl<T> IndexSource<'_, '_, T> {
         let path = self.path();
         let is_closed = || std::fs::metadata(self.dir).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied);
         let bytes = match read(&path) {
-            // A home of another user, such as /root after a change of the user.
+            // A home of a different user, such as /root after a change of the user.
             Err(e) if e.kind() == ErrorKind::Permission && self.is_optional && is_closed() => return Ok(None),
             other => other?,
         };
         let Some(bytes) = bytes else { return Ok(None) };
-        // Also for an index of other shards: those of the other remote may have the same names.
+        // Also for an index of other shards: the shards of the second remote may have the same names.
         if self.cached == CachedIndex::OfRemote && other_than(&path, self.remote).is_some() {
             return Err(stale(&path, self.remote));
         }
@@ -170,7 +170,7 @@ impl<T> IndexSource<'_, '_, T> {
                 Err(e) => unchecked = Some(e),
             }
             if recorded.is_none() && unchecked.is_none() {
-                // Not over the record that another process has made meanwhile.
+                // Not over the record that a different process has made meanwhile.
                 note(&path, setxattr(&path, REMOTE_ATTRIBUTE, self.remote.as_bytes(), XattrFlags::CREATE));
                 other_remote = other_than(&path, self.remote);
             }
@@ -196,7 +196,7 @@ fn share_as(dir: &Path, file: &File) {
     let readers_as_writers = (mode & 0o044) >> 1;
     let shared = mode | folder & readers_as_writers;
     if folder & 0o1000 == 0 && shared != mode {
-        // Without it the other users have no locks, which is an error where they need them.
+        // Without it the remaining users have no locks, which is an error where they need them.
         let _ = file.set_permissions(std::fs::Permissions::from_mode(shared & 0o7777));
     }
 }
@@ -208,7 +208,7 @@ fn note(path: &Path, recorded: rustix::io::Result<()>) {
     }
 }
 
-/// Returns the remote that the index at `path` belongs to, if that is known and another one than `remote`.
+/// Returns the remote that the index at `path` belongs to, if that is known and differs from `remote`.
 fn other_than(path: &Path, remote: &str) -> Option<String> {
     recorded_remote(path).filter(|recorded| recorded != remote)
 }
@@ -224,7 +224,7 @@ fn recorded_remote(path: &Path) -> Option<String> {
 /// Longest name of a remote that is read.
 const REMOTE_BYTES_MAX: usize = 4_096;
 
-/// Returns the error for a directory that belongs to another remote than `remote`, or to an earlier state of it.
+/// Returns the error for a directory that belongs to a different remote than `remote`, or to an earlier state of it.
 pub(crate) fn stale(path: &Path, remote: &str) -> Error {
     let recorded = other_than(path, remote);
     let why = match recorded {

@@ -95,7 +95,8 @@ pub(super) fn missing_bytes(dir: &SharedDir, listing: &Listing, shard: u32, with
         .sum()
 }
 
-/// Notes which shards are absent, and removes what a crash has left, when a data set with a remote opens the directory.
+/// Notes which shards are absent, and removes the remains of a crash, when a data set with a remote opens the
+/// directory.
 ///
 /// Shards that are present are checked when they are first used: a process that reads a few of a hundred thousand
 /// checks only those. Without a remote all shards are expected to be there, so not even names are listed.
@@ -119,7 +120,7 @@ pub(super) fn survey(dir: &SharedDir, keep_zip: bool) {
     }
 }
 
-/// Removes the compressed files of `shard`, whose raw files are complete.
+/// Removes the compressed files of `shard`, which has complete raw files.
 pub(super) fn remove_zips(dir: &SharedDir, shard: u32) {
     zip_files(&dir.shards[shard as usize]).for_each(|zip| remove_quietly(&dir.path_of(zip)));
     dir.set_present(shard, RAW);

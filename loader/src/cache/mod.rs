@@ -20,20 +20,20 @@
 //!
 //! **Names.** The directory holds exactly the files that the reference would leave there: `index.json`, the raw files
 //! of shards and, with `keep_zip`, the compressed ones. There are no lock files and no state files; a shard is resident
-//! when all its files have their final names and recorded sizes. Files under other names are ignored.
+//! when all its files have their final names and recorded sizes. Files under different names are ignored.
 //!
 //! **Between processes** the only communication is locks on single bytes of `index.json` (see the table in `claim`).
 //! They belong to an open file and vanish with the process that holds them. They announce which process fetches which
 //! shard, reserved room, shards that wait to be read, open copies of shards, the progress of a fetch, consumers that
 //! wait for room, and the limit of every job. The end of a lock is no event, so a process that releases something which
-//! others may wait for sets the times of the directory, which wakes them. Where locks do not work, two jobs may fetch
-//! the same shard and evict each other's shards, but neither ever reads wrong data.
+//! a second process may wait for sets the times of the directory, which wakes them. Where locks do not work, two jobs
+//! may fetch the same shard and evict each other's shards, but neither ever reads wrong data.
 //!
 //! **Finished or absent.** A file gets its name only when all its bytes are written, checked and on the medium, so
 //! a process killed at any point, or a machine that loses power, leaves nothing that looks finished (see `write`).
 //!
-//! **Threads.** All calls may come from any thread. `try_` calls do not wait for other processes; the others sleep
-//! on inotify and take a [`WaitPolicy`] with a time limit and a stop condition.
+//! **Threads.** All calls may come from any thread. `try_` calls do not wait for a different process; the remaining
+//! calls sleep on inotify and take a [`WaitPolicy`] with a time limit and a stop condition.
 
 mod access_time;
 mod blocks;

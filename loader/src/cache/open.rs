@@ -21,8 +21,8 @@ impl StreamCache {
     ///
     /// # Errors
     ///
-    /// `NotFound` or `Checksum` when a stream without a remote lacks the shard or has it in another size;
-    /// `Permission`, `Io` when a file cannot be opened; `Stale` for a file that is read in place and has changed.
+    /// `NotFound` or `Checksum` when a stream without a remote lacks the shard or has it in a different size;
+    /// `Permission`, `Io` when a file cannot be opened; `Stale` for a file that is read where it is and has changed.
     pub(crate) fn open_shard(&self, shard: u32) -> Result<Option<Arc<OpenFiles>>> {
         let dir = &self.dir;
         dir.check_process()?;
@@ -39,7 +39,7 @@ impl StreamCache {
         let opened: Result<Option<Vec<OpenFile>>> = raw_files(files).map(|file| self.open_file(shard, file)).collect();
         let new = opened?.map(|files| OpenFiles::new(dir, shard, files));
         // Announced first and checked afterwards, while an evictor removes the files first and looks for readers
-        // afterwards: at least one of the two sees the other.
+        // afterwards: at least one of the two notices.
         let Some(new) = new.filter(|new| !self.has_remote() || !new.is_evicted()) else {
             dir.refresh_present(shard);
             return Ok(None);
@@ -56,7 +56,7 @@ impl StreamCache {
 
     fn open_file(&self, shard: u32, file: &FileInfo) -> Result<Option<OpenFile>> {
         let path = self.dir.path_of(file);
-        // The other files are small and read once; they need no second descriptor.
+        // The remaining files are small and read once; they need no second descriptor.
         let buffered = io::DirFeatures::buffered_only();
         let is_data = std::ptr::eq(file, &raw const self.dir.shards[shard as usize].raw_data);
         let opened = match ShardFile::open(&path, if is_data { &self.dir.features } else { &buffered }) {
@@ -75,7 +75,7 @@ impl StreamCache {
         Err(self.unusable_error(shard))
     }
 
-    /// Compares the versions of the files of `shard`, which are `open`, if they are read in place.
+    /// Compares the versions of the files of `shard`, which are `open`, if they are read where they are.
     fn compare(&self, shard: &Shard, open: &OpenFiles) -> Result<()> {
         let Some(versions) = self.versions() else { return Ok(()) };
         raw_files(shard).zip(&open.files).try_for_each(|(file, open)| {
@@ -86,7 +86,7 @@ impl StreamCache {
     /// Opens the data file of `shard` for one read and sets its access time; `None` if it is not on disk.
     ///
     /// The descriptor is not counted: the bytes of an evicted shard are free as soon as the read is over. So a process
-    /// that sleeps between two reads, as a worker does while its consumer is busy, blocks no other one.
+    /// that sleeps between two reads, as a worker does while its consumer is busy, blocks no second process.
     ///
     /// # Errors
     ///
@@ -118,14 +118,14 @@ impl StreamCache {
         }
     }
 
-    /// Sets the access time of `file`, which evictions by other jobs go by.
+    /// Sets the access time of `file`, which evictions by all jobs go by.
     fn refresh(&self, access_time: &AccessTime, file: impl AsFd) {
         // Without a remote nothing is evicted, and a user's own files keep their times.
         if !self.has_remote() || !self.dir.access_times.load(Ordering::Relaxed) {
             return;
         }
         if let Err(errno) = access_time.refresh(&self.config.clock, file) {
-            // Read-only, or another user's file: the kernel's own access times have to do.
+            // Read-only, or a different user's file: the kernel's own access times have to do.
             log::debug!("access times cannot be set in {}: {errno}", self.dir.path.display());
             self.dir.access_times.store(false, Ordering::Relaxed);
         }

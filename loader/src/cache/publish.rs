@@ -23,7 +23,7 @@ pub(crate) enum ClaimOutcome {
     Claimed(ShardClaim),
     /// The shard is on disk, and stays there as long as the guard lives.
     Resident(ResidencyGuard),
-    /// Another thread or process fetches the shard. [`StreamCache::claim`] never returns this.
+    /// A different thread or process fetches the shard. [`StreamCache::claim`] never returns this.
     Busy,
 }
 
@@ -51,7 +51,7 @@ impl StreamCache {
             if !locks.try_exclusive(claim) {
                 return Ok(ClaimOutcome::Busy);
             }
-            // Between the check and the lock another process may have published the shard and released its claim.
+            // Between the check and the lock a different process may have published the shard and released its claim.
             if !self.is_complete(shard, dir.refresh_present(shard)) {
                 moment("claimed");
                 let claim = ShardClaim { stream: self.clone(), shard, toggled: Mutex::default(), closing_since: None };
@@ -64,11 +64,11 @@ impl StreamCache {
         Ok(ResidencyGuard::of_resident(self, shard).map_or(ClaimOutcome::Busy, ClaimOutcome::Resident))
     }
 
-    /// Claims `shard` like [`try_claim`](Self::try_claim), but waits while another thread or process fetches it.
+    /// Claims `shard` like [`try_claim`](Self::try_claim), but waits while a different thread or process fetches it.
     ///
     /// # Errors
     ///
-    /// Those of [`try_claim`](Self::try_claim) and of the wait.
+    /// The errors of [`try_claim`](Self::try_claim) and of the wait.
     pub(crate) fn claim(self: &Arc<Self>, shard: u32, policy: WaitPolicy<'_>) -> Result<ClaimOutcome> {
         let dir = &self.dir;
         dir.files(shard)?;
@@ -122,14 +122,14 @@ pub(crate) struct ShardClaim {
     closing_since: Option<Duration>,
 }
 
-/// Longest wait for evicted shards to be closed, which takes milliseconds, before others are evicted.
+/// Longest wait for evicted shards to be closed, which takes milliseconds, before further shards are evicted.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Shortest time between two toggles of a pulse. Waiters look four times as often, so that they miss none.
 const PULSE_EVERY: Duration = Duration::from_secs(1);
 
 impl ShardClaim {
-    /// Reports that bytes of the shard have arrived, so that waiters in this and other processes do not time out.
+    /// Reports that bytes of the shard have arrived, so that waiters in all processes do not time out.
     pub(crate) fn report_progress(&self) {
         let now = self.stream.config.clock.now();
         let mut toggled = self.toggled.lock();
@@ -147,7 +147,7 @@ impl ShardClaim {
         is_packed.then(|| zip_files(&dir.shards[self.shard as usize]).map(|f| dir.path_of(f)).collect())
     }
 
-    /// Reserves room for the shard, evicting others if the limit or the disk requires it. Does not wait.
+    /// Reserves room for the shard, evicting different shards if the limit or the disk requires it. Does not wait.
     ///
     /// `next_use` returns when this node uses a shard next (numbered from `first_shard`), in any unit that grows with
     /// time; `None` for shards that the plan does not use any more or never knew. A shard that is fetched without being
@@ -184,8 +184,8 @@ impl ShardClaim {
     ///
     /// # Errors
     ///
-    /// Those of [`try_admit`](Self::try_admit); `Closed` when the wait is stopped; `Full` when its time is over, with
-    /// the reason.
+    /// The errors of [`try_admit`](Self::try_admit); `Closed` when the wait is stopped; `Full` when its time is over,
+    /// with the reason.
     pub(crate) fn admit(mut self, next_use: &dyn Fn(u32) -> Option<u64>, policy: WaitPolicy<'_>) -> Result<Admission> {
         let watch = self.stream.dir.watch.clone();
         let mut wait = policy.start(&self.stream.config.clock);
@@ -260,7 +260,7 @@ impl Admission {
     ///
     /// `files` must have all raw files that are not on disk yet; compressed ones are written if `keep_zip` is set and
     /// ignored otherwise. Sizes are checked before anything is written, and the shard is visible only when it is
-    /// complete. Another program may remove it at any time, also before this returns: a reader then finds no file.
+    /// complete. A foreign program may remove it at any time, also before this returns: a reader then finds no file.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Replacement of a shard's files in their place.
+//! Replacement of a shard's files under their names.
 
 use super::claim;
 use super::publish::{PublishFile, check_file};
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::sync::AtomicBool;
 
 impl StreamCache {
-    /// Writes `files` over those of `shard`: each takes the place of the old one when all its bytes are on the medium.
+    /// Writes `files` over the files of `shard`: each replaces the old one when all its bytes are on the medium.
     /// Readers that have the old files open keep them. False, without a change, if the shard is held or being fetched.
     ///
     /// Both copies of a file are on disk for a moment, which is not for a directory with a limit.

@@ -12,7 +12,7 @@ pub(crate) struct ResidencyGuard {
 }
 
 impl ResidencyGuard {
-    /// Guards `shard` if it is still on disk. `None` if it has gone, or while another process evicts it.
+    /// Guards `shard` if it is still on disk. `None` if it has gone, or while a different process evicts it.
     pub(super) fn of_resident(stream: &Arc<StreamCache>, shard: u32) -> Option<Self> {
         if !stream.dir.locks.lock().try_share(claim::HOLD + u64::from(shard)) {
             return None;

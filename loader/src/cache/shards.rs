@@ -12,7 +12,7 @@ use std::ops::Deref;
 #[derive(Debug, Default)]
 pub(crate) struct ShardSet {
     index: Arc<Index>,
-    /// Shard of each file and place among [`files_of`] it, in the order of the names. A table of names would take
+    /// Shard of each file and position among [`files_of`] it, in the order of the names. A table of names would take
     /// several times as much memory.
     by_name: Vec<(u32, u8)>,
 }
@@ -22,7 +22,7 @@ impl ShardSet {
     pub(crate) fn new(index: Arc<Index>) -> Self {
         let numbered = || (0u32..).zip(&index.shards);
         let places = index.shards.iter().map(|shard| files_of(shard).count()).max().unwrap_or(0);
-        // One kind of file after the other: the names of each are nearly in order, and the sort finds such parts.
+        // The kinds of file in sequence: the names of each are nearly in order, and the sort finds such parts.
         let of_place = |place: usize| {
             numbered()
                 .filter(move |(_, shard)| files_of(shard).nth(place).is_some())
@@ -30,7 +30,7 @@ impl ShardSet {
         };
         let mut by_name: Vec<(u32, u8)> = (0..places).flat_map(of_place).collect();
         by_name.sort_by_key(|file| key_of(name_in(&index, *file)));
-        // Ranges of one file are shards with one name, of which the last counts.
+        // Ranges of one file are shards with one name, where the last counts.
         by_name.dedup_by(|file, last| {
             let is_equal = name_in(&index, *file) == name_in(&index, *last);
             if is_equal {
@@ -47,7 +47,7 @@ impl ShardSet {
         &self.index
     }
 
-    /// Returns the shard of the file `name`, and the file's place among [`files_of`] it.
+    /// Returns the shard of the file `name`, and the file's position among [`files_of`] it.
     pub(super) fn find(&self, name: &str) -> Option<(u32, u8)> {
         let found = self.by_name.binary_search_by_key(&key_of(name), |file| key_of(name_in(&self.index, *file)));
         found.ok().map(|at| self.by_name[at])

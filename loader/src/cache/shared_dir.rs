@@ -26,12 +26,12 @@ const UNKNOWN: u8 = u8::MAX;
 #[derive(Debug)]
 pub(super) struct SharedDir {
     pub(super) path: PathBuf,
-    /// Folder of the shards: the same one, unless they are read in another place.
+    /// Folder of the shards: the same one, unless they are read elsewhere.
     pub(super) files: PathBuf,
     /// The process that made this value; a forked child must not use it.
     process: u32,
     pub(super) shards: Arc<ShardSet>,
-    /// [`RAW`] and [`ZIP`] as last seen, or [`UNKNOWN`], per shard. Other processes evict too, so this may be outdated.
+    /// [`RAW`] and [`ZIP`] as last seen, or [`UNKNOWN`], per shard. All processes evict, so this may be outdated.
     present: Vec<AtomicU8>,
     /// Shards that readers of this process have open.
     pub(super) open: Mutex<HashMap<u32, Weak<OpenFiles>>>,
@@ -93,7 +93,7 @@ impl OpenFiles {
         self.files.iter().map(|file| file.file.descriptors()).sum()
     }
 
-    /// Returns true if the shard was evicted, by this or another process. Its bytes are freed when the last reader
+    /// Returns true if the shard was evicted, by any process. Its bytes are freed when the last reader
     /// drops it.
     pub(crate) fn is_evicted(&self) -> bool {
         self.files.iter().any(|f| rustix::fs::fstat(f.file.buffered()).is_ok_and(|stat| stat.st_nlink == 0))
@@ -130,14 +130,14 @@ enum DirKey {
 /// Directories of one process.
 struct KnownDirs {
     process: u32,
-    /// A tree, whose memory checkers of leaks find by its start: they take a hash table of a process for lost.
+    /// A tree, because checkers of leaks find its memory by its start: they take a hash table of a process for lost.
     dirs: BTreeMap<DirKey, Weak<SharedDir>>,
     /// One for all of them, so that a thread can wait for a change in any.
     watch: Arc<Watch>,
 }
 
-/// A forked child must not use its parent's table, whose lock another thread may have held during the fork. Each
-/// generation of forks uses the next slot; 64 nested forks return to the first.
+/// A forked child must not use its parent's table, since a thread of the parent may have held its lock during the fork.
+/// Each generation of forks uses the next slot; 64 nested forks return to the first.
 static KNOWN: [Mutex<Option<KnownDirs>>; 64] = [const { Mutex::new(None) }; 64];
 
 impl Drop for SharedDir {
@@ -153,7 +153,7 @@ impl SharedDir {
     ///
     /// # Errors
     ///
-    /// `Stale` when another data set of this process uses the directory with different shards; errors of the file
+    /// `Stale` when a second data set of this process uses the directory with different shards; errors of the file
     /// system.
     pub(super) fn join(
         path: &Path,
@@ -162,7 +162,7 @@ impl SharedDir {
         blocks: Option<Blocks>,
     ) -> Result<Arc<Self>> {
         let failed = |e| Error::from_io(e, "the cache directory cannot be used").with("directory", path.display());
-        // Where the shards are in another place, the directory may be one that cannot be made.
+        // Where the shards are elsewhere, the directory may be one that cannot be made.
         let key = match std::fs::metadata(path) {
             Ok(meta) if meta.is_dir() => DirKey::Inode(meta.dev(), meta.ino()),
             Ok(_) | Err(_) if files.is_some() => DirKey::Path(std::path::absolute(path).map_err(failed)?),
@@ -317,11 +317,11 @@ impl SharedDir {
         std::fs::metadata(self.data_path(shard)).ok().map(|meta| claim::open_copy(shard, meta.ino()))
     }
 
-    /// Wakes the threads of other processes that wait for a change in the directory: the release of a lock is no event.
+    /// Wakes the threads of all processes that wait for a change in the directory: the release of a lock is no event.
     pub(super) fn wake_others(&self) {
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let times = Timestamps { last_access: now, last_modification: now };
-        // Without permission the others find the change by themselves, a little later.
+        // Without permission these threads find the change by themselves, a little later.
         let _ = rustix::fs::utimensat(CWD, &self.path, &times, AtFlags::empty());
     }
 

@@ -30,14 +30,14 @@ pub(crate) struct StreamCacheConfig {
     pub(crate) shards: Arc<ShardSet>,
     /// Absent shards can be fetched. Without a remote nothing is ever deleted.
     pub(crate) has_remote: bool,
-    /// Name of the remote, if the index has no hashes: then other data may have the same index.
+    /// Name of the remote, if the index has no hashes: then different data may have the same index.
     pub(crate) remote: Option<String>,
     /// Keep the compressed files next to the raw ones.
     pub(crate) keep_zip: bool,
     /// Directories that share one limit, and the limit.
     pub(crate) group: Arc<CacheGroup>,
     /// Number of shard 0 where the data set's plan numbers shards across all streams: the numbers that `next_use` is
-    /// called with. All other numbers are those of this directory's index.
+    /// called with. All remaining numbers are the numbers of this directory's index.
     pub(crate) first_shard: u32,
     /// Blocks by which the bytes on disk are counted; `None`: those of the file system.
     pub(crate) blocks: Option<Blocks>,
@@ -48,7 +48,8 @@ pub(crate) struct StreamCacheConfig {
 /// Directories of a data set's streams, which share its `cache_limit`.
 ///
 /// Their shards are numbered across all streams ([`StreamCacheConfig::first_shard`]), so one plan covers them and a
-/// shard of one stream may be evicted for one of another. Streams without a remote neither count nor lose anything.
+/// shard of one stream may be evicted for one of a second stream. Streams without a remote neither count nor lose
+/// anything.
 #[derive(Debug, Default)]
 pub(crate) struct CacheGroup {
     /// Announced by a lock, from which eviction reads it.
@@ -57,12 +58,12 @@ pub(crate) struct CacheGroup {
 }
 
 impl CacheGroup {
-    /// Creates a group whose directories may hold `cache_limit` bytes together; `None` for as many as the disk has.
+    /// Creates a group with directories that may hold `cache_limit` bytes together; `None` for as many as the disk has.
     pub(crate) fn new(cache_limit: Option<u64>) -> Arc<Self> {
         Arc::new(Self { limit: cache_limit, members: Mutex::default() })
     }
 
-    /// Returns the members whose shards may be evicted, each directory once, in an order that is the same in every
+    /// Returns the members with shards that may be evicted, each directory once, in an order that is the same in every
     /// process: their locks are taken in it. `own` represents its directory.
     pub(super) fn evictable(&self, own: &Arc<StreamCache>) -> Vec<Arc<StreamCache>> {
         let mut members: Vec<_> = self.members.lock().iter().filter_map(Weak::upgrade).collect();
@@ -94,7 +95,7 @@ pub(crate) struct StreamCache {
     pub(super) config: StreamCacheConfig,
     pub(super) dir: Arc<SharedDir>,
     pub(super) counters: CacheCounters,
-    /// Requests for room by this data set, out of those of the whole process.
+    /// Requests for room by this data set, out of the requests of the whole process.
     room_requests: AtomicU32,
 }
 
@@ -106,10 +107,10 @@ impl StreamCache {
     ///
     /// # Errors
     ///
-    /// `Stale` when another data set of this process uses the directory with other shards, or another job fetches into
-    /// it from another remote; `Config` for a limit without locks, and `Permission` for one among several users that
-    /// cannot lock or remove each other's files; `NotFound` or `Permission` when there is no directory and none can be
-    /// created.
+    /// `Stale` when a second data set of this process uses the directory with different shards, or a second job fetches
+    /// into it from a different remote; `Config` for a limit without locks, and `Permission` for one among several
+    /// users that cannot lock or remove the files of the rest; `NotFound` or `Permission` when there is no directory
+    /// and none can be created.
     pub(crate) fn open(config: StreamCacheConfig, stats: &Stats) -> Result<Arc<Self>> {
         if config.has_remote {
             std::fs::create_dir_all(&config.dir).map_err(|e| {
@@ -159,7 +160,7 @@ impl StreamCache {
         Ok(stream)
     }
 
-    /// Shared locks that announce this data set's settings to other jobs, as long as it lives.
+    /// Shared locks that announce this data set's settings to all jobs, as long as it lives.
     fn announcements(&self) -> impl Iterator<Item = u64> {
         let limit = self.config.group.limit.filter(|_| self.config.has_remote);
         let limit = limit.map(|limit| claim::LIMIT + limit.min(claim::LIMIT_MAX));
@@ -214,7 +215,7 @@ impl StreamCache {
         &self.dir.path
     }
 
-    /// Versions of the files that are read in place, if they are compared.
+    /// Versions of the files that are read where they are, if they are compared.
     pub(crate) fn versions(&self) -> Option<&Arc<Versions>> {
         self.config.versions.as_ref()
     }
@@ -235,8 +236,8 @@ impl StreamCache {
         self.dir.features.keep_in_page_cache();
     }
 
-    /// Returns true if `shard` was on disk when that was last checked. The disk is read the first time; another process
-    /// may have changed it since.
+    /// Returns true if `shard` was on disk when that was last checked. The disk is read the first time; a different
+    /// process may have changed it since.
     pub(crate) fn is_resident(&self, shard: u32) -> bool {
         self.is_complete(shard, self.dir.present(shard))
     }
@@ -256,7 +257,7 @@ impl StreamCache {
         }
     }
 
-    /// Lets changes by other processes end a wait for a change.
+    /// Lets changes by all processes end a wait for a change.
     pub(crate) fn watch_folders(&self) {
         for (folder, _) in &self.dir.folders {
             self.dir.watch.version(folder);
@@ -269,7 +270,7 @@ impl StreamCache {
         self.dir.watch.changes()
     }
 
-    /// Waits until another thread or process changes something in a directory of this process after `changes` was
+    /// Waits until a different thread or process changes something in a directory of this process after `changes` was
     /// taken: a shard, a claim, the room that is kept. At most a quarter of a second.
     pub(crate) fn wait_for_change(&self, changes: u64) {
         self.dir.watch.wait(changes, Duration::MAX);
@@ -291,7 +292,7 @@ impl StreamCache {
         RoomRequest(self.clone())
     }
 
-    /// Returns true if a consumer of another data set waits for room, in this or another process. Shards that are kept
+    /// Returns true if a consumer of a different data set waits for room, in any process. Shards that are kept
     /// for later samples should then be released.
     pub(crate) fn is_room_requested(&self) -> bool {
         let own = self.room_requests.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Turns of processes in a directory: one makes a file, and the others wait for it.
+//! Turns of processes in a directory: one makes a file, and the rest wait for it.
 
 use super::claim::DirectoryLock;
 use super::wait_policy::WaitPolicy;
@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 /// Result of a wait for a turn.
 pub(crate) enum Turn<T> {
-    /// Another process has made the file.
+    /// A different process has made the file.
     Made(T),
     /// It is this process's turn until the lock is dropped.
     Own(DirectoryLock),
@@ -19,12 +19,12 @@ pub(crate) enum Turn<T> {
     Unlocked,
 }
 
-/// Waits until no other process makes the file in `dir`, which `made` reads if it is there. `what` names the file in
+/// Waits until no process makes the file in `dir`, which `made` reads if it is there. `what` names the file in
 /// messages.
 ///
 /// # Errors
 ///
-/// Those of `made`; `Closed` and `Timeout` of the wait, which begins again with each [`show_progress`].
+/// The errors of `made`; `Closed` and `Timeout` of the wait, which begins again with each [`show_progress`].
 pub(crate) fn take_turn<T>(
     dir: &Path,
     clock: &Clock,
@@ -39,7 +39,7 @@ pub(crate) fn take_turn<T>(
     loop {
         let version = watch.version(&folder);
         let Ok(lock) = DirectoryLock::try_lock(dir) else { return Ok(Turn::Unlocked) };
-        // Another process or thread may have made it meanwhile.
+        // A different process or thread may have made it meanwhile.
         if let Some(made) = made()? {
             return Ok(Turn::Made(made));
         }
@@ -48,7 +48,7 @@ pub(crate) fn take_turn<T>(
         }
         let now = changed_at(dir);
         if now != changed {
-            // The other process makes progress.
+            // The process that makes the file makes progress.
             (changed, wait) = (now, policy.start(clock));
         }
         watch.wait(version, wait.remaining(what)?);

@@ -1,4 +1,4 @@
-//! Time limit and stop condition of a wait for another process.
+//! Time limit and stop condition of a wait for a different process.
 
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};

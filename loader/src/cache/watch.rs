@@ -1,7 +1,7 @@
 //! Waits until something in a directory may have changed.
 //!
 //! One inotify descriptor per process (a user has few of them). Of the threads that wait, one sleeps in `poll` and
-//! wakes the others; changes made by this process arrive through an eventfd. No thread sleeps longer than [`RETRY`],
+//! wakes the rest; changes made by this process arrive through an eventfd. No thread sleeps longer than [`RETRY`],
 //! because nothing announces the end of a process, or of its locks on a network file system.
 
 use crate::sync::{Condvar, Mutex, sleep};
@@ -12,11 +12,11 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest sleep of a waiter: 4 checks a second cost nothing with thousands of waiting processes, and a shard whose
-/// fetcher was killed is taken over without noticeable delay.
+/// Longest sleep of a waiter: 4 checks a second cost nothing with thousands of waiting processes, and the shard of a
+/// killed fetcher is taken over without noticeable delay.
 pub(super) const RETRY: Duration = Duration::from_millis(250);
 
-/// Most sub-directories that are watched; shards in others are found by [`RETRY`].
+/// Most sub-directories that are watched; shards in further ones are found by [`RETRY`].
 const WATCHED_MAX: usize = 1_024;
 
 /// Wake-up calls for the threads of a process that wait for changes in directories.
@@ -100,7 +100,7 @@ impl Watch {
         state.is_polling = false;
         state.version += 1;
         drop(state);
-        // Also after a timeout: another waiter has to start polling.
+        // Also after a timeout: a different waiter has to start polling.
         self.changed.notify_all();
     }
 

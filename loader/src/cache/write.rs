@@ -1,4 +1,4 @@
-//! Writes of files whose name appears only when all their bytes are on the medium.
+//! Writes of files under names that appear only when all their bytes are on the medium.
 //!
 //! The file is written without a name (`O_TMPFILE`), forced to the medium, and linked: a process killed before the link
 //! leaves nothing at all, one killed after it leaves a complete file. File systems without unnamed files get
@@ -8,8 +8,8 @@
 //! file's bytes are written back. After a power loss file systems differ: no bytes, some bytes, or the right size with
 //! zeros where pages had not been written. The last case cannot be detected by the size, and comparing the hashes of
 //! all shards at every start costs more than it saves. The bytes have to reach the medium anyway, and a thread that
-//! waits for one shard does not block other downloads. Measured on a virtual disk with ext4, shards of 64 MiB one after
-//! the other: 1.4 GiB/s with it, 3.1 GiB/s without.
+//! waits for one shard does not block further downloads. Measured on a virtual disk with ext4, shards of 64 MiB in
+//! sequence: 1.4 GiB/s with it, 3.1 GiB/s without.
 //!
 //! **Why `pwrite` and no ring.** A shard is written by the thread that has fetched and unpacked it, which has nothing
 //! else to do at that time. Measured on ext4, 4 shards of 64 MiB in pieces of 1 MiB, medians of 12 alternating rounds
@@ -35,7 +35,7 @@ pub(super) use super::tests::moment;
 /// Options of a write.
 #[derive(Clone, Copy)]
 pub(super) struct WriteMode<'a> {
-    /// No other process writes this file, so its `.tmp` may be overwritten.
+    /// Only this process writes this file, so its `.tmp` may be overwritten.
     pub(super) is_alone: bool,
     /// Cleared when the file system rejects unnamed files.
     pub(super) unnamed_files: &'a AtomicBool,
@@ -124,7 +124,7 @@ fn create(path: &Path, mode: WriteMode<'_>) -> Result<(File, Option<PathBuf>), E
         let fd = rustix::fs::open(&tmp, flags | OFlags::TRUNC, permissions)?;
         return Ok((fd.into(), Some(tmp)));
     }
-    // Without locks another process may be writing the same file, so each uses its own name.
+    // Without locks a second process may be writing the same file, so each uses its own name.
     let mut own = path.as_os_str().to_owned();
     own.push(format!(".{}.{:x}.tmp", std::process::id(), unique()));
     let own = PathBuf::from(own);
@@ -132,7 +132,7 @@ fn create(path: &Path, mode: WriteMode<'_>) -> Result<(File, Option<PathBuf>), E
     Ok((fd.into(), Some(own)))
 }
 
-/// Returns a number that no other process has, on any host that shares the directory.
+/// Returns a number that no process has, on any host that shares the directory.
 fn unique() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

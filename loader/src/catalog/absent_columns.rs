@@ -25,21 +25,21 @@ impl StreamColumns {
         Self(names.into_iter().collect())
     }
 
-    /// Warns of the column `name`, which only samples that were not counted can have; `effect` is that of a field that
-    /// reads it.
+    /// Warns of the column `name`, which only samples that were not counted can have; `effect` is the effect of a field
+    /// that reads it.
     pub(crate) fn warn_of(&self, name: &str, effect: &str) {
         let asked = self.0.asked(name).map_or_else(String::new, |asked| format!("; {asked}"));
         log::warn!("no sample is known to have the column {name}, so {effect}: columns {}{asked}", self.0.listed());
     }
 
-    /// The error of the column `name`, which is none of them, in `whole`: a data set or a stream. `effect` is that of a
-    /// field that reads it.
+    /// The error of the column `name`, which is none of them, in `whole`: a data set or a stream. `effect` is the
+    /// effect of a field that reads it.
     pub(crate) fn absent(&self, name: &str, whole: &str, effect: &str) -> Error {
         self.0.error_about(name, format!("{whole} has no such column, so {effect}"))
     }
 
-    /// The error of the column `name`, which none of the counted samples has. `effect` is that of a field that reads
-    /// it.
+    /// The error of the column `name`, which none of the counted samples has. `effect` is the effect of a field that
+    /// reads it.
     pub(crate) fn unknown(&self, name: &str, effect: &str) -> Error {
         let message =
             format!("no sample is known to have this column, so {effect}: all are read with `ignore_counts=True`");

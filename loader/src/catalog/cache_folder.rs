@@ -1,4 +1,4 @@
-//! Places in the user's cache folder.
+//! Folders in the user's cache folder.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::HashAlgo;
@@ -19,7 +19,7 @@ pub(crate) fn writable_local(remote: &str) -> Option<PathBuf> {
     writable_root().map(|root| below(root, remote))
 }
 
-/// Returns the folder for what stopped runs over data sets without an index have found; `None` where it cannot be
+/// Returns the folder for the findings of stopped runs over data sets without an index; `None` where it cannot be
 /// written.
 pub(super) fn unfinished() -> Option<PathBuf> {
     writable_root().map(|root| root.join("indexing"))
@@ -37,8 +37,8 @@ pub(super) fn check_home(folder: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::Config, "there is no home directory to cache in: set `local` or XDG_CACHE_HOME"))
 }
 
-/// Returns the sentence for files that are read where they are, but whose index in `folder` could not be kept because
-/// of `why`.
+/// Returns the sentence for files that are read where they are, with an index that could not be kept in `folder`
+/// because of `why`.
 pub(super) fn cost_of_no_cache(folder: &Path, why: &Error) -> String {
     let cache = match folder.starts_with(NOWHERE) {
         true => "there is no home directory for a cache".to_owned(),

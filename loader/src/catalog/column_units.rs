@@ -1,5 +1,5 @@
-//! Comparison of the units of times in tables: a number of milliseconds in one file and of nanoseconds in another file
-//! would be different times, and a batch of both would not show it.
+//! Comparison of the units of times in tables: equal numbers of milliseconds in one file and of nanoseconds in a second
+//! file would be different times, and a batch of both would not show it.
 
 use super::column_uses::columns_of;
 use super::stream::Stream;

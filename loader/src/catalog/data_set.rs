@@ -24,7 +24,7 @@ use std::path::PathBuf;
 /// Data set with an `index.json`.
 pub(super) enum Opened {
     Stream(Box<IndexedStream>),
-    /// The index is LitData's, and these files in its folder have Arrow files in them, whose rows are the samples.
+    /// The index is LitData's, and these files in its folder have Arrow files in them, with the samples as rows.
     Rows(Vec<String>),
 }
 
@@ -46,7 +46,7 @@ pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> 
     let Some(_) = stream.remote else { return opened(cache_folder(stream, name), None) };
     let remote = session.remote(stream, name)?;
     if let (None, Some(folder)) = (&stream.local, local_folder(name)) {
-        // A folder on this machine is read in place, unless its shards must be unpacked.
+        // A folder on this machine is read where it is, unless its shards must be unpacked.
         if !folder.join(INDEX_BASENAME).exists() {
             return Err(no_index(&folder));
         }
@@ -59,8 +59,8 @@ pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> 
     opened(cache_folder(stream, name), Some(remote))
 }
 
-/// `index.json` of a data set: ours, LitData's, or a list of files. That of LitData is kept in the form of ours, after
-/// a digest of the original.
+/// `index.json` of a data set: ours, LitData's, or a list of files. The index of LitData is kept in the form of ours,
+/// after a digest of the original.
 #[derive(Default)]
 pub(super) struct Document {
     /// Folder of the index on local disk.
@@ -69,9 +69,9 @@ pub(super) struct Document {
     pub(super) is_in_place: bool,
     /// True if the shards of a remote on this machine are read where they are, and the index alone is copied.
     pub(super) reads_in_place: bool,
-    /// Windows that are the samples of chunks of tokens, in place of documents.
+    /// Windows that are the samples of chunks of tokens, instead of documents.
     pub(super) window: Option<TokenWindow>,
-    /// Files whose rows are the samples, once the index shows that: it then is no index of shards.
+    /// Files with the samples as rows, once the index shows that: it then is no index of shards.
     pub(super) rows: Mutex<Option<Vec<String>>>,
 }
 
@@ -124,7 +124,7 @@ impl IndexOrigin for Document {
     fn identity<'a>(&self, index: &Index, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         match (self.document(bytes).unwrap_or(bytes.into()), index.shards.first()) {
             (list, _) if FileSet::is_start(&list) => FileSet::identity(&list).to_vec().into(),
-            // The bytes may be those of the other program, and then differ from place to place.
+            // The bytes may be LitData's, and then differ between folders.
             (_, Some(shard)) if shard.layout.format.has_foreign_index() => index.to_json().into_bytes().into(),
             (document, _) => document,
         }
@@ -140,7 +140,7 @@ impl Document {
     }
 
     /// Returns the document of a folder that is the cache of files: without their remote the shards that it has are
-    /// read. Any other bytes are the document.
+    /// read. If the bytes are no such document, they are returned.
     fn document<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         match KeptIndex::parse(bytes) {
             Ok(kept) if self.is_in_place => Ok(kept.document().into()),

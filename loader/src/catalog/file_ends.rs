@@ -1,4 +1,4 @@
-//! Ends of files, where some formats have the places of everything else: a request for each file, and a second one for
+//! Ends of files, where some formats have the offsets of everything else: a request for each file, and a second one for
 //! a long end.
 
 use super::found_files::{FoundFile, sized};

@@ -18,7 +18,7 @@ pub(super) struct FoundFile {
     pub(super) name: String,
     /// Bytes, if they are known before a request.
     pub(super) bytes: Option<u64>,
-    /// Text that another content of this name and size has not; empty if there is none.
+    /// Text that a different content of this name and size has not; empty if there is none.
     pub(super) version: String,
     /// Version by which a response shows that the file has changed; empty if there is none.
     pub(super) tag: String,
@@ -67,13 +67,13 @@ impl FoundFile {
         Self { name: entry.key.clone(), bytes: Some(entry.size), version, tag }
     }
 
-    /// Returns a copy whose version is that of an index of the files.
+    /// Returns a copy with the version for files that an index names.
     pub(super) fn of_index(&self, version: &str) -> Self {
         let version = if version.is_empty() { String::new() } else { format!("{INDEXED}{version}") };
         Self { name: self.name.clone(), bytes: None, version, tag: self.tag.clone() }
     }
 
-    /// Text that another content of this name has not; empty if nothing is known of it.
+    /// Text that a different content of this name has not; empty if nothing is known of it.
     pub(super) fn stamp(&self) -> String {
         let bytes = self.bytes.map_or_else(String::new, |bytes| bytes.to_string());
         format!("{bytes} {}", self.version).trim().to_owned()
@@ -85,7 +85,8 @@ pub(super) fn is_of_index(version: &str) -> bool {
     version.starts_with(INDEXED)
 }
 
-/// Text that differs for other files, as far as their listing shows that: their shards must be in another folder.
+/// Text that differs for different files, as far as their listing shows that: their shards must be in different
+/// folders.
 pub(super) fn described(files: &[FoundFile]) -> String {
     files.iter().map(|file| format!("\n{} {:?} {}", file.name, file.bytes, file.version)).collect()
 }

@@ -29,8 +29,8 @@ pub(super) trait IndexOrigin {
     /// Parses the index of the remote `name`.
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index>;
 
-    /// Returns a text that differs for other contents of the files, as far as their versions are known; `None` if none
-    /// is. Answers to filters are kept by it.
+    /// Returns a text that differs for different contents of the files, as far as their versions are known; `None` if
+    /// none is. Answers to filters are kept by it.
     fn version(&self) -> Option<String> {
         None
     }

@@ -18,15 +18,15 @@ use crate::sync::Arc;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Places of a stream's index and shards.
+/// Folders and remotes of a stream's index and shards.
 pub(super) struct IndexPlace<'a> {
     /// Name of the remote, with secrets.
     pub(super) name: &'a str,
-    /// Folder of the index, and of the shards if they are not read in place.
+    /// Folder of the index, and of the shards if they are not read where they are.
     pub(super) folder: PathBuf,
-    /// Folder of the shards that are read in place.
+    /// Folder of the shards that are read where they are.
     pub(super) files: Option<PathBuf>,
-    /// Remote of the index, and of shards that are not read in place.
+    /// Remote of the index, and of shards that are not read where they are.
     pub(super) remote: Option<Remote>,
 }
 
@@ -116,7 +116,7 @@ impl Session<'_> {
     }
 }
 
-/// Fetches the index that `origin` has in `remote`, which is called `name`, for its place in `folder`.
+/// Fetches the index that `origin` has in `remote`, which is called `name`, for its path in `folder`.
 fn fetched(origin: &dyn IndexOrigin, remote: &Remote, name: &str, folder: &Path) -> Result<Vec<u8>> {
     match origin.fetch(remote, &|| show_progress(folder)) {
         Ok(bytes) => {
@@ -154,7 +154,7 @@ pub(super) fn no_index(folder: &Path) -> Error {
     Error::new(ErrorKind::NotFound, message).with("folder", folder.display())
 }
 
-/// Returns the folder `files`, if the shards of `index` are read in place there: those that are made of its files are
+/// Returns the folder `files`, if the shards of `index` are read there: shards that are made of its files are
 /// not, and need the cache in `folder`.
 fn in_place(files: Option<PathBuf>, index: &Index, folder: &Path) -> Result<Option<PathBuf>> {
     let is_there = |shard: &Shard| shard.recipe.as_ref().is_none_or(|recipe| recipe.as_files().is_some());
@@ -165,8 +165,8 @@ fn in_place(files: Option<PathBuf>, index: &Index, folder: &Path) -> Result<Opti
     Ok(files)
 }
 
-/// Returns true if a shard in `folder`, which belongs to another remote with the same index, equals that of `remote`,
-/// or if there is none.
+/// Returns true if a shard in `folder`, which belongs to a second remote with the same index, equals the shard of
+/// `remote`, or if there is none.
 fn has_same_shard(index: &Index, folder: &Path, remote: &Remote) -> Result<bool> {
     let on_disk = index.shards.iter().find_map(|shard| {
         let bytes = std::fs::read(folder.join(&*shard.raw_data.basename)).ok()?;

@@ -1,5 +1,5 @@
 //! Index of files as it is kept in the stream's folder on local disk, and the condition for its use. Each kind of files
-//! has its own document, from which the shards follow; what all have in common is a head in front of it:
+//! has its own document, from which the shards follow; all have a head in front of it:
 //!
 //! ```text
 //!   {"forebay_kept": {"version": 1, "made_as": "tar", "files": [{"name": "0.tar", "bytes": 1024}]}, "shards": [..]}
@@ -68,9 +68,9 @@ pub(super) struct Surveyed {
     pub(super) source: Option<String>,
 }
 
-/// Files of a kind, of which an index is made and kept.
+/// Files of a kind, with an index that is made of them and kept.
 pub(super) trait SurveyFiles {
-    /// Text that differs for other kinds of files, and for other options on which the index depends.
+    /// Text that differs for different kinds of files, and for different options on which the index depends.
     fn made_as(&self) -> String;
 
     /// Files as far as they are known before a survey; none if a survey finds them.
@@ -89,7 +89,7 @@ pub(super) trait SurveyFiles {
     /// Returns the index that follows from a document.
     fn index(&self, document: &[u8]) -> Result<Index>;
 
-    /// Compares the files of a kept index with those of now.
+    /// Compares the files of a kept index with the present ones.
     fn check(&self, head: &Head) -> Result<()> {
         head.check_files(self.files(), false)
     }
@@ -119,7 +119,7 @@ impl<S: SurveyFiles> IndexOrigin for S {
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
         let kept = KeptIndex::parse(bytes).context("remote", || name)?;
         if kept.head.made_as != self.made_as() {
-            return Err(Error::format("the index was made of another kind of files, or with other options"));
+            return Err(Error::format("the index was made of a different kind of files, or with different options"));
         }
         self.check(&kept.head)?;
         self.index(&kept.document()).context("remote", || name)
@@ -129,7 +129,7 @@ impl<S: SurveyFiles> IndexOrigin for S {
         let Ok(old) = read_regular(&folder.join(INDEX_BASENAME), INDEX_BYTES_MAX) else { return };
         let (Ok(old), Ok(new)) = (KeptIndex::parse(&old), KeptIndex::parse(new)) else { return };
         for shard in old.outdated(&new, |document| self.index(document)).unwrap_or_default() {
-            log::info!("{} is of other files now: its copy is removed", shard.raw_data.basename);
+            log::info!("{} is of different files now: its copy is removed", shard.raw_data.basename);
             for file in shard.files().flat_map(|pair| [Some(pair.raw), pair.zip]).flatten() {
                 // Absent, as a rule. A copy that cannot be removed has the length of the new file, or is replaced.
                 let _ = std::fs::remove_file(folder.join(&*file.basename));
@@ -157,7 +157,7 @@ impl<'a> KeptIndex<'a> {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for other bytes, and for the index of another version.
+    /// [`crate::ErrorKind::Format`] for bytes that are no index, and for an index of an unknown version.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self> {
         let no_index = || Error::format("the file is no kept index, or an earlier version has kept it");
         let rest = bytes.strip_prefix(START.as_bytes()).ok_or_else(no_index)?;
@@ -202,8 +202,8 @@ impl KeptFile {
         Self { name: found.name.clone(), bytes, version: found.version.clone() }
     }
 
-    /// Returns true if the file has other bytes now, or another version, as far as both are known. Versions of an index
-    /// next to the files and of a listing are different texts for the same file.
+    /// Returns true if the file has different bytes now, or a different version, as far as both are known. Versions of
+    /// an index next to the files and of a listing are different texts for the same file.
     fn is_outdated(&self, bytes: Option<u64>, version: &str) -> bool {
         let is_other = |kept: &str| {
             !kept.is_empty() && !version.is_empty() && is_of_index(kept) == is_of_index(version) && kept != version
@@ -221,7 +221,7 @@ impl Head {
     /// [`crate::ErrorKind::Format`] with the first file that it is not of.
     pub(super) fn check_files(&self, files: &[FoundFile], is_verified: bool) -> Result<()> {
         if !self.files.iter().map(|file| &file.name).eq(files.iter().map(|file| &file.name)) {
-            return Err(Error::format("the index is of other files").with("files", files.len()));
+            return Err(Error::format("the index is of different files").with("files", files.len()));
         }
         let is_outdated = |(kept, found): &(&KeptFile, &FoundFile)| kept.is_outdated(found.bytes, &found.version);
         match self.files.iter().zip(files).filter(|_| !is_verified).find(is_outdated) {
@@ -251,7 +251,7 @@ pub(super) fn to_bytes(document: &impl Serialize) -> Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Format`] for other bytes.
+/// [`crate::ErrorKind::Format`] for bytes that are no such document.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], whose: &str) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|e| Error::format(format!("the file is no index of {whose}")).caused_by(e))
 }

@@ -13,7 +13,8 @@ pub struct KnownColumn {
     pub is_optional: bool,
 }
 
-/// Returns the columns of all `layouts`, those of the first one first. The list of a sample's fields is none of them.
+/// Returns the columns of all `layouts`, the columns of the first one first. The list of a sample's fields is no
+/// column.
 ///
 /// # Errors
 ///

@@ -122,12 +122,12 @@ fn advised_on_list(e: Error, list: &str) -> Error {
 }
 
 impl FileListing {
-    /// Lists the files of the only stream of `config`, whose `local` is an empty folder of this machine. A list that
-    /// the files have already is not used. `outside` has the remotes of other schemes than the engine's.
+    /// Lists the files of the only stream of `config`, with an empty folder of this machine as its `local`. A list that
+    /// the files have already is not used. `outside` has the remotes of schemes that the engine does not have.
     ///
     /// # Errors
     ///
-    /// `NotFound` for a folder without files of a known kind; `Unsupported` for files that have another kind of index;
+    /// `NotFound` for a folder without files of a known kind; `Unsupported` for files with a different kind of index;
     /// errors of the store.
     pub fn of(config: &LoaderConfig, outside: Option<Outside>) -> Result<Self> {
         config.validate()?;

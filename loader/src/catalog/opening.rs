@@ -84,7 +84,7 @@ impl Opening<'_> {
     }
 
     /// Folder for the index and the shards, if the user names one. Without a remote it names the files, which are read
-    /// in place.
+    /// where they are.
     pub(super) fn local(&self) -> Option<&Path> {
         self.stream.local.as_deref().filter(|_| self.stream.remote.is_some())
     }
@@ -122,13 +122,14 @@ impl Opening<'_> {
         self.local().map_or_else(|| self.default_cache(described), Path::to_owned)
     }
 
-    /// Returns the folder for shards that differ with `variant`: other columns of a file, or other files of its name.
+    /// Returns the folder for shards that differ with `variant`: different columns of a file, or different files of its
+    /// name.
     pub(super) fn variant_cache(&self, variant: &str) -> PathBuf {
         let name = || HashAlgo::Xxh3_64.hex(variant.as_bytes());
         self.local().map_or_else(|| self.default_cache(variant), |local| local.join(name()))
     }
 
-    /// Returns the default folder for what `described` describes.
+    /// Returns the default folder for the files that `described` describes.
     pub(super) fn default_cache(&self, described: &str) -> PathBuf {
         default_local(&format!("{}\n{described}", self.root))
     }

@@ -34,8 +34,8 @@ pub(super) trait Survey: Sync {
     const PACKED_BYTES_MAX: u64;
     const RAW_BYTES_MAX: u64;
 
-    /// Checks the names of `files` in `remote`, whose address is `root`. Returns the files that are known by counts of
-    /// other programs, or an empty list for none.
+    /// Checks the names of `files` in `remote`, which has the address `root`. Returns the files that are known by
+    /// counts of other programs, or an empty list for none.
     fn known(
         &self,
         remote: &Remote,
@@ -84,7 +84,7 @@ pub(super) struct Surveyed<C> {
 }
 
 impl<C: Clone + Send + Sync> Surveyed<C> {
-    /// Returns the plain file `name` of `bytes` bytes, by the counts that other programs have made of it.
+    /// Returns the plain file `name` of `bytes` bytes, by the counts that were found for it.
     pub(super) fn known(survey: &impl Survey<Counts = C>, name: &str, bytes: u64, counts: C) -> Self {
         let (samples, layout, _) = survey.layout(&counts);
         let entry = Shard::new(layout.into(), samples, info(name, bytes));
@@ -105,8 +105,8 @@ pub(super) struct Pass<S: Survey> {
 }
 
 impl<S: Survey> Pass<S> {
-    /// Returns a pass over the files `files` of `remote`, whose address is `root`. Counts of other programs are read
-    /// unless `ignore_counts`. Entries are kept in the folder `unfinished`, if there is one, until the index is
+    /// Returns a pass over the files `files` of `remote`, which has the address `root`. Counts next to the files are
+    /// read unless `ignore_counts`. Entries are kept in the folder `unfinished`, if there is one, until the index is
     /// complete.
     pub(super) fn new(
         survey: S,
@@ -131,7 +131,7 @@ impl<S: Survey> Pass<S> {
         &self.remote
     }
 
-    /// Returns true if other programs have counted file `number`.
+    /// Returns true if another program has counted file `number`.
     pub(super) fn is_counted(&self, number: usize) -> bool {
         self.known[number].is_some()
     }

@@ -18,7 +18,7 @@ pub(super) trait Journaled: Sized {
     /// Text that is kept.
     fn to_text(&self) -> Result<String>;
 
-    /// Returns the value with this [text](Self::to_text); `None` for another text.
+    /// Returns the value with this [text](Self::to_text); `None` for any other text.
     fn of_text(text: &str) -> Option<Self>;
 
     /// Bytes of the stored file.
@@ -116,7 +116,7 @@ impl<T: Journaled> PassJournal<T> {
     }
 }
 
-/// Name of the file. The same names in another folder are other files.
+/// Name of the file. The same names in a different folder are different files.
 fn basename(root: &str, names: &[String]) -> String {
     let root =
         if is_url(root) { PathBuf::from(root) } else { std::path::absolute(root).unwrap_or_else(|_| root.into()) };

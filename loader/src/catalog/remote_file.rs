@@ -12,7 +12,7 @@ const WINDOW_BYTES: u64 = 8 << 20;
 /// Bytes that are fetched with the length.
 const FRONT_BYTES: usize = 256 << 10;
 
-/// Object of a store, of which one window is in memory.
+/// Object of a store, with one window of it in memory.
 pub(super) struct RemoteFile<'a> {
     remote: &'a Remote,
     key: &'a str,

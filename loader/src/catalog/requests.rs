@@ -36,7 +36,7 @@ impl FileRange<'_> {
 ///
 /// # Errors
 ///
-/// Errors of the store, with the name of the file; those of `take`.
+/// Errors of the store, with the name of the file; the errors of `take`.
 pub(super) fn fetch_ranges(
     remote: &Remote,
     ranges: &[FileRange<'_>],

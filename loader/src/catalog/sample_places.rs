@@ -1,4 +1,4 @@
-//! Places of shards and samples in the stored files, for errors: no file is a shard of pictures or of rows.
+//! Files and positions of shards and samples, for errors: no file is a shard of pictures or of rows.
 
 use super::Catalog;
 use crate::error::Error;
@@ -16,7 +16,7 @@ pub(crate) fn name_of_shard(shard: &Shard) -> String {
     }
 }
 
-/// Adds the place of sample `index` of `shard` to `error`.
+/// Adds the stored file and position of sample `index` of `shard` to `error`.
 fn with_place(error: Error, shard: &Shard, index: u32) -> Error {
     match &shard.recipe {
         Some(recipe) => recipe.facts_of(index).into_iter().fold(error, |error, (name, value)| error.with(name, value)),
@@ -27,7 +27,7 @@ fn with_place(error: Error, shard: &Shard, index: u32) -> Error {
     }
 }
 
-/// Files without a table of their samples are those of other programs, which know the compressed ones alone.
+/// Files without a table of their samples come from other programs, which know the compressed files alone.
 fn stored_name(shard: &Shard) -> &str {
     let zip = shard.zip_data.as_ref().filter(|_| !shard.layout.format.has_table());
     &zip.unwrap_or(&shard.raw_data).basename
@@ -40,7 +40,7 @@ impl Catalog {
         error.with("shard", name_of_shard(&stream.index.shards[local as usize])).with("stream", &stream.name)
     }
 
-    /// Adds the place of sample `index` of `shard` and its stream to `error`.
+    /// Adds the stored file and position of sample `index` of `shard`, and its stream, to `error`.
     pub(crate) fn describe_sample(&self, error: Error, shard: ShardId, index: u32) -> Error {
         let (stream, local) = self.locate(shard);
         with_place(error, &stream.index.shards[local as usize], index).with("stream", &stream.name)

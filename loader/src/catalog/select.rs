@@ -10,8 +10,8 @@ use crate::subsets::kept::KeptBuilder;
 use std::ops::Range;
 
 impl Catalog {
-    /// Keeps, of the kept samples of stream number `stream`, those whose shard and index `keeps` accepts. `words`
-    /// describe them.
+    /// Keeps, of the kept samples of stream number `stream`, the ones with a shard and index that `keeps` accepts.
+    /// `words` describe them.
     ///
     /// # Errors
     ///

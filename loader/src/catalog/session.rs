@@ -26,7 +26,8 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Returns the session for the streams of `config`; `outside` has the remotes of other schemes than the engine's.
+    /// Returns the session for the streams of `config`; `outside` has the remotes of schemes that the engine does not
+    /// have.
     pub(crate) fn new(
         config: &'a LoaderConfig,
         stats: &'a Arc<Stats>,

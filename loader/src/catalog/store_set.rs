@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(crate) struct StoreSet(Mutex<Vec<((u32, Duration), Stores)>>);
 
 impl StoreSet {
-    /// Opens `remote` with the fetch threads for `config`. Other settings than attempts and timeout must be equal in
+    /// Opens `remote` with the fetch threads for `config`. All settings except attempts and timeout must be equal in
     /// all calls.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ pub(crate) struct Stream {
     pub(crate) download_retry: u32,
     /// Digest of the index, for checkpoints.
     pub(crate) index_digest: String,
-    /// Text that differs for other contents of the files, if their versions are known.
+    /// Text that differs for different contents of the files, if their versions are known.
     pub(crate) version: Option<String>,
     /// Samples that the loader keeps; `None`: all.
     pub(crate) selection: Option<StreamSelection>,
@@ -37,21 +37,21 @@ impl Stream {
     }
 }
 
-/// Stream whose index has been read.
+/// Stream with an index that has been read.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexedStream {
     /// The user's name of the stream, for messages.
     pub(crate) name: String,
     /// Source of missing shards, if it is open already; see [`StreamCacheConfig::has_remote`].
     pub(crate) remote: Option<Remote>,
-    /// Address of the source of the shards, with secrets, also if they are read in place.
+    /// Address of the source of the shards, with secrets, also if they are read where they are.
     pub(crate) address: Option<String>,
-    /// Settings of the cache directory, without those that follow from the other streams.
+    /// Settings of the cache directory, without the ones that follow from the other streams.
     pub(crate) cache: StreamCacheConfig,
     pub(crate) index_bytes: u64,
     /// Digest of the index's bytes, for checkpoints.
     pub(crate) digest: String,
-    /// Text that differs for other contents of the files, if their versions are known.
+    /// Text that differs for different contents of the files, if their versions are known.
     pub(crate) version: Option<String>,
     /// Hash that every download must match, if one is configured.
     pub(crate) validate_hash: Option<HashAlgo>,

@@ -24,7 +24,7 @@ pub(super) fn absolute_address(address: String) -> String {
     absolute.unwrap_or(address)
 }
 
-/// Rejects streams of which one would take the other's shards for its own: both in one folder, at least one of them
+/// Rejects streams if one would take the other's shards for its own: both in one folder, at least one of them
 /// with a remote. Folders that follow from the remotes differ if the remotes do.
 pub(super) fn check_folders(streams: &[StreamConfig]) -> Result<()> {
     let mut known: HashMap<PathBuf, usize> = HashMap::new();
@@ -36,7 +36,7 @@ pub(super) fn check_folders(streams: &[StreamConfig]) -> Result<()> {
         }
         let name =
             |number: usize| format!("{number} ({})", redact(streams[number].remote.as_deref().unwrap_or("local")));
-        let message = "two streams have one `local` folder, where the shards of one would be taken for those of the \
+        let message = "two streams have one `local` folder, where the shards of one would be taken for shards of the \
                        other: give each stream its own";
         return Err(Error::config(message)
             .with("folder", folder.display())
@@ -69,7 +69,7 @@ pub(super) fn name_of(stream: &StreamConfig) -> String {
     }
 }
 
-/// Returns the folder for the index and shards of `stream`, whose remote with its split is called `name`.
+/// Returns the folder for the index and shards of `stream`, which has a remote that is called `name` with its split.
 pub(super) fn cache_folder(stream: &StreamConfig, name: &str) -> PathBuf {
     let root = stream.local.clone().unwrap_or_else(|| default_local(name));
     root.join(stream.split.as_deref().unwrap_or("").trim_matches('/'))

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// Opens `files` as a stream, of which `cache` is the folder on local disk. They are read in place if `are_plain`.
+/// Opens `files` as a stream, with the folder `cache` on local disk. They are read where they are if `are_plain`.
 ///
 /// # Errors
 ///

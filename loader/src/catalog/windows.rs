@@ -1,10 +1,10 @@
-//! Windows of tokens, which are the samples of a stream in place of documents.
+//! Windows of tokens, which are the samples of a stream instead of documents.
 
 use super::stream::IndexedStream;
 use crate::config::LoaderConfig;
 use crate::error::{Error, Result};
 
-/// Checks that options of windows are not given for other files.
+/// Checks that options of windows are given for files of tokens alone.
 pub(super) fn check_windows(config: &LoaderConfig, opened: &[IndexedStream]) -> Result<()> {
     let has_tokens = |stream: &IndexedStream| {
         stream.cache.shards.iter().any(|shard| shard.layout.is_plain()) || stream.cache.shards.is_empty()

@@ -57,7 +57,7 @@ impl<T: Send + 'static> Ahead<T> {
     ///
     /// # Errors
     ///
-    /// When the system refuses another thread.
+    /// When the system refuses a thread.
     pub(super) fn start(objects: Arc<Objects>, window: FlightWindow, divide: Divide<T>) -> Result<Self> {
         let (requests, received) = bounded(REQUESTS_MAX);
         let (sender, events) = bounded(EVENTS_MAX);

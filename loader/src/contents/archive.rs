@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 /// length that ends within them has a known one; its padding, which is compared with zero, does.
 const LOOK_AHEAD_BYTES: u64 = 72 << 10;
 
-/// Content that is read from front to back, as a file that is read at places which do not go back.
+/// Content that is read from front to back, as a file that is read at offsets which do not go back.
 pub(super) struct ForwardArchive<'a>(RefCell<ForwardContent<'a>>);
 
 struct ForwardContent<'a> {
@@ -38,7 +38,7 @@ impl<'a> ForwardArchive<'a> {
         self.0.borrow_mut().move_to(offset)
     }
 
-    /// Returns the offset of the end of what was received.
+    /// Returns the offset of the end of the received bytes.
     pub(super) fn end(&self) -> u64 {
         self.0.borrow().end
     }

@@ -29,7 +29,7 @@ impl<'a> Content<'a> {
     ///
     /// # Errors
     ///
-    /// Those of the store; `Format` for an object that cannot be unpacked, and `Stale` for one that ends before
+    /// Errors of the store; `Format` for an object that cannot be unpacked, and `Stale` for one that ends before
     /// `start`.
     pub(super) fn of(pieces: &'a mut Pieces, compression: Option<Compression>, start: u64) -> Result<Self> {
         let Some(compression) = compression else { return Ok(Self::Plain(pieces)) };

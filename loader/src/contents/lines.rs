@@ -9,10 +9,10 @@ use crate::{Error, Result};
 use bytes::Bytes;
 use memchr::{memchr, memchr_iter, memrchr};
 
-/// Most bytes of a line. A file of other data may have no line ends at all.
+/// Most bytes of a line. A file that is no text may have no line ends at all.
 const LINE_BYTES_MAX: usize = 1 << 30;
 
-/// Lines that follow each other, with their ends: `\n`, or nothing after the last line of an object.
+/// Consecutive lines, with their ends: `\n`, or nothing after the last line of an object.
 #[derive(Debug)]
 pub struct LineBatch {
     /// Offset of the first line in the content of the object.
@@ -27,7 +27,7 @@ pub struct LineBatch {
 ///
 /// # Errors
 ///
-/// When the system refuses another thread.
+/// When the system refuses a thread.
 pub fn lines(objects: Arc<Objects>, bytes_max: u64) -> Result<Ahead<LineBatch>> {
     Ahead::start(objects, FlightWindow::new(bytes_max), divide)
 }

@@ -1,4 +1,4 @@
-//! Contents of objects, one object after the other: lines of texts, files of tars. Nothing is indexed or converted.
+//! Contents of objects in sequence: lines of texts, files of tars. Nothing is indexed or converted.
 //!
 //! ```text
 //!   push(Wanted) --> Pieces: ranges of the objects in flight, in order, in memory that is used again
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! A piece is a range of an object, of at most [`BLOCK_BYTES`]. It is shared, not copied, until the consumer copies
-//! lines or files out of it, and its memory is that of a later range then: new memory costs a page fault per 4 KiB,
+//! lines or files out of it, and its memory is used for a later range then: new memory costs a page fault per 4 KiB,
 //! more than the copy.
 
 mod ahead;

@@ -36,7 +36,7 @@ impl Packing {
         })
     }
 
-    /// Returns the compression of an object that has `named` by its name, and is stored with the `encoding` in place of
+    /// Returns the compression of an object that has `named` by its name, and is stored with the `encoding` instead of
     /// it.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Bytes of an object's first request, after which its length is known. A smaller object needs no other one.
+/// Bytes of an object's first request, after which its length is known. A smaller object needs no second one.
 const FRONT_BYTES: usize = 1 << 20;
 
 /// Bytes per second that must be in flight, by the time of a request: the rate of a fast network.
@@ -44,11 +44,11 @@ pub struct Wanted {
     pub start: u64,
     /// Version that the object must have, as [`Event::Begin`](super::Event::Begin) has it; `None` for any.
     pub version: Option<String>,
-    /// Entity tag in a list, if it was listed. An object with another tag of the same kind has changed.
+    /// Entity tag in a list, if it was listed. An object with a different tag of the same kind has changed.
     pub listed_tag: Option<String>,
 }
 
-/// Pieces of objects. Those of the first object always proceed; those of later ones as far as the window has room.
+/// Pieces of objects. Pieces of the first object always proceed; pieces of later ones as far as the window has room.
 pub(super) struct Pieces {
     objects: Arc<Objects>,
     requests: Receiver<Wanted>,
@@ -133,7 +133,7 @@ impl Pieces {
         Self { objects, requests, is_stopped, blocks, queue, is_within: false, window }
     }
 
-    /// Memory of pieces that were dropped, for other ones.
+    /// Memory of dropped pieces, for new ones.
     pub(super) fn blocks(&self) -> &Blocks {
         &self.blocks
     }
@@ -157,7 +157,7 @@ impl Pieces {
     ///
     /// # Errors
     ///
-    /// That of the store; `Stale` if the object is of another version than the wanted one, or ends before the start.
+    /// The store's error; `Stale` if the object has a different version than the wanted one, or ends before the start.
     pub(super) fn open(&mut self) -> Result<(u64, Option<String>, Option<Compression>)> {
         let object = self.opened()?;
         let open = object.open()?;
@@ -180,7 +180,7 @@ impl Pieces {
     ///
     /// # Errors
     ///
-    /// That of the store.
+    /// The store's error.
     pub(super) fn next_piece(&mut self) -> Result<Option<Bytes>> {
         check_needed(&self.is_stopped)?;
         let open = self.opened()?.open()?;
@@ -221,12 +221,12 @@ impl Pieces {
         Ok(object)
     }
 
-    /// Requests what the window has room for.
+    /// Requests as much as the window has room for.
     fn fill(&mut self) {
         self.fill_next_to(0);
     }
 
-    /// Requests what the window has room for, of which `taken` bytes are those of a piece that is not in the queue.
+    /// Requests as much as the window has room for. A piece that is not in the queue has `taken` bytes of the room.
     fn fill_next_to(&mut self, taken: u64) {
         while let Ok(wanted) = self.requests.try_recv() {
             self.queue.push_back(Object::new(wanted, &self.objects));
@@ -249,12 +249,12 @@ impl Pieces {
 
 impl Object {
     fn new(wanted: Wanted, objects: &Objects) -> Self {
-        // Its error is that of the object, in its turn.
+        // Its error becomes the error of the object, in its turn.
         let (compression, state) = match wanted.packing.compression(&wanted.url) {
             Ok(compression) => (compression, PieceState::Requested),
             Err(error) => (None, PieceState::Failed(Some(error))),
         };
-        // That of an address that cannot be opened is returned by its request.
+        // The error of an address that cannot be opened is returned by its request.
         let has_ranges = objects.has_ranges(&wanted.url).unwrap_or(true);
         Self { wanted, compression, has_ranges, state }
     }

@@ -29,9 +29,9 @@ pub enum TarPart {
         name: Vec<u8>,
         /// Bytes of the whole file.
         bytes: u64,
-        /// Offset in the tar of what follows the file.
+        /// Offset in the tar of the bytes after the file.
         end: u64,
-        /// Its first bytes, one after the other.
+        /// Its first bytes, in sequence.
         content: Vec<Bytes>,
     },
     /// Further bytes of the last file.
@@ -42,7 +42,7 @@ pub enum TarPart {
 ///
 /// # Errors
 ///
-/// When the system refuses another thread.
+/// When the system refuses a thread.
 pub fn tar_files(objects: Arc<Objects>, bytes_max: u64) -> Result<Ahead<Vec<TarPart>>> {
     Ahead::start(objects, FlightWindow::new(bytes_max), divide)
 }

@@ -182,7 +182,7 @@ fn the_lines_before_a_damaged_place_are_returned() {
         }
     };
     assert_eq!(error.kind(), ErrorKind::Format);
-    // All of them but the last one, whose end is missing.
+    // All of them but the last one: its end is missing.
     assert!(content.len() - bytes < 5000, "{bytes} of {}", content.len());
 }
 
@@ -346,7 +346,7 @@ fn a_tar_that_is_cut_off_or_damaged_is_an_error_after_its_whole_files() {
     let mut followed = tar.clone();
     followed.extend_from_slice(&tar);
     let followed_gz = gz(&followed);
-    // A size of 64 bits, of which the end of the file has 65.
+    // A size of 64 bits, and the end of the file would need 65.
     let mut huge = tar::Header::new_gnu();
     huge.set_path("a").expect("short");
     huge.as_gnu_mut().expect("GNU").size = [0x80, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255];

@@ -7,7 +7,7 @@ use super::framing::is_middle_inside;
 use forebay_picture::geometry::{Region, Size, Stage};
 use forebay_picture::picture_ops::affine_matrix;
 
-/// Crop of a picture that keeps the objects of which the middle is inside.
+/// Crop of a picture that keeps the objects with their middle inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ObjectCut {
     /// Number of the stage that it is a part of.
@@ -142,7 +142,7 @@ fn follow_action(boxes: &mut [Corners], action: &Action, size: Size) {
     }
 }
 
-/// Returns the box around the places to which the corners of a box are moved.
+/// Returns the box around the positions to which the corners of a box are moved.
 fn around([left, top, right, bottom]: Corners, moved: impl Fn([f64; 2]) -> [f64; 2]) -> Corners {
     let corners = [[left, top], [right, top], [right, bottom], [left, bottom]].map(moved);
     if corners.as_flattened().iter().any(|place| place.is_nan()) {
@@ -154,7 +154,7 @@ fn around([left, top, right, bottom]: Corners, moved: impl Fn([f64; 2]) -> [f64;
         .map(|(axis, pick)| bound(axis, pick).unwrap_or(0.0))
 }
 
-/// Returns the inverse of a matrix from places in the result to places in the picture.
+/// Returns the inverse of a matrix from positions in the result to positions in the picture.
 fn inverse(&[a, b, x, c, d, y]: &[f64; 6]) -> impl Fn([f64; 2]) -> [f64; 2] {
     let scale = a * d - b * c;
     move |[column, row]| {
@@ -163,7 +163,7 @@ fn inverse(&[a, b, x, c, d, y]: &[f64; 6]) -> impl Fn([f64; 2]) -> [f64; 2] {
     }
 }
 
-/// Returns the inverse of a perspective from places in the result to places in the picture.
+/// Returns the inverse of a perspective from positions in the result to positions in the picture.
 fn inverse_perspective(&[a, b, c, d, e, f, g, h]: &[f64; 8]) -> impl Fn([f64; 2]) -> [f64; 2] {
     // The adjugate of the matrix with the rows (a, b, c), (d, e, f) and (g, h, 1).
     let rows = [

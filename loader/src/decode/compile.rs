@@ -1,6 +1,6 @@
 //! Compilation of the user's fields to a [`FieldPlan`]. Everything is checked here, before any thread starts: a field
-//! by its kind (`decode::fields`), fields that belong together in `joint`. `drawn` describes what a field does to one
-//! sample.
+//! by its kind (`decode::fields`), fields that belong together in `joint`. `drawn` describes the effect of a field on
+//! one sample.
 
 mod drawn;
 mod joint;
@@ -22,8 +22,8 @@ impl FieldPlan {
     /// name: numbers as scalars, arrays as arrays, strings as text, everything else as bytes.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Config`]: a column that does not exist or whose encoding does not fit the field, arguments
-    /// outside of their range, two outputs of one name; each names the field.
+    /// [`crate::ErrorKind::Config`]: a column that does not exist or has an encoding that does not fit the field,
+    /// arguments outside of their range, two outputs of one name; each names the field.
     pub fn compile(fields: Option<&[(String, FieldSpec)]>, columns: &[Column], augment_seed: u64) -> Result<Arc<Self>> {
         let mut plan = Self { columns: columns.to_vec(), outputs: Vec::new(), steps: Vec::new(), mixes: Vec::new() };
         let fields = match fields {

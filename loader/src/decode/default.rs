@@ -56,7 +56,7 @@ fn write_value(default: &Value, form: JsonForm, row: &mut Row<'_>) -> Result<()>
     JsonValue::new(Vec::new(), form)?.write(text.as_bytes(), row, &mut JsonScratch::default())
 }
 
-/// Type of a number that has no other type: `int64` or `float64`.
+/// Type of a number without a given type: `int64` or `float64`.
 pub(super) fn type_of(default: &Value) -> DType {
     if default.is_i64() { DType::Int64 } else { DType::Float64 }
 }

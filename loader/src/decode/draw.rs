@@ -4,8 +4,8 @@
 //! (augment seed, epoch, stream, draw, output field, operation). They do not depend on the thread, the order of
 //! decoding or a resume, so crops and flips are the same on one GPU and on a thousand.
 
-/// Version of this file and of the parameter distributions in `geometry`. It is part of a checkpoint: another version
-/// means other crops for the rest of the run.
+/// Version of this file and of the parameter distributions in `geometry`. It is part of a checkpoint: a different
+/// version means different crops for the rest of the run.
 pub const DRAWS_VERSION: u32 = 1;
 
 /// Identifies one occurrence of a sample.
@@ -27,7 +27,7 @@ pub enum RandomOp {
     ResizedCrop = 1,
     /// The decision to flip.
     HorizontalFlip = 2,
-    /// The place of a random crop.
+    /// The position of a random crop.
     Crop = 3,
     /// The size of a random resize.
     Resize = 4,
@@ -35,14 +35,14 @@ pub enum RandomOp {
     Filter = 5,
 }
 
-/// Draws of one output field (or of one `Joint`, whose fields share them).
+/// Draws of one output field (or of one `Joint`, where the fields share them).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldDraws {
     key: u64,
 }
 
 impl FieldDraws {
-    /// Returns the draws of the field `name` under `augment_seed`. The name counts, not the position, so that another
+    /// Returns the draws of the field `name` under `augment_seed`. The name counts, not the position, so that a second
     /// field in the list does not change this one's crops.
     pub fn new(augment_seed: u64, name: &str) -> Self {
         // FNV-1a: short, stable, and names are not hostile.
@@ -58,7 +58,7 @@ impl FieldDraws {
         self.numbered(key, operation as u32, occurrence)
     }
 
-    /// Returns the draws of a view of the field. The first one has those of the field.
+    /// Returns the draws of a view of the field. The first one has the draws of the field.
     pub fn view(self, view: u32) -> Self {
         // Operations have smaller numbers.
         if view == 0 { self } else { self.part(VIEWS + view) }
@@ -75,13 +75,13 @@ impl FieldDraws {
         }
     }
 
-    /// Returns the draws of a part with a key that differs from those of other numbers.
+    /// Returns the draws of a part with a key that is different for each number.
     fn part(self, number: u32) -> Self {
         Self { key: mix(self.key ^ mix(u64::from(number))) }
     }
 }
 
-/// Draws of one operation of a field for one sample. Operations inside of it have their own, by their places.
+/// Draws of one operation of a field for one sample. Operations inside of it have their own, by their positions.
 #[derive(Clone, Copy, Debug)]
 pub struct OpDraws {
     field: FieldDraws,
@@ -89,13 +89,13 @@ pub struct OpDraws {
 }
 
 impl OpDraws {
-    /// Returns the draws of the `occurrence`-th operation of the kind `number` in the list of a field. Other kinds do
-    /// not count, so that an operation that is added does not change the draws of the others.
+    /// Returns the draws of the `occurrence`-th operation of the kind `number` in the list of a field. Different kinds
+    /// do not count, so that an operation that is added does not change the draws of the rest.
     pub fn new(field: FieldDraws, key: DrawKey, number: u32, occurrence: u32) -> Self {
         Self { field: field.part(number).part(occurrence), key }
     }
 
-    /// Returns the draws of the operation at a place inside of this one.
+    /// Returns the draws of the operation at a position inside of this one.
     pub fn part(self, place: u32) -> Self {
         Self { field: self.field.part(place), ..self }
     }
@@ -152,7 +152,7 @@ impl Draws {
         ((u128::from(high << 32 | low) * u128::from(n)) >> 64) as u32
     }
 
-    /// Fills `places` with its indices in an order of which all are equally probable. It has at most 256 places.
+    /// Fills `places` with its indices in an order; all orders are equally probable. It has at most 256 elements.
     pub fn shuffle(&mut self, places: &mut [u8]) {
         for (index, place) in places.iter_mut().enumerate() {
             *place = index as u8;
@@ -179,7 +179,7 @@ impl Draws {
         (radius * turn.cos(), radius * turn.sin())
     }
 
-    /// Returns a source of the normally distributed numbers of [`normals`](Self::normals), one after the other.
+    /// Returns a source of the normally distributed numbers of [`normals`](Self::normals), in sequence.
     pub fn into_normals(mut self) -> impl FnMut() -> f32 {
         let mut second = None;
         move || {

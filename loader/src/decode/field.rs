@@ -18,7 +18,7 @@ pub enum BatchOp {
         #[serde(default = "one")]
         alpha: f64,
     },
-    /// Replaces a box of every picture by that of the one before it.
+    /// Replaces a box of every picture by the same box of the picture before it.
     CutMix {
         /// Parameter of the Beta distribution of the box's area.
         #[serde(default = "one")]
@@ -29,7 +29,7 @@ pub enum BatchOp {
     },
 }
 
-/// Rows of a batch that are mixed with each other, and that have the same draws.
+/// Rows of a batch that are mixed together, and that have the same draws.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MixMode {
@@ -41,7 +41,7 @@ pub enum MixMode {
     Batch,
     /// As `Batch`, with the same draws for both rows of a pair.
     Pair,
-    /// As `Batch`, with other draws for each row.
+    /// As `Batch`, with separate draws for each row.
     Elem,
 }
 
@@ -103,7 +103,7 @@ pub enum Op {
         /// Smallest and largest width / height of the box.
         #[serde(default = "crop_ratio")]
         ratio: [f64; 2],
-        /// Filter; that of labels is always the nearest pixel.
+        /// Filter; for labels always the nearest pixel.
         #[serde(default = "Interpolation::bilinear")]
         interpolation: Interpolation,
         /// Filter of half of the pictures, if they are drawn.
@@ -118,7 +118,7 @@ pub enum Op {
         /// Upper bound of the long side: if it would be longer, the short side becomes shorter than `size`.
         #[serde(default)]
         max_size: Option<u32>,
-        /// Filter; that of labels is always the nearest pixel.
+        /// Filter; for labels always the nearest pixel.
         #[serde(default = "Interpolation::bilinear")]
         interpolation: Interpolation,
     },
@@ -128,7 +128,7 @@ pub enum Op {
         min_size: u32,
         /// Exclusive upper bound of the short side.
         max_size: u32,
-        /// Filter; that of labels is always the nearest pixel.
+        /// Filter; for labels always the nearest pixel.
         #[serde(default = "Interpolation::bilinear")]
         interpolation: Interpolation,
     },
@@ -145,7 +145,7 @@ pub enum Op {
         #[serde(skip)]
         view: u32,
     },
-    /// Cuts the crops of `FiveCrop`, and then those of the mirrored picture.
+    /// Cuts the crops of `FiveCrop`, and then the crops of the mirrored picture.
     TenCrop {
         /// Height and width of a crop.
         size: [u32; 2],
@@ -164,7 +164,7 @@ pub enum Op {
         #[serde(default)]
         padding_mode: PaddingMode,
     },
-    /// Adds borders, and cuts a box at a random place, without a resize.
+    /// Adds borders, and cuts a box at a random position, without a resize.
     RandomCrop {
         /// Height and width of the result.
         size: [u32; 2],
@@ -196,7 +196,7 @@ pub enum Op {
         /// Per channel, above 0.
         std: Vec<f32>,
     },
-    /// Replaces a box of the row. After all others.
+    /// Replaces a box of the row. After all remaining operations.
     RandomErasing(RandomErasing),
     /// Changes the size or the frame. In a document it has the name of its operation, as those above.
     #[serde(skip)]
@@ -206,7 +206,7 @@ pub enum Op {
     Augment(Augment),
 }
 
-/// Names of the operations of [`Op`] in documents. All others are operations on the frame, or augmentations.
+/// Names of the operations of [`Op`] in documents. The rest are operations on the frame, or augmentations.
 const OWN_NAMES: [&str; 12] = [
     "random_resized_crop",
     "resize",

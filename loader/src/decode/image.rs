@@ -96,7 +96,7 @@ impl ImageField {
         let is_single = |field: &Self| field.encoding.pictures(&[]).is_none();
         // Labels are checked when they are decoded.
         let is_checked_alike = self.content != Content::Labels || self.writer.label_max() == other.writer.label_max();
-        // The opacity is not kept for another picture, and a deep one needs other parts of the file.
+        // The opacity is not kept for a second picture, and a deep one needs different parts of the file.
         let may_share = self.content == other.content && !matches!(self.content, Content::Opacity | Content::Deep);
         may_share && is_checked_alike && self.reading == other.reading && is_single(self) && is_single(other)
     }
@@ -115,7 +115,7 @@ pub(super) struct ImageDecoder {
     steps: Steps,
     augmenter: Augmenter,
     source: Pixels,
-    /// Result of a step if another step follows.
+    /// Result of a step if a further step follows.
     between: Pixels,
     /// One picture of a list, as a ragged row.
     element: Vec<u8>,
@@ -134,7 +134,7 @@ pub(super) struct ImageDecoder {
     later_steps: Steps,
 }
 
-/// First picture of a sample with its draws: the others of its Joint show the same parts.
+/// First picture of a sample with its draws: all pictures of its Joint show the same parts.
 #[derive(Clone, Copy)]
 struct FirstPicture {
     draws: FieldDraws,
@@ -148,7 +148,7 @@ pub struct PictureCounts {
     pub damaged: u64,
     /// Pictures that were decoded at a reduced size.
     pub scaled: u64,
-    /// Pictures that were cut from what was decoded for another one.
+    /// Pictures that were cut from pixels that were decoded for an earlier one.
     pub shared: u64,
     /// Uses of row indexes.
     pub row_indexes: RowIndexCounts,
@@ -166,7 +166,7 @@ impl ImageDecoder {
     ///
     /// # Errors
     /// Bytes that are not a picture of a supported kind, damaged pictures, pictures above the limits, a fixed row of
-    /// another size.
+    /// a different size.
     pub(super) fn decode<'f>(
         &mut self,
         file: &StoredPicture<'_>,
@@ -274,7 +274,7 @@ impl ImageDecoder {
         self.write_row(target, part, key, row)
     }
 
-    /// Offers the file to the other decoder of a [`Row::Encodable`], and returns true if that takes it.
+    /// Offers the file to the second decoder of a [`Row::Encodable`], and returns true if that takes it.
     fn offer(&mut self, file: &File<'_>, target: Target<'_>, key: DrawKey, row: &mut Row<'_>) -> bool {
         let Target { field, ops, draws } = target;
         let (Row::Encodable(out, taker, output), [stage]) = (row, &self.steps.stages[..]) else { return false };
@@ -284,7 +284,7 @@ impl ImageDecoder {
             && !field.is_grey
             && orientation.is_stored()
             && stage.is_device_decodable()
-            // The host decodes a picture that the device rejects, without the others of its Joint.
+            // The host decodes a picture that the device rejects, without the rest of its Joint.
             && self.steps.scene.is_drawn_without(&self.first_scene)
             && self.jpeg.is_device_decodable(bytes);
         if !is_decodable {
@@ -295,7 +295,7 @@ impl ImageDecoder {
         taker.take(*output, EncodedPicture { bytes: bytes.len(), size, stage: *stage, erased }, bytes, out)
     }
 
-    /// Plans the first stage, and decodes what it needs into `source`, at `scale` if the file has it.
+    /// Plans the first stage, and decodes the pixels that it needs into `source`, at `scale` if the file has it.
     fn decode_alone(&mut self, file: &File<'_>, field: &ImageField, scale: Scale) -> Result<()> {
         match self.decode_source(file, field, scale) {
             // A lossless JPEG cannot be decoded at a reduced size.
@@ -376,8 +376,8 @@ impl ImageDecoder {
         Ok(())
     }
 
-    /// Runs the stage `number` and what follows it as a whole, into `source`. Returns false for contents whose stages
-    /// run row by row.
+    /// Runs the stage `number` and the actions after it as a whole, into `source`. Returns false for contents whose
+    /// stages run row by row.
     fn run_whole(&mut self, content: Content, number: usize) -> bool {
         let Self { opacity, deep, resizer, steps, source, between, .. } = self;
         let (stage, actions) = (&steps.stages[number], steps.after(number));
@@ -438,7 +438,7 @@ impl ImageDecoder {
         Ok(())
     }
 
-    /// Decodes at least `region` of the stored picture at `scale` into `source`. Only JPEGs have other scales than the
+    /// Decodes at least `region` of the stored picture at `scale` into `source`. Only JPEGs have scales besides the
     /// full one.
     fn decode_region(
         &mut self,
@@ -494,7 +494,7 @@ impl ImageDecoder {
     }
 
     /// Returns the steps of `field` for the file `bytes`, and the size that the picture has before them. `first` are
-    /// the file and the field of the first picture of its Joint, if it is another one.
+    /// the file and the field of the first picture of its Joint, if it is a different one.
     ///
     /// # Errors
     /// As [`decode`](Self::decode), except for damage after the header.
@@ -560,7 +560,7 @@ fn luma<'a>([red, green, blue]: [&[u8]; 3], out: &'a mut Vec<u8>) -> &'a [u8] {
     out
 }
 
-/// Returns what the erasings of `ops` draw for a row of `size`, if that is nothing or one box with a constant value.
+/// Returns the draws of the erasings of `ops` for a row of `size`, if that is nothing or one box with a constant value.
 /// `None` for more.
 fn constant_erasure(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey) -> Option<Option<ErasedBox>> {
     let mut drawn = erasures(ops, size, draws, key);

@@ -53,7 +53,7 @@ impl JsonValue {
         &self.form
     }
 
-    /// Returns the value's place in `document`; `None` if it has no such value, or null there.
+    /// Returns the value's location in `document`; `None` if it has no such value, or null there.
     pub(super) fn find<'a>(&self, document: &'a [u8]) -> Result<Option<&'a [u8]>> {
         let document = document.strip_prefix(b"\xef\xbb\xbf").unwrap_or(document);
         let found = json::find(document, &self.path).map_err(|e| e.of_kind(ErrorKind::Decode))?;

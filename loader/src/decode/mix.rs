@@ -1,10 +1,10 @@
 //! Operations on a whole batch: rows that are mixed with those before them, and their labels with them.
 //!
-//! As in torchvision, a row's partner is the row before it, and the last one is that of the first row. If samples are
-//! repeated, it is the row as many places before it, since neighbours may be the same sample. In the other modes, which
-//! are timm's, it is the row as far from the end of the batch. So the result depends on the rows of the batch, and with
-//! them on the number of ranks. The numbers are drawn once per batch, or for each pair or row, from the key of the
-//! batch's first sample.
+//! As in torchvision, a row's partner is the row before it, and the partner of the first row is the last one. If
+//! samples are repeated, it is the row that many rows before it, since neighbours may be the same sample. In the
+//! remaining modes, which are timm's, it is the row as far from the end of the batch. So the result depends on the rows
+//! of the batch, and with them on the number of ranks. The numbers are drawn once per batch, or for each pair or row,
+//! from the key of the batch's first sample.
 
 use half::{bf16, f16};
 
@@ -31,11 +31,11 @@ pub struct Mix {
 /// Arguments of a mix.
 #[derive(Clone, Copy, Debug)]
 pub struct MixRule<'a> {
-    /// Operations, one of which is drawn.
+    /// Operations; one is drawn.
     pub by: &'a [BatchOp],
     /// Probability that a batch, a pair or a row is mixed.
     pub p: f64,
-    /// Rows that are mixed with each other, and that have the same draws.
+    /// Rows that are mixed together, and that have the same draws.
     pub mode: MixMode,
     /// Weight of each operation; `None`: all are equally probable.
     pub weights: Option<&'a [f64]>,
@@ -155,9 +155,9 @@ impl Mix {
         chosen.or_else(|| weights.iter().rposition(|weight| *weight > 0.0)).unwrap_or(0)
     }
 
-    /// Mixes the rows `kept` of a batch, ascending, in its memory, each with the one `repeats` places before it: the
-    /// repeats of a sample, or with the one that the mode sets. `key` is that of the first sample, and `place` returns
-    /// the rows of an output.
+    /// Mixes the rows `kept` of a batch, ascending, in its memory, each with the one `repeats` rows before it: the
+    /// repeats of a sample, or with the one that the mode sets. `key` is the key of the first sample, and `place`
+    /// returns the rows of an output.
     pub fn run(
         &self,
         key: DrawKey,
@@ -171,7 +171,7 @@ impl Mix {
             return self.run_mirrored(draws, kept, memory, place);
         }
         let Some(mixture) = self.draw(draws.numbers()) else { return };
-        // A batch of the repeats of one sample has no other partner.
+        // A batch of the repeats of one sample has no further partner.
         let distance = if repeats < kept.len() { repeats } else { 1.min(kept.len()) };
         let mut partners = Vec::new();
         for member in &self.members {
@@ -181,7 +181,7 @@ impl Mix {
             kept[kept.len() - distance..]
                 .iter()
                 .for_each(|row| partners.extend_from_slice(&memory[start(*row)..][..bytes]));
-            // From the last row up, each before its partner changes; those of the first rows have been kept.
+            // From the last row up, each before its partner changes; the partners of the first rows have been kept.
             for (partner, row) in kept.iter().zip(&kept[distance..]).rev() {
                 let (before, row) = memory.split_at_mut(start(*row));
                 member.mix(mixture, &mut row[..bytes], &before[start(*partner)..][..bytes]);
@@ -246,7 +246,7 @@ fn timm_box(numbers: &mut Draws, size: Size, share: f64, minmax: Option<[f64; 2]
     Region { x, y, w, h }
 }
 
-/// Number of the operation in the key of its draws, other than those of a picture's operations.
+/// Number of the operation in the key of its draws, different from the numbers of a picture's operations.
 const NUMBER: u32 = 200;
 
 impl Member {

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! The files of pictures, geometry, pixels, resizes and operations on pixels are in the crate `forebay-picture`. This
-//! module adds what belongs to fields: their specification, draws, the fold of operations into stages, rows of outputs.
+//! module adds the parts of fields: their specification, draws, the fold of operations into stages, rows of outputs.
 //!
 //! Everything here is pure: the result is a function of the bytes, the plan and the [`DrawKey`]. A decoder owns its
 //! memory and its libraries' state, and keeps both from sample to sample. Bytes are not trusted: any damage ends in an

@@ -23,7 +23,7 @@ pub struct PictureWriter {
     /// value = grey level * scale + offset, per channel.
     scale: [f32; 4],
     offset: [f32; 4],
-    /// Those of each channel, or of all channels of a pixel if these follow each other.
+    /// The numbers of each channel, or of all channels of a pixel if these are adjacent.
     factors: Vec<Factors>,
     kernels: RowKernels,
 }
@@ -45,7 +45,7 @@ impl PictureWriter {
     /// Makes a writer of `channels` channels, one, three or four, as [`new`](Self::new) does for three.
     ///
     /// # Errors
-    /// As [`new`](Self::new); another number of means or standard deviations.
+    /// As [`new`](Self::new); a different number of means or standard deviations.
     pub fn with_channels(
         dtype: DType,
         layout: PixelLayout,
@@ -92,7 +92,7 @@ impl PictureWriter {
     /// `std`.
     ///
     /// # Errors
-    /// As [`new`](Self::new), with other element types.
+    /// As [`new`](Self::new), with different element types.
     pub fn deep(dtype: DType, layout: PixelLayout, normalise: Option<(&[f32], &[f32])>) -> Result<Self> {
         if !dtype.is_float() && !matches!(dtype, DType::UInt16 | DType::Int32) || dtype == DType::Float64 {
             let message = "pictures of mode I;16 must be uint16, int32, float16, bfloat16 or float32";
@@ -151,7 +151,7 @@ impl PictureWriter {
         self.layout
     }
 
-    /// Returns the form of pictures of `size`; `None` for labels, and for other than three channels.
+    /// Returns the form of pictures of `size`; `None` for labels, and without three channels.
     pub fn form(&self, size: Size) -> Option<PictureForm> {
         let &Self { dtype, layout, channels: 3, scale: [r, g, b, _], offset: [x, y, z, _], .. } = self else {
             return None;
@@ -232,7 +232,7 @@ impl PictureWriter {
         }
     }
 
-    /// Writes the levels of the pixels from column `first` on, the channels of a pixel next to each other.
+    /// Writes the levels of the pixels from column `first` on, the channels of a pixel side by side.
     fn interleave(&self, row: &[&[u8]], first: usize, out: &mut [u8]) {
         if let &[red, green, blue] = row {
             let planes = [red, green, blue].map(|plane| &plane[first..]);
@@ -261,7 +261,7 @@ impl PictureWriter {
     }
 
     /// Replaces `region` of a picture of `size` by `value`, which returns the next value of a channel: all of one
-    /// channel by rows, then those of the next. They are written as they are, not normalised. Labels stay.
+    /// channel by rows, then the values of the next. They are written as they are, not normalised. Labels stay.
     pub(super) fn replace(&self, out: &mut [u8], size: Size, region: Region, mut value: impl FnMut(usize) -> f32) {
         let Some(layout) = self.layout else { return };
         let form = (layout, self.channels);

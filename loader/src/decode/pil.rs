@@ -27,8 +27,8 @@ pub(super) fn is_deep(bytes: &[u8]) -> bool {
 }
 
 /// Converts `region` to RGB as Pillow's `convert("RGB")` does; alpha is dropped. Labels and deep pictures are the
-/// stored values, each as [`deep_pixel`] of it. Modes whose pixels are not bytes, or whose palette the encoding does
-/// not store, are errors. The opacity is written if it is wanted.
+/// stored values, each as [`deep_pixel`] of it. Modes with pixels that are not bytes, or with a palette that the
+/// encoding does not store, are errors. The opacity is written if it is wanted.
 pub(super) fn decode(
     bytes: &[u8],
     region: Region,

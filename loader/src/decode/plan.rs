@@ -32,7 +32,7 @@ pub enum RowShape {
 }
 
 impl Output {
-    /// Bytes of a fixed row, `None` for the others.
+    /// Bytes of a fixed row, `None` for the remaining shapes.
     pub fn row_bytes(&self) -> Option<usize> {
         match &self.shape {
             RowShape::Fixed(shape) => Some(elements(shape).unwrap_or(usize::MAX).saturating_mul(self.dtype.size())),
@@ -41,12 +41,12 @@ impl Output {
     }
 }
 
-/// Output whose rows are the stored bytes of a column, so that they can be read directly into place.
+/// Output with the stored bytes of a column as rows, so that they can be read directly into their destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredColumn {
     /// Number among the outputs.
     pub output: usize,
-    /// Number of its column in the index. No other output needs the column.
+    /// Number of its column in the index. No further output needs the column.
     pub column: usize,
     /// Bytes of a sample before the column.
     pub before: usize,
@@ -98,8 +98,8 @@ impl FieldPlan {
         })
     }
 
-    /// Returns the output that can be read directly into place, the largest if there are several. `around` returns the
-    /// bytes of every sample before and after a column, if they are the same for all samples.
+    /// Returns the output that can be read directly into its destination, the largest if there are several. `around`
+    /// returns the bytes of every sample before and after a column, if they are the same for all samples.
     pub fn stored_column(&self, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<StoredColumn> {
         let found = self.copies().filter_map(|(output, column)| {
             let (before, after) = around(column)?;
@@ -108,13 +108,13 @@ impl FieldPlan {
         found.max_by_key(|d| self.outputs[d.output].row_bytes().unwrap_or(usize::MAX))
     }
 
-    /// Returns the outputs of fixed size whose rows are a column's stored bytes, each with its column's number in the
-    /// index. No other output needs these columns.
+    /// Returns the outputs of fixed size with a column's stored bytes as rows, each with its column's number in the
+    /// index. No further output needs these columns.
     pub fn stored_outputs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.copies().filter(|(output, _)| self.outputs[*output].row_bytes().is_some())
     }
 
-    /// Returns the outputs whose rows are a column's stored bytes, and these columns, which no other output needs.
+    /// Returns the outputs with a column's stored bytes as rows, and these columns, which no further output needs.
     fn copies(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.steps.iter().enumerate().filter_map(|(output, step)| {
             let column = step.column?;

@@ -1,4 +1,4 @@
-//! Rows of arrays whose shape differs from sample to sample: a header with type and shape, then the elements.
+//! Rows of arrays with a shape that differs from sample to sample: a header with type and shape, then the elements.
 
 use crate::error::{Error, Result};
 use crate::format::encoding::DType;
@@ -13,7 +13,7 @@ fn header_bytes(dimensions: usize) -> usize {
     8 + 8 * dimensions
 }
 
-/// Starts a ragged row, and returns its room for the elements. The header is one byte for the place of the type in
+/// Starts a ragged row, and returns its room for the elements. The header is one byte for the position of the type in
 /// [`DType::ALL`], one for the number of dimensions, six zeros, and every length as u64 in the machine's byte order.
 pub(super) fn start_ragged<'a>(row: &'a mut Vec<u8>, dtype: DType, shape: &[usize]) -> Result<&'a mut [u8]> {
     let start = header_bytes(shape.len());

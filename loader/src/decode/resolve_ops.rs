@@ -21,7 +21,7 @@ pub(super) struct Fold<'a> {
     scene: &'a mut Scene,
     /// Crops that leave objects out.
     objects: &'a mut Vec<ObjectCut>,
-    /// Scene of the first picture of a Joint, for the others.
+    /// Scene of the first picture of a Joint, for the rest.
     first: Option<&'a Scene>,
     stage: Stage,
     draws: FieldDraws,
@@ -33,7 +33,7 @@ pub(super) struct Fold<'a> {
 }
 
 impl<'a> Fold<'a> {
-    /// Starts with a picture of `size`, of which the parts are those that `first` shows. `stages`, `scene` and
+    /// Starts with a picture of `size`, with the parts that `first` shows. `stages`, `scene` and
     /// `objects` are empty.
     pub(super) fn new(
         size: Size,
@@ -125,10 +125,11 @@ impl<'a> Fold<'a> {
         self.objects
     }
 
-    /// Adds an operation on the frame, with its draws. `boxes` are those of the picture, if it needs them.
+    /// Adds an operation on the frame, with its draws. `boxes` are the boxes of the picture, if it needs them.
     ///
     /// # Errors
-    /// A result of more than [`PIXELS_MAX`] pixels, or another size of the first picture of a Joint where that counts.
+    /// A result of more than [`PIXELS_MAX`] pixels, or a different size of the first picture of a Joint where that
+    /// counts.
     pub(super) fn reframe(&mut self, framing: &Framing, draws: OpDraws, boxes: &[Corners]) -> Result<()> {
         let Self { stages, scene, objects, first, stage, .. } = self;
         let size = stage.output();
@@ -158,10 +159,10 @@ impl<'a> Fold<'a> {
         check_pixels(stage.output())
     }
 
-    /// Adds an operation whose numbers are pixels to the scene.
+    /// Adds an operation in pixels to the scene.
     ///
     /// # Errors
-    /// The first picture of a Joint has another size there.
+    /// The first picture of a Joint has a different size there.
     pub(super) fn count_pixels(&mut self) -> Result<()> {
         self.scene.add_pixels(self.stage.output(), self.first)
     }
@@ -183,7 +184,7 @@ impl<'a> Fold<'a> {
     }
 }
 
-/// Adds a crop to `stage`; returns false if that takes another stage. `region` is a part of the stage's output.
+/// Adds a crop to `stage`; returns false if that takes a further stage. `region` is a part of the stage's output.
 fn then_crop(stage: &mut Stage, region: Region) -> bool {
     if stage.is_resized() || !stage.window.is_inside(stage.resized) {
         return false;
@@ -231,7 +232,7 @@ fn resize(stage: &mut Stage, stages: &mut Vec<Stage>, to: Size, interpolation: I
     if current == to {
         return;
     }
-    // Of two pixels that are equally near it is another one in the mirrored picture.
+    // Of two pixels that are equally near it is a different one in the mirrored picture.
     let is_mirrored_before = stage.flip && interpolation == Interpolation::Nearest;
     if is_mirrored_before || !then_crop(stage, Region::all(current)) {
         stages.push(*stage);
@@ -295,8 +296,8 @@ pub(super) fn padded(size: Size, [left, top, right, bottom]: [u32; 4]) -> PixelW
 }
 
 /// Returns the windows of torchvision's `RandomCrop` of a picture with borders, which is the window `padded`: the
-/// borders, and the crop in them. Every place is equally probable. A side that is too small gets more of both borders,
-/// as much as it lacks, if `pads`.
+/// borders, and the crop in them. Every position is equally probable. A side that is too small gets more of both
+/// borders, as much as it lacks, if `pads`.
 fn random_window(padded: PixelWindow, to: Size, pads: bool, mut draws: Draws) -> Result<[PixelWindow; 2]> {
     let PixelWindow { mut x, mut y, size: Size { mut w, mut h } } = padded;
     if !pads && (w < to.w || h < to.h) {
@@ -494,7 +495,7 @@ mod tests {
             assert!(before[0].flip && before[count - 1].interpolation == interpolation);
         }
         let nearest = stages(&[resize_by(exact, Interpolation::Nearest)], Size { w: 2_000, h: 2_000 }, 0);
-        assert_eq!(Scale::of(&nearest[0]), Scale::Full, "a reduced picture has other pixels");
+        assert_eq!(Scale::of(&nearest[0]), Scale::Full, "a reduced picture has different pixels");
     }
 
     #[test]

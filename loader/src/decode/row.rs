@@ -9,18 +9,18 @@ use forebay_picture::geometry::{Region, Size, Stage};
 pub enum Row<'a> {
     /// A row of the batch's tensor. Its length must match the output's shape and type.
     Fixed(&'a mut [u8]),
-    /// A buffer, whose contents are replaced.
+    /// A buffer; its contents are replaced.
     Var(&'a mut Vec<u8>),
     /// Uninitialised memory with the length of the value.
     Sized(&'a mut [MaybeUninit<u8>]),
-    /// Nothing to do: the value was read directly into its place.
+    /// Nothing to do: the value was read directly into its destination.
     Filled,
-    /// As `Fixed`, for a picture that another decoder may take, with the number that it knows the output by. If it does
-    /// not, the picture is decoded here.
+    /// As `Fixed`, for a picture that a second decoder may take, with the number that it knows the output by. If it
+    /// does not, the picture is decoded here.
     Encodable(&'a mut [u8], &'a dyn PictureTaker, usize),
 }
 
-/// Picture for another decoder: its file's length, and the operations.
+/// Picture for a second decoder: its file's length, and the operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EncodedPicture {
     /// Bytes of the file.
@@ -42,7 +42,7 @@ pub struct ErasedBox {
     pub value: [f32; 3],
 }
 
-/// Interface to another decoder of pictures.
+/// Interface to a second decoder of pictures.
 pub trait PictureTaker {
     /// Takes `picture` of an output by keeping its `file`, in `row` (the memory of the decoded picture) or elsewhere.
     /// Returns false if it does not, and the picture is decoded here.

@@ -1,23 +1,23 @@
 //! Parts of a scene that a picture shows. The pictures of a Joint show the same parts: the first one draws them, and
-//! the others are cut alike.
+//! the rest are cut alike.
 
 use super::framing::Cut;
 use crate::error::{Error, Result};
 use forebay_picture::geometry::{PixelWindow, Region, Size};
 
-/// Sizes, boxes and windows of a picture that another picture of the scene needs. It keeps its memory.
+/// Sizes, boxes and windows of a picture that a second picture of the scene needs. It keeps its memory.
 #[derive(Debug, Default)]
 pub struct Scene {
     places: Vec<DrawnFrame>,
     kept: Vec<KeptWindow>,
 }
 
-/// Picture before an operation that draws places of its pixels.
+/// Picture before an operation that draws positions of its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DrawnFrame {
     size: Size,
-    /// Box that `RandomResizedCrop` or an operation by the objects has drawn; `None` for other operations, whose
-    /// numbers are pixels, and for no box.
+    /// Box that `RandomResizedCrop` or an operation by the objects has drawn; `None` for operations with
+    /// numbers that are pixels, and for no box.
     crop: Option<Region>,
 }
 
@@ -41,8 +41,8 @@ impl Scene {
         self.kept.clone_from(&other.kept);
     }
 
-    /// Adds a box of a picture of `size`: that which `first`, the scene of another picture, has there, or else a drawn
-    /// one.
+    /// Adds a box of a picture of `size`: the box that `first`, the scene of an earlier picture, has there, or else a
+    /// drawn one.
     pub fn add_crop(&mut self, size: Size, first: Option<&Self>, draw: impl FnOnce() -> Region) -> Region {
         let crop = match self.same_place(first) {
             Some(DrawnFrame { size: other, crop: Some(crop) }) if *other != size => same_part(*crop, *other, size),
@@ -52,10 +52,11 @@ impl Scene {
         crop
     }
 
-    /// Adds an operation whose numbers are pixels of a picture of `size`.
+    /// Adds an operation in pixels of a picture of `size`.
     ///
     /// # Errors
-    /// `first`, the scene of another picture, has another size there, so that the same pixels are other parts of it.
+    /// `first`, the scene of an earlier picture, has a different size there, so that the same pixels are different
+    /// parts of it.
     pub fn add_pixels(&mut self, size: Size, first: Option<&Self>) -> Result<()> {
         if let Some(other) = self.same_place(first).map(|place| place.size).filter(|other| *other != size) {
             let message = "the pictures of a Joint have different sizes before an operation that counts pixels, such \
@@ -67,11 +68,11 @@ impl Scene {
         Ok(())
     }
 
-    /// Adds a part of a picture of `size` that was drawn by its objects: the one that `first`, the scene of another
+    /// Adds a part of a picture of `size` that was drawn by its objects: the one that `first`, the scene of an earlier
     /// picture, has there, or else `draw`'s.
     ///
     /// # Errors
-    /// `first` has another size there.
+    /// `first` has a different size there.
     pub fn add_part(&mut self, size: Size, first: Option<&Self>, draw: impl FnOnce() -> Cut) -> Result<Cut> {
         let place = self.same_place(first).copied();
         self.add_pixels(size, first)?;
@@ -98,7 +99,8 @@ impl Scene {
     /// Checks that the same windows of pictures of different sizes show the same parts.
     ///
     /// # Errors
-    /// An operation has kept the same number of pixels as one of `first`, or cut off or added as many, of another size.
+    /// An operation has kept the same number of pixels as one of `first`, or cut off or added as many, of a different
+    /// size.
     pub fn check_windows(&self, first: &Self) -> Result<()> {
         // Lists that differ cut different parts on purpose.
         let pairs = first.kept.iter().zip(&self.kept).filter(|_| first.kept.len() == self.kept.len());
@@ -109,7 +111,7 @@ impl Scene {
         Err(Error::decode(message).with("sizes", format!("{} and {}", first.size, own.size)))
     }
 
-    /// Returns the place of `first` that the next one of this scene has to match.
+    /// Returns the entry of `first` that the next one of this scene has to match.
     fn same_place<'a>(&self, first: Option<&'a Self>) -> Option<&'a DrawnFrame> {
         first?.places.get(self.places.len())
     }

@@ -10,7 +10,7 @@ use forebay_picture::geometry::{Grid, Region, Scale, Size, Stage};
 use forebay_picture::orientation::Orientation;
 use forebay_picture::pixels::Pixels;
 
-/// Time of decoding a region, in parts of that of one pixel.
+/// Time of decoding a region, in parts of the time of one pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cost {
     /// Per pixel that precedes the region in the file.
@@ -60,7 +60,7 @@ pub(super) struct Union {
 }
 
 impl Union {
-    /// Starts with one region. `size` is that of the picture before it is turned upright.
+    /// Starts with one region. `size` is the size of the picture before it is turned upright.
     pub(super) fn new(cost: Cost, orientation: Orientation, size: Size, region: Region) -> Self {
         let empty = Self { cost, orientation, size, region, separate: 0.0, count: 1 };
         Self { separate: empty.cost_of(region), ..empty }
@@ -95,7 +95,7 @@ pub(super) fn contains(outer: Region, inner: Region) -> bool {
 }
 
 /// Returns a box around the pixels that `stage` reads from a picture on `grid`, which is decoded to `size`: without the
-/// weights of the resize, whose exact bounds may be smaller.
+/// weights of the resize, with exact bounds that may be smaller.
 pub(super) fn bound(stage: &Stage, grid: Grid, size: Size) -> Region {
     let Stage { crop, resized, window, border, .. } = *stage;
     let axis = |start: u32, cut: u32, resized: u32, corner: i64, shown: u32, before: u32, side: u32| {
@@ -123,7 +123,7 @@ pub(super) fn bound(stage: &Stage, grid: Grid, size: Size) -> Region {
 #[derive(Default)]
 pub(super) struct SharedSources {
     sources: Vec<SharedSource>,
-    /// Number of those of this sample.
+    /// Number of the sources of this sample.
     used: usize,
 }
 
@@ -152,7 +152,7 @@ impl SharedSources {
         Some(self.sources[place].is_shared.then_some(SharedPart(place)))
     }
 
-    /// Records the decision about `group` at `scale`. With `pixels` it shares them, and gives others in exchange.
+    /// Records the decision about `group` at `scale`. With `pixels` it shares them, and gives a buffer in exchange.
     pub(super) fn decide(&mut self, group: usize, scale: Scale, pixels: Option<&mut Pixels>) -> Option<SharedPart> {
         if self.used == self.sources.len() {
             self.sources.push(SharedSource::default());

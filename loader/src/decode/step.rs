@@ -37,7 +37,7 @@ pub(super) struct Stored<'s, 'c> {
     pub bytes: &'c [u8],
     /// Step of the field.
     pub step: &'s Step,
-    /// All steps of the plan, for fields that follow others.
+    /// All steps of the plan, for fields that follow earlier ones.
     pub steps: &'s [Step],
     /// Returns the stored bytes of a column by its number; `None` if the sample lacks it.
     pub column: &'s dyn Fn(usize) -> Option<&'c [u8]>,
@@ -51,7 +51,7 @@ pub(super) struct Memory {
     pub images: ImageDecoder,
     /// Shape of the current array.
     pub shape: Vec<usize>,
-    /// Its elements, if they are stored in another order.
+    /// Its elements, if they are stored in a different order.
     pub values: Vec<u8>,
     pub json: JsonScratch,
 }
@@ -77,7 +77,7 @@ impl Memory {
 /// Kind of work for an output.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Decodes a picture. Those of one file share what they decode, and boxes follow it.
+    /// Decodes a picture. Pictures of one file share the decoded pixels, and boxes follow it.
     Picture(Box<ImageField>),
     /// Decodes a value.
     Value(Box<dyn Decode>),
@@ -88,13 +88,13 @@ pub(super) enum Work {
 /// Step of a plan, which makes one output.
 #[derive(Debug)]
 pub(super) struct Step {
-    /// Number of the column; `None` for a field whose default is the value of all samples of this layout.
+    /// Number of the column; `None` for a field with a default that is the value of all samples of this layout.
     pub(super) column: Option<usize>,
     pub(super) work: Work,
     /// Row of samples that lack the value.
     pub(super) default: Option<Vec<u8>>,
-    /// Number that pictures of one file, decoded alike, have in common; `None` for a picture alone and for other
-    /// values.
+    /// Number that pictures of one file, decoded alike, have in common; `None` for a picture alone and for values
+    /// without pixels.
     pub(super) group: Option<usize>,
 }
 

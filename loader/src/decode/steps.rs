@@ -48,8 +48,8 @@ impl Steps {
 
 /// Resolves `ops` for a picture of `size` into `steps`, which is cleared first.
 ///
-/// Operations that crop, resize and mirror are folded into stages. Those that follow an augmentation become another
-/// stage.
+/// Operations that crop, resize and mirror are folded into stages. Operations that follow an augmentation become a
+/// further stage.
 ///
 /// # Errors
 /// A picture that is too small for its crop, or a result of more than
@@ -58,7 +58,7 @@ pub fn resolve(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey, steps: &
     resolve_like(None, ops, size, draws, key, steps)
 }
 
-/// Resolves `ops` as [`resolve`] does, for a picture of which the parts are those that another one shows: `first` is
+/// Resolves `ops` as [`resolve`] does, for a picture with the parts that an earlier one shows: `first` is
 /// the scene of that one, with the same random operations and draws.
 ///
 /// A crop is drawn in the pixels of a picture, where a box may be too large by a rounding. It is therefore drawn once.
@@ -143,8 +143,8 @@ fn occurrence_of_framing(before: &[Op], framing: &Framing) -> u32 {
 
 /// Number of the operations of the same kind before `augment`, twice, and one more if it moves pixels.
 ///
-/// A composition moves pixels or does not, by what it holds. A mask may leave out those that do not, which therefore
-/// count separately.
+/// A composition moves pixels or does not, by its contents. A mask may leave out the operations that do not, which
+/// therefore count separately.
 fn occurrence(before: &[Op], augment: &Augment) -> u32 {
     let kind = |augment: &Augment| (augment.number(), augment.moves());
     let is_same = |op: &&Op| matches!(op, Op::Augment(other) if kind(other) == kind(augment));

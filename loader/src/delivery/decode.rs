@@ -1,9 +1,9 @@
 //! Pictures that are decoded on the device.
 //!
-//! A decode thread leaves the encoded file of such a picture at the place of its row, in memory that is registered with
-//! the device; a file longer than its row goes to the spare room after the rows. The batch, with finished rows and rows
-//! that are files, is then submitted to a [`PictureDecoder`] and is in flight ([`InFlightBatch`]). The next batch, if
-//! it is ready, is submitted before the loader [waits](InFlightBatch::wait) for this one.
+//! A decode thread leaves the encoded file of such a picture at the offset of its row, in memory that is registered
+//! with the device; a file longer than its row goes to the spare room after the rows. The batch, with finished rows and
+//! rows that are files, is then submitted to a [`PictureDecoder`] and is in flight ([`InFlightBatch`]). The next batch,
+//! if it is ready, is submitted before the loader [waits](InFlightBatch::wait) for this one.
 //!
 //! The device may leave pictures undecoded ([`BatchOnDevice`]). The host decodes them into their rows of the slot,
 //! which are copied to the batch on the device when it is delivered. So no picture is lost, none is decoded twice, and
@@ -99,7 +99,7 @@ pub struct RowPicture {
     pub output: usize,
     /// Row of the slot.
     pub row: usize,
-    /// Offset of the file in the slot: the start of its row, or a place after all rows.
+    /// Offset of the file in the slot: the start of its row, or an offset after all rows.
     pub at: usize,
     /// Length of the file, and the stage that makes its row.
     pub picture: EncodedPicture,

@@ -8,7 +8,7 @@ use crate::sync::Arc;
 use std::any::Any;
 use std::fmt::Debug;
 
-/// Place of the rows of one output, which are contiguous.
+/// Layout of the rows of one output, which are contiguous.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OutputLayout {
     /// Offset of the first row.
@@ -33,7 +33,7 @@ pub trait DeviceRows: Send + Debug {
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// Batch of which some rows are on the device.
+/// Batch with some rows on the device.
 #[derive(Debug)]
 pub struct PartialBatch<'a> {
     /// Slot with all rows that are not on the device.

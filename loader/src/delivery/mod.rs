@@ -121,8 +121,8 @@ pub trait Delivery: Send + Sync + Debug {
 }
 
 /// Allocator of the consumer's memory for rows of bytes (`Output::Bytes`), which are then read from the page cache
-/// directly into the consumer's objects. Rows whose length is known only after they were read stay in the loader's
-/// memory.
+/// directly into the consumer's objects. Rows with a length that is known only after they were read stay in the
+/// loader's memory.
 pub trait RowAllocator: Send + Sync + Debug {
     /// Allocates rows of these lengths, in their order; `None` stays `None`. Called only by threads that are inside
     /// `Loader::next`, because a consumer may have locks that only its own threads can take.

@@ -13,10 +13,10 @@ use crate::sync::Mutex;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Copies an MDS data set from one folder to another: the same samples in the same shards, hence in the same order in a
-/// loader, with a row index for every JPEG that can have one. Compression and hashes are the source's.
+/// Copies an MDS data set from one folder to another: the same samples in the same shards, hence in the same order
+/// in a loader, with a row index for every JPEG that can have one. Compression and hashes are the source's.
 ///
-/// Shards are copied one by one, by any number of threads, each of which holds its shard in memory. The index is
+/// Shards are copied one by one, by any number of threads; each holds its shard in memory. The index is
 /// written last, so that an aborted copy does not look like a data set.
 #[derive(Debug)]
 pub struct IndexedCopy {

@@ -84,7 +84,7 @@ fn a_copy_equals_the_output_of_a_writer_with_an_index() {
             assert!(fs::read(written.join(name)).unwrap() == fs::read(copied.join(name)).unwrap(), "{name:?}");
         }
         assert_eq!(fs::read_dir(&copied).unwrap().count(), names.len());
-        // The same samples in the same shards, whose sizes and hashes cover the index.
+        // The same samples in the same shards, with sizes and hashes that cover the index.
         for (old, new) in before.shards.iter().zip(&index.shards) {
             assert_eq!(old.samples, new.samples);
             let (before, after) = (raw(&plain, old), raw(&written, new));
@@ -175,7 +175,7 @@ fn a_copy_that_fails_leaves_no_index() {
     fs::write(&shard, &bytes[..last]).unwrap();
     let e = IndexedCopy::begin(&plain, &to("cut"), false).unwrap().shard(1).unwrap_err();
     assert!(e.to_string().contains("size"), "{e}");
-    // No data set, and another format.
+    // No data set, and a different format.
     assert_eq!(IndexedCopy::begin(&to("absent"), &to("x"), false).unwrap_err().kind(), ErrorKind::NotFound);
     let layout = Layout::jsonl([("text", "str")], "\n").unwrap();
     let mut writer =

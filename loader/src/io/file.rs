@@ -42,12 +42,12 @@ impl Default for DirFeatures {
 }
 
 impl DirFeatures {
-    /// Creates the features of a folder of which nothing is known yet.
+    /// Creates the features of a folder, all unknown yet.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Creates the features of a folder whose files are never read with O_DIRECT.
+    /// Creates the features of a folder with files that are never read with O_DIRECT.
     pub fn buffered_only() -> Arc<Self> {
         let features = Self::new();
         features.keep_in_page_cache();
@@ -96,12 +96,12 @@ pub(crate) fn descriptors_max() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20)
 }
 
-/// Opens a shard in a folder of which nothing is known. A set of shards should share one [`DirFeatures`], with
+/// Opens a shard in a folder with unknown features. A set of shards should share one [`DirFeatures`], with
 /// [`ShardFile::open`].
 ///
 /// # Errors
 ///
-/// Those of [`ShardFile::open`].
+/// The errors of [`ShardFile::open`].
 pub fn open(path: impl Into<PathBuf>) -> Result<ShardFile> {
     ShardFile::open(path, &DirFeatures::new())
 }
@@ -116,7 +116,7 @@ impl ShardFile {
     pub fn open(path: impl Into<PathBuf>, features: &Arc<DirFeatures>) -> Result<Self> {
         let path = path.into();
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
-        // NONBLOCK: a FIFO in a shard's place must not block the loader; for a regular file it has no effect.
+        // NONBLOCK: a FIFO instead of a shard must not block the loader; for a regular file it has no effect.
         let opened = open_retrying(&path, flags | OFlags::NONBLOCK);
         Self::of_descriptor(path, opened, features)
     }
@@ -194,7 +194,7 @@ impl ShardFile {
         &self.path
     }
 
-    /// Returns the number of descriptors: one, and another for O_DIRECT.
+    /// Returns the number of descriptors: one, and a second one for O_DIRECT.
     pub fn descriptors(&self) -> usize {
         1 + usize::from(self.direct.is_some())
     }
@@ -209,12 +209,12 @@ impl ShardFile {
         self.buffered.as_fd()
     }
 
-    /// Opens the file again with O_DIRECT, for other ways to read it. Ignores the features learned here.
+    /// Opens the file again with O_DIRECT, for further ways to read it. Ignores the features learned here.
     ///
     /// # Errors
     ///
     /// `Unsupported` if the file system does not support O_DIRECT, `NotFound` if the path no longer exists or belongs
-    /// to another file by now; those of [`open`](Self::open).
+    /// to a different file by now; the errors of [`open`](Self::open).
     pub fn open_direct_again(&self) -> Result<OwnedFd> {
         let failed = |message: &str, kind| Error::new(kind, message).with("path", self.path.display());
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::DIRECT;
@@ -252,14 +252,14 @@ impl ShardFile {
         self.copy_cached(offset, &mut [IoSliceMut::new(into)]) == into.len()
     }
 
-    /// Reads like [`read_cached`](Self::read_cached) a range into several places, consecutive in the file.
+    /// Reads like [`read_cached`](Self::read_cached) a range into several buffers, consecutive in the file.
     pub fn read_cached_parts(&self, offset: u64, into: &mut [IoSliceMut<'_>]) -> bool {
         let len: usize = into.iter().map(|part| part.len()).sum();
         self.copy_cached(offset, into) == len
     }
 
-    /// Reads like [`read_cached`](Self::read_cached) a range whose middle goes to uninitialised memory. If it returns
-    /// true, all of `middle` is initialised.
+    /// Reads like [`read_cached`](Self::read_cached) a range with a middle that goes to uninitialised memory. If it
+    /// returns true, all of `middle` is initialised.
     pub fn read_cached_around(
         &self,
         offset: u64,
@@ -347,7 +347,7 @@ impl ShardFile {
                     }
                     flags = ReadWriteFlags::empty();
                 }
-                // EAGAIN: not cached. Other errors are repeated by the ordinary read, which interprets them.
+                // EAGAIN: not cached. All remaining errors are repeated by the ordinary read, which interprets them.
                 Err(_) => break 0,
             }
         };

@@ -19,7 +19,7 @@
 //!   page cache takes 0.2 microseconds and is skipped while a file keeps being hot. Registered buffers and queues gain
 //!   nothing there. Cold data is read with O_DIRECT, where a queue of 16 is 2.4 times as fast as one read at a time.
 //! * `compare` notices that a file was replaced or changed while a job was running.
-//! * `blocking` is for all other reads and writes: offset tables, random access, shards.
+//! * `blocking` is for all remaining reads and writes: offset tables, random access, shards.
 
 mod blocking;
 mod compare;

@@ -69,13 +69,13 @@ pub struct Completion {
 
 /// Reads many samples at a time, for the one thread that drives it.
 ///
-/// A reader may move to another thread before its first use. After that it stays, because a ring belongs to the thread
-/// that submits to it. Dropping a reader waits for the reads in flight and returns their slots.
+/// A reader may move to a different thread before its first use. After that it stays, because a ring belongs to the
+/// thread that submits to it. Dropping a reader waits for the reads in flight and returns their slots.
 pub trait Reader: Send {
     /// Returns the number of requests that may be submitted before [`wait`](Self::wait).
     fn room(&self) -> usize;
 
-    /// Returns the number of submitted requests whose completions have not been returned.
+    /// Returns the number of submitted requests without a returned completion.
     fn in_flight(&self) -> usize;
 
     /// Returns the number of completions that [`wait`](Self::wait) would return without a system call: mostly reads

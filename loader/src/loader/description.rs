@@ -21,15 +21,15 @@ pub struct Description {
     pub bytes: u64,
     /// Columns, also those that only some samples have.
     pub columns: Vec<KnownColumn>,
-    /// Samples may have other columns than these: those of tar files need not all have been read.
+    /// Samples may have columns besides these: the samples of tar files need not all have been read.
     pub may_have_more: bool,
-    /// Text that differs for other samples, as far as the index, the versions of the files and files of this machine
-    /// show that.
+    /// Text that differs for different samples, as far as the index, the versions of the files and files of this
+    /// machine show that.
     pub digest: String,
 }
 
 impl Description {
-    /// Opens the data set of `config`, whose fields do not count. `outside` has the remotes of other schemes than the
+    /// Opens the data set of `config`, without regard to its fields. `outside` has the remotes of schemes besides the
     /// engine's.
     ///
     /// # Errors

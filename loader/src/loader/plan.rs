@@ -36,7 +36,7 @@ pub(super) fn order_of(config: &LoaderConfig, samples: SampleArguments) -> Resul
         weights: config.streams.iter().map(weight).collect(),
         sample_weights: samples.weights,
         buckets: samples.buckets,
-        // A rank that has no batch where others have one would leave them waiting in a collective.
+        // A rank that has no batch where the rest have one would leave them waiting in a collective.
         equal_ranks: true,
     };
     let ranks_per_node = config.world.local_world_size;
@@ -89,7 +89,7 @@ pub(super) fn fields_of(config: &LoaderConfig, catalog: &Catalog) -> Result<Vec<
     Ok(plans)
 }
 
-/// Returns the error of plan number `other`, whose outputs are not those of the first one.
+/// Returns the error of plan number `other`, with outputs that differ from the outputs of the first one.
 fn unlike(config: &LoaderConfig, catalog: &Catalog, plans: &[Arc<FieldPlan>], other: usize) -> Error {
     let (first, second) = (stream_of(catalog, 0), stream_of(catalog, other));
     let problem = if first == second { "the shards' columns differ" } else { "the streams' columns differ" };

@@ -47,7 +47,7 @@ impl Planner {
         })
     }
 
-    /// Returns a function that plans the epoch after that of `plan`.
+    /// Returns a function that plans the epoch after the epoch of `plan`.
     pub(super) fn next_plan(&self, plan: &EpochPlan) -> MakePlan {
         let (planner, epoch, resume) = (self.clone(), plan.epoch() + 1, plan.state(0));
         Box::new(move || planner.plan(epoch, Some(&resume)))

@@ -24,7 +24,7 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    /// Takes the memory for batches of `batch_bytes` bytes, of which `prefetch` are prefetched.
+    /// Takes the memory for batches of `batch_bytes` bytes, `prefetch` of them prefetched.
     ///
     /// # Errors
     ///

@@ -40,7 +40,7 @@ enum Phase {
     NotStarted,
     /// An epoch has been started and has not ended. It may be closed.
     Started,
-    /// The last epoch has ended, and no other has been started.
+    /// The last epoch has ended, and no further one has been started.
     Ended,
 }
 
@@ -143,7 +143,7 @@ impl Position {
                 phase: Phase::Ended,
                 batches: self.batches,
                 batches_delivered: self.batches_delivered,
-                // In place of the plan, which may be large.
+                // Instead of the plan, which may be large.
                 ended: self.plan.as_ref().map_or_else(Vec::new, places),
                 starts: std::mem::take(&mut self.starts),
                 ..Self::new(self.epoch + 1, self.resume)
@@ -151,7 +151,7 @@ impl Position {
         }
     }
 
-    /// True if `epoch` is still the current one; another thread may have ended or replaced it.
+    /// True if `epoch` is still the current one; a different thread may have ended or replaced it.
     fn runs(&self, epoch: &Arc<Epoch>) -> bool {
         self.running.as_ref().is_some_and(|running| Arc::ptr_eq(running, epoch))
     }
@@ -213,8 +213,9 @@ impl Position {
     }
 }
 
-/// True for the end of an epoch whose state is the start of the next one, which is the same place. Equalised canonical
-/// nodes can make an epoch longer than its samples, and the reference cannot resume at the end of such an epoch.
+/// True for the end of an epoch where the state is the start of the next one, which is the same position. Equalised
+/// canonical nodes can make an epoch longer than its samples, and the reference cannot resume at the end of such an
+/// epoch.
 fn is_next_start(plan: &EpochPlan, place: u64) -> bool {
     place == plan.end() && plan.reference_end().is_some_and(|end| place > end)
 }
@@ -223,9 +224,9 @@ fn too_many() -> Error {
     Error::internal("a state cannot leave out this many batches").with("bound", HELD_MAX)
 }
 
-/// The place in the epoch of `plan` after `delivered` rows of this rank, all ranks together.
+/// The position in the epoch of `plan` after `delivered` rows of this rank, all ranks together.
 fn place(plan: &EpochPlan, delivered: u64) -> u64 {
-    // A batch that is not full is the last one, of which ranks may have different numbers of rows.
+    // A batch that is not full is the last one, where ranks may have different numbers of rows.
     if delivered.is_multiple_of(plan.batch_size()) {
         plan.end().min(plan.sample_in_epoch() + delivered * plan.parallel_world().ranks())
     } else {

@@ -6,7 +6,7 @@ use crate::pipeline::ShardPlane;
 use crate::store::StoreConfig;
 use crate::topology::Topology;
 
-/// Fewest shards in work: one is unpacked and written while others arrive.
+/// Fewest shards in work: one is unpacked and written while the rest arrive.
 const WORK_MIN: usize = 2;
 
 /// Most shards in flight that are added for the fetch threads.
@@ -18,11 +18,11 @@ const WAITING_MAX: usize = 32;
 /// Part of the node's memory that shards in flight may take.
 const MEMORY_SHARE: u64 = 32;
 
-/// Part of the cache limit that may be in flight in memory: each of these shards needs room on disk next, for which
-/// another one is evicted.
+/// Part of the cache limit that may be in flight in memory: each of these shards needs room on disk next, and for it
+/// a different one is evicted.
 const LIMIT_SHARE: u64 = 8;
 
-/// Returns the threads and places for a loader with `threads` decode threads.
+/// Returns the threads and slots for a loader with `threads` decode threads.
 ///
 /// Shards in flight are as many as the fetch threads can have requests for, within a share of the node's memory. The
 /// number of requests follows from the bandwidth and latency that they find (`store::flight`), and the shard that is

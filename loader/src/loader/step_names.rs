@@ -101,7 +101,8 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// `State` if its steps have another number of samples, unless `strict` is false, which drops them with a warning.
+    /// `State` if its steps have a different number of samples, unless `strict` is false, which drops them with a
+    /// warning.
     pub(super) fn add_skipped_steps(&self, state: &LoaderState, strict: bool) -> Result<()> {
         let Some(skipped) = state.forebay.as_ref().map(|forebay| &forebay.skipped).filter(|s| !s.is_empty()) else {
             return Ok(());

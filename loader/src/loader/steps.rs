@@ -20,7 +20,7 @@ pub struct NamedSample {
     pub index: u32,
     /// Number in the stream, as in `subset`.
     pub number: u64,
-    /// File of the sample, below the stream's folder: the first one, if it is several, else that of its shard.
+    /// File of the sample, below the stream's folder: the first one, if it is several, else the file of its shard.
     pub file: String,
     /// Path of the sample's first file, if it is one or several files.
     pub key: Option<String>,

@@ -1,4 +1,4 @@
-//! Tests that need private fields of the loader; the other tests use its interface.
+//! Tests that need private fields of the loader; the remaining tests use its interface.
 
 use super::*;
 use crate::batch::Output;
@@ -29,7 +29,8 @@ fn in_a_forked_child_every_call_is_an_error_even_if_the_parent_held_locks() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut loader = loader(dir.path());
     let state = loader.state().expect("a state");
-    // The loader as in a child: made by another process, with every lock held by a thread that does not exist there.
+    // The loader as in a child: made by a different process, with every lock held by a thread that does not exist
+    // there.
     loader.pid ^= 1;
     let loader = Arc::new(loader);
     let (position, pools) = (loader.position.lock(), loader.pools.lock());
@@ -135,7 +136,7 @@ fn an_ended_epoch_does_not_release_shards_that_the_next_one_keeps() {
     let loader = Loader::new(config).expect("a loader");
     assert_eq!(epoch(&loader).len(), 4);
     loader.start_epoch().expect("started");
-    // As held by another thread that waits in `next`.
+    // As held by a second thread that waits in `next`.
     let ended = loader.position.lock().running.clone().expect("a running epoch");
     loader.close().expect("closed");
     let dir = &loader.catalog.streams()[0].dir;
@@ -182,7 +183,7 @@ fn a_state_leaves_out_the_batch_that_the_caller_holds() {
     loader.next().expect("a batch");
     assert_eq!([place(0, false), place(0, true), place(1, false)], [Ok((0, 0)), Ok((0, 0)), Ok((0, 2))]);
     loader.next().expect("a batch");
-    assert_eq!([place(0, false), place(0, true)], [Ok((0, 2)), Err(ErrorKind::State)], "another one followed");
+    assert_eq!([place(0, false), place(0, true)], [Ok((0, 2)), Err(ErrorKind::State)], "a later one followed");
     while !matches!(loader.next().expect("a batch"), Next::End) {}
     assert_eq!([place(3, false), place(3, true), place(4, true)], [Ok((1, 0)), Err(ErrorKind::State), Ok((1, 0))]);
 }
@@ -222,7 +223,7 @@ fn the_rest_of_an_epoch_has_batches_of_this_size_whatever_the_size_before() {
     assert_eq!([0, 1, 2, 3, 7, 8].map(|sample| loader.batches_from(sample).expect("batches")), [4, 4, 3, 3, 1, 0]);
 }
 
-/// A loader that fetches the data set of [`loader`] from one folder into the other.
+/// A loader that fetches the data set of [`loader`] from one folder into a second one.
 fn fetching(root: &Path, change: impl FnOnce(&mut LoaderConfig)) -> Loader {
     drop(loader(&root.join("remote")));
     let stream = StreamConfig {

@@ -33,7 +33,7 @@ impl BatchPoolConfig {
         let slot_bytes = in_blocks(self.slot_bytes.max(1)).unwrap_or(BLOCK_BYTES);
         let (slots, count) = (self.bytes / slot_bytes, self.nodes.len());
         let shares = self.nodes.iter().enumerate().map(|(i, node)| {
-            // Bytes beyond whole slots go to the last node, which has at least as many slots as any other.
+            // Bytes beyond whole slots go to the last node, which has at least as many slots as each of the rest.
             let rest = if i + 1 == count { self.bytes % slot_bytes } else { 0 };
             let bytes = (slots * (i + 1) / count - slots * i / count) * slot_bytes + rest;
             NodeShare { bytes, node: Some(node.clone()) }
@@ -42,7 +42,7 @@ impl BatchPoolConfig {
     }
 }
 
-/// Bounded pool of memory for batches. Cloning gives another handle to the same pool.
+/// Bounded pool of memory for batches. Cloning gives a further handle to the same pool.
 #[derive(Clone)]
 pub struct BatchPool {
     stock: Arc<BatchStock>,
@@ -102,7 +102,7 @@ impl BatchPool {
         let taken = self.stock.take_unless(bytes, is_over)?;
         Ok(taken.map(|(backing, ptr)| {
             // SAFETY: `backing` has at least `bytes` bytes from `ptr`. They are anonymous memory, hence zeroes or an
-            // earlier batch. A run is not granted again before it is released, and a separate mapping has no other
+            // earlier batch. A run is not granted again before it is released, and a separate mapping has no second
             // user.
             unsafe { BatchSlot::new(self.stock.clone(), backing, ptr, bytes) }
         }))
@@ -118,7 +118,7 @@ impl BatchPool {
         self.stock.runs.inspect(|runs| runs.free.bytes())
     }
 
-    /// The mappings, those of one node next to each other.
+    /// The mappings, grouped by node.
     pub fn pieces(&self) -> &[Piece] {
         self.stock.slab.pieces()
     }

@@ -21,7 +21,7 @@ pub(super) struct BatchStock {
     pub(super) pid: u32,
 }
 
-/// Free memory, and a count of what is not.
+/// Free memory, and a count of the memory in use.
 pub(super) struct Runs {
     pub(super) free: FreeRuns,
     /// Slots that are being filled or wait for delivery. These become free, or reach the consumer, even if the consumer

@@ -52,7 +52,7 @@ impl FileMap {
         // SAFETY: `at` is at most `len`, so it is within the mapping or at its end.
         let from = unsafe { self.ptr.add(at as usize) };
         // SAFETY: the range is within the mapping and, as the caller promises, within the file, which does not change;
-        // `into` is borrowed for writing, so it is other memory.
+        // `into` is borrowed for writing, so it is separate memory.
         unsafe { from.copy_to_nonoverlapping(NonNull::from_mut(into).cast(), into.len()) };
         true
     }

@@ -1,4 +1,4 @@
-//! Huge pages for large memory of others.
+//! Huge pages for large memory of other owners.
 
 use rustix::mm::Advice;
 use std::mem::MaybeUninit;
@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 /// Size from which memory is worth huge pages.
 const HUGE_FROM: usize = 4 << 20;
 
-/// Size of a huge page on most machines; on others the advice covers less of the memory, or more.
+/// Size of a huge page on most machines; elsewhere the advice covers less of the memory, or more.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// Advises the kernel to populate `memory` with huge pages, which takes a tenth of the page faults' time where it has

@@ -1,6 +1,6 @@
 //! Mapped files from which small samples are copied without a system call.
 //!
-//! A read of 4 kB from the page cache takes 1.7 microseconds; a copy from a mapping takes 0.6. But if another process
+//! A read of 4 kB from the page cache takes 1.7 microseconds; a copy from a mapping takes 0.6. But if a second process
 //! truncates the file during the copy, the process ends (SIGBUS), and if it overwrites the bytes, there is a data race.
 //! So a file is read through its mapping only under a read lease (`F_SETLEASE` of fcntl(2)), which the kernel grants
 //! when the file is not open for writing. A process that then opens it for writing or truncates it has to wait for up
@@ -17,7 +17,7 @@
 //!   leaves undefined and Linux permits.
 //!
 //! A forked child keeps the lease with its copy of the descriptor. These files are not mapped: files on network file
-//! systems, where another machine may write; files on tmpfs, which may find no page for a hole; and files that the
+//! systems, where a second machine may write; files on tmpfs, which may find no page for a hole; and files that the
 //! process does not own or may not take leases on.
 //!
 //! Eviction and replacement of shards unlink and rename; they do not wait for a lease.
@@ -35,11 +35,11 @@ const F_GETLEASE: libc::c_int = 1025;
 /// Time for which a lease counts as held after a check.
 const LEASE_CHECK_MS: u64 = 5_000;
 
-/// Shortest usable lease-break time. A copy may begin `LEASE_CHECK_MS` after another process has begun to wait, and
+/// Shortest usable lease-break time. A copy may begin `LEASE_CHECK_MS` after a second process has begun to wait, and
 /// must end in the rest of the time.
 const BREAK_TIME_MIN_S: u64 = 30;
 
-/// Most mappings at a time. A process may have 65,530, and other code needs some too.
+/// Most mappings at a time. A process may have 65,530, and further code needs some too.
 const MAPS_MAX: usize = 8_192;
 
 /// [`LeasedMap::seen_ms`] of a lease that is lost.
@@ -106,13 +106,13 @@ impl LeasedMap {
 
     /// True while the lease is held. A lost lease stays lost.
     fn is_held(&self) -> bool {
-        // Relaxed: the time guards no other data. The clock is read before the lease is checked, so the stored time is
-        // correct even if the thread is delayed in between.
+        // Relaxed: the time guards no further data. The clock is read before the lease is checked, so the stored time
+        // is correct even if the thread is delayed in between.
         let (now, seen) = (now_ms(), self.seen_ms.load(Ordering::Relaxed));
         if seen == LOST {
             return false;
         }
-        // If the clock went back, as in a process restored on another machine, the lease is checked.
+        // If the clock went back, as in a process restored on a different machine, the lease is checked.
         if now.checked_sub(seen).is_some_and(|since| since < LEASE_CHECK_MS) {
             return true;
         }
@@ -129,7 +129,7 @@ struct MapPermit;
 
 impl MapPermit {
     fn new() -> Option<Self> {
-        // Relaxed: the count guards no other data.
+        // Relaxed: the count guards no further data.
         let one_more = |maps| (maps < MAPS_MAX).then_some(maps + 1);
         MAPS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok().then_some(Self)
     }
@@ -141,8 +141,8 @@ impl Drop for MapPermit {
     }
 }
 
-/// Takes a read lease. `None` if it is refused: the file is open for writing or belongs to another user, or the file
-/// system has no leases.
+/// Takes a read lease. `None` if it is refused: the file is open for writing or belongs to a different user, or the
+/// file system has no leases.
 fn take(file: BorrowedFd<'_>) -> Option<()> {
     // A process that waits for the lease makes the kernel send a signal, by default SIGIO, which would end this
     // process. SIGURG is ignored by default and rarely used. Without an owner no signal is sent at all, but taking the

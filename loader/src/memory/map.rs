@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 pub(super) struct MapOptions {
     /// Not copied into forked children.
     pub dont_fork: bool,
-    /// The NUMA node (kernel's number) whose memory is preferred.
+    /// The NUMA node (kernel's number) with the preferred memory.
     pub node: Option<u32>,
 }
 
@@ -78,7 +78,7 @@ impl Mapping {
         self.len
     }
 
-    /// Populates the pages of `at .. at + len`; safe while other threads use them. Returns false if the kernel cannot
+    /// Populates the pages of `at .. at + len`; safe while threads use them. Returns false if the kernel cannot
     /// (before Linux 5.14) or refuses (out of memory): pages are then populated on first touch.
     pub(super) fn populate(&self, at: usize, len: usize) -> bool {
         loop {
@@ -116,7 +116,7 @@ impl Mapping {
         const MPOL_PREFERRED: libc::c_long = 1;
         let Some(mask) = 1_u64.checked_shl(node) else { return };
         // SAFETY: the range is mapped by the type's invariant, `mask` outlives the call and has the 64 bits that the
-        // call reads; a memory policy changes where pages come from, never what they hold.
+        // call reads; a memory policy changes where pages come from, never their contents.
         unsafe {
             libc::syscall(
                 libc::SYS_mbind,
@@ -134,7 +134,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // In a forked child the range may be unmapped or have another use by now.
+        // In a forked child the range may be unmapped or have a different use by now.
         if self.pid != std::process::id() {
             return;
         }
@@ -152,7 +152,7 @@ mod tests {
     fn mapped_memory_is_zeroed_and_can_be_populated() {
         let map = Mapping::new(1 << 20, MapOptions { dont_fork: true, node: Some(0) }).unwrap();
         assert!(map.populate(0, 1 << 20));
-        // SAFETY: mapped and populated above, and no other code has the address.
+        // SAFETY: mapped and populated above, and no further code has the address.
         let bytes = unsafe { std::slice::from_raw_parts(map.ptr().as_ptr(), map.len()) };
         assert!(bytes.iter().all(|b| *b == 0));
     }

@@ -26,10 +26,10 @@
 //!   itself.
 //! * A request that no slot can hold gets a separate mapping, counted; read slots one at a time.
 //! * Files are mapped for two purposes: to find out which of their pages are in the page cache ([`page_cache`]), and to
-//!   copy small samples, if configured, under a file lease that keeps other processes from changing the file
+//!   copy small samples, if configured, under a file lease that keeps all processes from changing the file
 //!   (`leased`).
-//! * Large memory of others, such as objects of Python, asks for huge pages (`huge_pages`). The pools do not: their
-//!   pages are populated once.
+//! * Large memory of other owners, such as objects of Python, asks for huge pages (`huge_pages`). The pools do not:
+//!   their pages are populated once.
 //! * A [`Budget`](forebay_core::flow::Budget) bounds bytes that are not slots: the shard plane's downloads.
 //!
 //! Ownership: a lease keeps its pool's slab alive, so a pool may be dropped while tensors live. Memory that is not

@@ -24,7 +24,7 @@ pub enum PageCache {
 
 impl PageCache {
     /// Selects the method for `file`, which has `len` bytes. Both calls work only for files of this process's user: for
-    /// others cachestat fails, and mincore reports all pages as resident.
+    /// the rest cachestat fails, and mincore reports all pages as resident.
     pub fn of(file: BorrowedFd<'_>, len: u64) -> Self {
         if !is_stacked(file) && cachestat(file, 0, 1).is_some() {
             return Self::Stat;
@@ -63,8 +63,8 @@ fn is_stacked(file: BorrowedFd<'_>) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|stat| matches!(stat.f_type as u64, OVERLAYFS | ECRYPTFS))
 }
 
-/// Number of cached pages in the range. Errors are ENOSYS (before Linux 6.5 and in sandboxes), EPERM (a file of another
-/// user) and EOPNOTSUPP (hugetlbfs).
+/// Number of cached pages in the range. Errors are ENOSYS (before Linux 6.5 and in sandboxes), EPERM (a file of a
+/// different user) and EOPNOTSUPP (hugetlbfs).
 fn cachestat(file: BorrowedFd<'_>, at: u64, len: u64) -> Option<u64> {
     #[repr(C)]
     struct Range {

@@ -5,7 +5,7 @@ use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::topology::Node;
 use std::ptr::NonNull;
 
-/// One mapping of a slab. Cloning gives another handle to the same mapping, which registration with a ring needs.
+/// One mapping of a slab. Cloning gives a further handle to the same mapping, which registration with a ring needs.
 #[derive(Clone, Debug)]
 pub struct Piece {
     pub(super) map: Arc<Mapping>,
@@ -36,7 +36,7 @@ impl Piece {
         self.populated.load(Ordering::Acquire) == self.len()
     }
 
-    /// The NUMA node whose memory is preferred; `None`: that of the thread that touches a page first.
+    /// The NUMA node with the preferred memory; `None`: the node of the thread that touches a page first.
     pub fn node(&self) -> Option<&Node> {
         self.node.as_ref()
     }

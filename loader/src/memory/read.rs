@@ -17,7 +17,7 @@ pub struct ReadPoolConfig {
     pub bytes: usize,
     /// Longest piece, in bytes, at most 1 GiB. Smaller pieces are registered sooner after the start.
     pub piece_bytes_max: usize,
-    /// The NUMA node whose memory is preferred; `None`: that of the thread that touches a page first.
+    /// The NUMA node with the preferred memory; `None`: the node of the thread that touches a page first.
     pub node: Option<Node>,
     /// Populate the pages in the background, from the first lease on: an epoch from the page cache may take no lease.
     /// Only populated pieces are registered with a ring.
@@ -30,7 +30,7 @@ impl Default for ReadPoolConfig {
     }
 }
 
-/// Bounded pool of memory for encoded samples. Cloning gives another handle to the same pool.
+/// Bounded pool of memory for encoded samples. Cloning gives a further handle to the same pool.
 #[derive(Clone)]
 pub struct ReadPool {
     pub(super) stock: Arc<ReadStock>,
@@ -62,8 +62,8 @@ impl ReadPool {
     /// [`ErrorKind::Full`](crate::ErrorKind::Full) when the system refuses it,
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a pool of 0 bytes, and the device's error.
     pub fn new(config: &ReadPoolConfig, registrar: Option<&dyn Registrar>) -> Result<Self> {
-        // The kernel may write into a slot while the process forks; copy-on-write would then give the slot another page
-        // than the ring's.
+        // The kernel may write into a slot while the process forks; copy-on-write would then give the slot a different
+        // page than the ring's.
         let options = MapOptions { dont_fork: true, node: config.node.as_ref().map(|n| n.number) };
         let part = NodeShare { bytes: config.bytes, node: config.node.clone() };
         let (slab, free) = Slab::new(&[part], config.piece_bytes_max, options.dont_fork, registrar)?;
@@ -194,7 +194,7 @@ impl Deref for ReadLease {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the sample is within the slot, whose bytes are mapped, initialised and used by this lease alone, by
+        // SAFETY: the sample is within the slot; its bytes are mapped, initialised and used by this lease alone, by
         // the type's invariant.
         let first = unsafe { self.base.add(self.start) };
         // SAFETY: as above, for `len` bytes.

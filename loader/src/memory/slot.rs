@@ -54,7 +54,7 @@ impl BatchSlot {
     ///
     /// # Safety
     ///
-    /// The bytes are mapped and initialised as long as `backing` lives, and have no other user before `backing` is
+    /// The bytes are mapped and initialised as long as `backing` lives, and have no further user before `backing` is
     /// released to `stock`.
     pub(super) unsafe fn new(stock: Arc<BatchStock>, backing: Backing, ptr: NonNull<u8>, len: usize) -> Self {
         let bytes = SlotBytes { stock, backing, engine_holds: AtomicBool::new(true), ptr, len };
@@ -76,13 +76,13 @@ impl BatchSlot {
         matches!(self.bytes.backing, Backing::Mapping { .. })
     }
 
-    /// Returns writable parts, each of which may be used on a separate thread. A byte is lent out once, until all
+    /// Returns writable parts, which may be used on separate threads. A byte is lent out once, until all
     /// rows are [reclaimed](Self::reclaim).
     ///
     /// # Errors
     ///
-    /// [`Internal`](crate::ErrorKind::Internal) when a range ends after the slot, or overlaps with another or an
-    /// earlier one; nothing is lent out then.
+    /// [`Internal`](crate::ErrorKind::Internal) when a range ends after the slot, or overlaps with one of the rest or
+    /// an earlier one; nothing is lent out then.
     pub fn rows(&mut self, ranges: &[Range<usize>]) -> Result<Vec<RowMut>> {
         let mut lent = Vec::with_capacity(ranges.len());
         for range in ranges {
@@ -161,7 +161,7 @@ impl RowMut {
         self.start
     }
 
-    /// Splits off the first `len` bytes, for use on another thread; `self` keeps the rest.
+    /// Splits off the first `len` bytes, for use on a different thread; `self` keeps the rest.
     ///
     /// # Panics
     ///
@@ -191,7 +191,7 @@ impl Deref for RowMut {
     fn deref(&self) -> &[u8] {
         // SAFETY: the range is within the slot, as `lend` has checked.
         let first = unsafe { self.bytes.ptr.add(self.start) };
-        // SAFETY: mapped and initialised by the invariant of `SlotBytes`, and no other row covers these bytes.
+        // SAFETY: mapped and initialised by the invariant of `SlotBytes`, and no second row covers these bytes.
         unsafe { std::slice::from_raw_parts(first.as_ptr(), self.len) }
     }
 }

@@ -9,7 +9,7 @@ impl ReadPool {
         self.free_bytes() == self.stock.slab.total_bytes()
     }
 
-    /// Returns a slot, of which there must be one.
+    /// Returns a slot, which must exist.
     pub(crate) fn lease(&self, len: usize) -> crate::Result<ReadLease> {
         Ok(self.try_lease(len)?.expect("a free slot"))
     }
@@ -72,7 +72,7 @@ fn in_a_forked_child_dropping_does_nothing() {
     slot.bytes_mut().unwrap().fill(7);
     let batch = slot.freeze().unwrap();
     let before = (read_pool.free_bytes(), batch_pool.free_bytes());
-    // SAFETY: the child drops values, which takes no lock that another thread can hold, and ends by `_exit`.
+    // SAFETY: the child drops values, which takes no lock that a second thread can hold, and ends by `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let kept = batch[99] == 7;

@@ -7,9 +7,9 @@
 //!
 //! **Replacing a data set.** Shards of the new data set have the names of old ones, so the old index must not exist
 //! when the first of them is stored. A destination is emptied in this order: the whole listing is read, and each of its
-//! keys is checked; the index is removed; then all other objects are. A failure before the removal of the index leaves
-//! the old data set as it was, and one after it leaves no index. So at each moment there is the old data set, none, or
-//! the new one, and never a mixture that a reader takes for a data set.
+//! keys is checked; the index is removed; then the remaining objects are. A failure before the removal of the index
+//! leaves the old data set as it was, and one after it leaves no index. So at each moment there is the old data set,
+//! none, or the new one, and never a mixture that a reader takes for a data set.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::INDEX_BASENAME;
@@ -117,7 +117,7 @@ impl RemoteDir {
         }
     }
 
-    /// Requests a file's entity tag: a store may have tags of another form in its listings.
+    /// Requests a file's entity tag: a store may have tags of a different form in its listings.
     fn has_tag(&self, file: &str, etag: &str) -> Result<bool> {
         let found = self.destination.find(file)?;
         Ok(found.is_some_and(|found| found.etag.is_none_or(|found| found == etag)))

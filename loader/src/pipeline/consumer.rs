@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Wait without progress after which the device is asked if it still takes work.
 const DEVICE_CHECK_AFTER: Duration = Duration::from_secs(1);
 
-/// Wait without progress after which one warning names what the batch waits for.
+/// Wait without progress after which one warning names the reason.
 const WARNING_AFTER: Duration = Duration::from_secs(30);
 
 /// The consumer's side of the stages.
@@ -140,7 +140,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Describes what the next batch waits for.
+    /// Describes the wait for the next batch.
     fn stall_cause(&self) -> String {
         let PlaceStage { dispatcher, offload, .. } = &*self.place;
         match dispatcher.residency.awaited() {

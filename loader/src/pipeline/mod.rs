@@ -31,15 +31,15 @@
 //! 14. `core/src/flow/reorder.rs`: the batch waits until it is next in plan order;
 //! 15. `pipeline/consumer.rs`: `Loader::next` takes it, or learns that the epoch makes no progress.
 //!
-//! The other files are `shard` (the shard plane), `sample/read` (samples that are not in the page cache), `refill`
+//! The remaining files are `shard` (the shard plane), `sample/read` (samples that are not in the page cache), `refill`
 //! (batches that lost every sample), `skip` (bad samples), `threads`, `workers` (the
 //! threads of one NUMA node), and `epoch`, which makes the stages and connects them. Stages never use it. A device
 //! takes work over through `sample/offload`, which [`device`] implements; only `epoch` uses [`device`].
 //!
 //! Decode threads and a read thread with its pool of read slots work on each NUMA node that has decode threads. The
 //! nodes share the queue of chunks; misses and loaded samples stay on their node. Batch slots come from one queue,
-//! which keeps plan order, and are placed on the nodes in turn. A row may be written from another node, since chunks go
-//! to any free thread.
+//! which keeps plan order, and are placed on the nodes in turn. A row may be written from a different node, since
+//! chunks go to any free thread.
 //!
 //! Bounds: at most `prefetch + 1` batches are in flight, so chunks, misses and loaded samples are bounded by their
 //! rows; read slots are bounded by their pools; shards in progress by the shard plane's threads and byte budget.

@@ -1,7 +1,7 @@
 //! Refilled batches: a repeated sample in a batch that lost every sample.
 //!
 //! All ranks take the same number of steps, so a batch may become shorter but must not be left out. A batch that lost
-//! all its samples gets, in row 0, a sample of another batch of this rank's epoch, marked as a repeat. The choice
+//! all its samples gets, in row 0, a sample of a different batch of this rank's epoch, marked as a repeat. The choice
 //! depends only on the batch's number in the epoch, so that runs agree whatever their threads do and however they were
 //! resumed: the first sample of the next batch, or else of the batch 2, 4, 8 ... after it, wrapping around at the end
 //! of the epoch. The shards of near batches are likely to be on disk; far ones are tried in case a whole stretch of the
@@ -29,8 +29,8 @@ impl Refills {
         Self { plan, rank, order: Mutex::default() }
     }
 
-    /// Returns the sample to try in batch `number` of the epoch after `tries` others; `None` when there is no other
-    /// batch to take one from.
+    /// Returns the sample to try in batch `number` of the epoch after `tries` earlier ones; `None` when there is no
+    /// further batch to take one from.
     pub(crate) fn sample(&self, number: u64, tries: u32) -> Result<Option<PlannedSample>> {
         let mut order = self.order.lock();
         if order.is_none() {

@@ -25,7 +25,7 @@ use forebay_core::flow::Run;
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 
-/// A planned sample and its place in the data set.
+/// A planned sample and its position in the data set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
     pub(crate) planned: PlannedSample,
@@ -111,7 +111,7 @@ impl Chunk {
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     pub(crate) residency: Arc<Residency<Chunk>>,
-    /// Queue of the decode threads, for chunks whose shards are resident.
+    /// Queue of the decode threads, for chunks with resident shards.
     pub(crate) chunks: StageSender<Chunk>,
 }
 
@@ -138,7 +138,7 @@ impl Dispatcher {
 pub(crate) struct StageSender<T>(Mutex<Option<Sender<T>>>);
 
 impl<T> StageSender<T> {
-    /// Wraps the sending half of a channel. There must be no other one.
+    /// Wraps the sending half of a channel. There must be only one.
     pub(crate) fn new(sender: Sender<T>) -> Self {
         Self(Mutex::new(Some(sender)))
     }
@@ -187,7 +187,7 @@ impl LeftOut {
         self.batches.contains(&(self.first_batch + number))
     }
 
-    /// The batch without rows in place of one of `planned_rows`.
+    /// The batch without rows instead of one of `planned_rows`.
     fn batch(&self, number: u64, planned_rows: u64) -> Batch {
         self.count.add(1);
         Batch { epoch: self.epoch, number: self.first_batch + number, rows: 0, outputs: Vec::new(), planned_rows }
@@ -214,7 +214,7 @@ pub(crate) struct Scheduler {
     pub(crate) stage: Arc<Stage>,
     /// Makes the device's part of each batch.
     pub(crate) extension: Option<MakeExtension>,
-    /// Counts batches whose memory is not from the pool.
+    /// Counts batches with memory that is not from the pool.
     pub(crate) batches_unpooled: Arc<Counter>,
 }
 

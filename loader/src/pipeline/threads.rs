@@ -6,7 +6,7 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
 use forebay_core::flow::Run;
 use std::time::{Duration, Instant};
 
-/// Time after which a thread that waits for a device is abandoned, counted from the end of all other threads.
+/// Time after which a thread that waits for a device is abandoned, counted from the end of all remaining threads.
 const DEVICE_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Running threads of one epoch.

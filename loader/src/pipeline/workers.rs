@@ -12,7 +12,7 @@ use crate::topology::{CpuSet, affinity};
 use crossbeam::channel::{Receiver, unbounded};
 
 /// Resources of the sample plane on one NUMA node: a read thread with its pool of read slots, and the decode threads
-/// whose misses it reads.
+/// for which it reads misses.
 #[derive(Clone)]
 pub(crate) struct NumaWorkers {
     pub(crate) reads: ReadPool,

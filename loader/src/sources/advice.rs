@@ -1,4 +1,4 @@
-//! Advice for addresses of which nothing is read: what to write in their place.
+//! Advice for addresses where nothing is read: the text to write instead.
 
 use super::extension::ends_with;
 use super::folder_names::is_hidden;
@@ -18,7 +18,7 @@ const TEXT: &str = ".txt";
 /// Extensions of archives that are not read.
 const ARCHIVES: [&str; 3] = [".zip", ".7z", ".rar"];
 
-/// Returns advice for the address of a remote that no data set was found at; `None` if it may be that of any folder.
+/// Returns advice for the address of a remote that no data set was found at; `None` if any folder may have it.
 pub fn advice_for(address: &str) -> Option<String> {
     let path = without_query(address).0;
     let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path);
@@ -45,10 +45,10 @@ pub fn advice_for(address: &str) -> Option<String> {
     })
 }
 
-/// Files of a folder whose first bytes are read, so that an error can name their kind.
+/// Files of a folder that are read at their starts, so that an error can name their kind.
 const FRONTS_SEEN: usize = 4;
 
-/// Returns advice for a folder of which some files are `names`, none of them of a kind that a folder has. `front`
+/// Returns advice for a folder with `names` among its files, none of them of a kind that a folder has. `front`
 /// returns the first bytes of a file.
 pub fn advice_for_files(names: &[String], front: impl Fn(&str) -> Vec<u8>) -> Option<String> {
     let shown = || names.iter().map(String::as_str).filter(|name| !is_hidden(name) && !is_text(base_of(name)));
@@ -83,7 +83,7 @@ fn for_known(base: &str) -> Option<String> {
     Some(format!("name the files of one kind, as in FOLDER/{pattern}"))
 }
 
-/// Returns advice for a folder with the file `name`, whose name does not show its kind but whose `front` does.
+/// Returns advice for a folder with the file `name`: its name does not show its kind, but its `front` does.
 fn for_content(name: &str, front: &[u8]) -> Option<String> {
     let (noun, examples, list) = if starts_record(front) {
         ("a TFRecord file", "x.tfrecord or train-00000-of-00010", "FOLDER/*.tfrecord")
@@ -103,7 +103,7 @@ fn for_content(name: &str, front: &[u8]) -> Option<String> {
     ))
 }
 
-/// Returns advice for a folder with the file `base`, which is of another kind.
+/// Returns advice for a folder with the file `base`, which is of a different kind.
 fn for_others(base: &str) -> Option<String> {
     let (stem, extension) = base.rsplit_once('.')?;
     (!stem.is_empty() && !extension.is_empty()).then(|| {

@@ -11,8 +11,8 @@ const DEPTH_MAX: usize = 32;
 /// Letters of a range such as `{a..f}`, in the order that the ranges follow.
 const LETTERS: &[u8; 52] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Part of a pattern, with its backslashes. Every name has one text of each part, and those of the last part alternate
-/// fastest.
+/// Part of a pattern, with its backslashes. Every name has one text of each part, and the texts of the last part
+/// alternate fastest.
 #[derive(Debug)]
 enum BracePart {
     Text(String),
@@ -106,7 +106,7 @@ fn active(text: &str) -> impl Iterator<Item = (usize, u8)> {
     })
 }
 
-/// Parses a pattern whose braces are balanced.
+/// Parses a pattern with balanced braces.
 fn parse(pattern: &str) -> Result<Vec<BracePart>> {
     let mut parts = Vec::new();
     // A closing brace before its opening one makes it negative: such a pair is text.
@@ -197,7 +197,7 @@ fn unsigned(number: &str) -> &str {
     number.strip_prefix('-').unwrap_or(number)
 }
 
-/// Removes the backslashes before other characters.
+/// Removes the backslashes that quote characters.
 fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut chars = text.chars();

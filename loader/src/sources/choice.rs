@@ -3,7 +3,8 @@
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 
-/// Returns the value of `name`, or the only one for an empty name. `shown` returns what to write as `split` for a name.
+/// Returns the value of `name`, or the only one for an empty name. `shown` returns the text to write as `split` for a
+/// name.
 ///
 /// # Errors
 ///

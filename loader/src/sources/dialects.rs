@@ -1,8 +1,8 @@
-//! Wildcards of other programs in a list of files, which are part of a name here: what to write in their place.
+//! Wildcards of other programs in a list of files, which are part of a name here: the text to write instead.
 
 use std::fmt::Write as _;
 
-/// Returns advice for a list of files, of which some do not exist, if it has a wildcard of another program, or numbers
+/// Returns advice for a list of files, some of them absent, if it has a wildcard of another program, or numbers
 /// without leading zeros. `near` are names of files in the same folder, as far as they are known.
 pub fn advice_on_wildcards(list: &str, near: &[String]) -> Option<String> {
     printf(list).or_else(|| class(list)).or_else(|| without_zeros(list, near))
@@ -64,7 +64,7 @@ fn without_zeros(list: &str, near: &[String]) -> Option<String> {
     if let Some(width) = near.iter().find_map(digits) {
         return Some(format!("the files have numbers of {width} digits: write {}", padded(width)));
     }
-    // A name that is padded already is another mistake.
+    // A name that is padded already is a different mistake.
     let is_padded = inside.split("..").any(|text| text.len() > 1 && text.starts_with('0'));
     (near.is_empty() && !is_padded).then(|| {
         let width = last.to_string().len() + 1;

@@ -2,7 +2,7 @@
 
 /// Returns true if `name` ends with `extension`, in any case.
 pub(super) fn ends_with(name: &str, extension: &str) -> bool {
-    // Extensions are in ASCII, and the position of one cannot be inside another character.
+    // Extensions are in ASCII, and the position of one cannot be inside a character of several bytes.
     let start = name.len().checked_sub(extension.len()).and_then(|at| name.get(at..));
     start.is_some_and(|end| end.eq_ignore_ascii_case(extension))
 }

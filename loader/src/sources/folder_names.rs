@@ -22,7 +22,7 @@ pub fn is_hidden_table(path: &str) -> bool {
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Config`] with the splits, of which the user has to name one.
+/// [`crate::ErrorKind::Config`] with the splits: the user has to name one.
 pub fn check_splits<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<()> {
     let folders = paths.into_iter().filter_map(|path| path.split_once('/'));
     let splits: BTreeMap<&str, &str> = folders.filter(|(folder, _)| is_word(folder)).collect();

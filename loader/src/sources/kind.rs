@@ -34,8 +34,8 @@ pub struct FileKind {
 pub enum InFolder {
     /// All such files in it are the data set.
     All,
-    /// All such files in it are the data set if it has no files of another kind that are one: usually they are next to
-    /// others.
+    /// All such files in it are the data set if it has no files of a different kind that are one: usually they are next
+    /// to files of such a kind.
     Alone,
     /// Its splits are found by the names of the files, and by the card of the data set.
     Tables,
@@ -50,7 +50,8 @@ pub enum InFolder {
 pub struct SampleFiles {
     /// Noun for one of them in a folder, in messages.
     pub noun: &'static str,
-    /// Contents that are known by the extension of a file; the bytes of any other file are its column `file`.
+    /// Contents that are known by the extension of a file; the bytes of any other file are its column
+    /// `file`.
     pub contents: &'static [FileContent],
 }
 
@@ -67,7 +68,7 @@ pub struct FileContent {
     pub(super) format: Option<&'static dyn SampleFormat>,
 }
 
-/// Extensions of two files that are read together. A list may have what their names have in common.
+/// Extensions of two files that are read together. A list may have the common part of their names.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
     /// Extension of the file that is in lists.

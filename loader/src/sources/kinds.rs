@@ -19,7 +19,8 @@ use crate::format::recipe::Texts;
 pub static KINDS: [&FileKind; 11] =
     [&TAR, &TOKENS, &PARQUET, &ARROW, &TF_RECORD, &ARRAY_RECORD, &JSON_LINES, &CELLS, &FILE, &NPY, &NPZ];
 
-/// Returns the kind that a file's name declares; `None` for another name, which may be a folder's. Case has no meaning.
+/// Returns the kind that a file's name declares; `None` for a name without a kind, which may be a folder's. Case has no
+/// meaning.
 ///
 /// # Errors
 ///
@@ -33,12 +34,12 @@ pub(super) fn claiming(name: &str) -> Option<&'static FileKind> {
     KINDS.into_iter().find(|kind| !matches!((kind.is_of)(name), Ok(false)))
 }
 
-/// Returns the kind of a folder's files, of which some are `names`, if all such files of a folder are a data set;
+/// Returns the kind of a folder's files, with `names` among them, if all such files of a folder are a data set;
 /// `None` if none of them has one.
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Config`] for files of two kinds, of which the user has to name one.
+/// [`crate::ErrorKind::Config`] for files of two kinds: the user has to name one.
 pub fn kind_of_folder(names: &[String]) -> Result<Option<&'static FileKind>> {
     only_kind(names, InFolder::All)?.map_or_else(|| only_kind(names, InFolder::Alone), |kind| Ok(Some(kind)))
 }

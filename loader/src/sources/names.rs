@@ -35,9 +35,9 @@ pub struct ShardNames {
 /// Paths of files below a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// All of them. They differ from each other.
+    /// All of them, each once.
     Listed(Vec<String>),
-    /// Paths of which at least one has a wildcard. [`matching`] makes the list, from all files below the folder.
+    /// Paths, at least one of them with a wildcard. [`matching`] makes the list, from all files below the folder.
     Patterns(Vec<String>),
 }
 
@@ -53,7 +53,7 @@ impl Names {
     ///
     /// # Errors
     ///
-    /// As [`matching`]; those of `files`.
+    /// As [`matching`]; the errors of `files`.
     pub fn found(self, files: impl FnOnce() -> Result<Vec<String>>) -> Result<Vec<String>> {
         match self {
             Self::Listed(names) => Ok(names),
@@ -64,14 +64,14 @@ impl Names {
 
 /// Returns the files of a `remote`; `None` if it is not a list of files but the folder of a data set.
 ///
-/// A list has an entry whose name ends like that of a [`FileKind`], or one that starts with `pipe:`, which reads a tar.
-/// A folder whose name ends in `.tar` needs a slash at its end to be one.
+/// A list has an entry with a name that ends like a [`FileKind`]'s, or one that starts with `pipe:`, which reads a tar.
+/// A folder with a name that ends in `.tar` needs a slash at its end to be one.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] for braces without counterpart, more than [`NAMES_MAX`] names, pipes of other commands, names
-/// that are of another kind, are used twice, or are in several places; [`ErrorKind::Unsupported`] for addresses with a
-/// query and for compressions that cannot be read.
+/// [`ErrorKind::Config`] for braces without counterpart, more than [`NAMES_MAX`] names, pipes of unknown commands,
+/// names that are of different kinds, are used twice, or have several roots; [`ErrorKind::Unsupported`] for
+/// addresses with a query and for compressions that cannot be read.
 pub fn shard_names(list: &str) -> Result<Option<ShardNames>> {
     names_of(list, None)
 }
@@ -117,7 +117,7 @@ fn names_of(list: &str, of_kind: Option<&'static FileKind>) -> Result<Option<Sha
     let patterns = if is_web(&root) { 0 } else { names.iter().filter(|name| is_pattern(name)).count() };
     if patterns > PATTERNS_MAX {
         return Err(Error::config(format!(
-            "more than {PATTERNS_MAX} names have a wildcard: use wildcards in place of braces"
+            "more than {PATTERNS_MAX} names have a wildcard: use wildcards instead of braces"
         )));
     }
     let names = if patterns > 0 { Names::Patterns(names) } else { Names::Listed(unique(names)?) };
@@ -152,7 +152,7 @@ pub fn matching(patterns: &[String], files: &[String]) -> Result<Vec<String>> {
     unique(names)
 }
 
-/// Returns those of `files` that are of `kind`, sorted.
+/// Returns the files of `kind` among `files`, sorted.
 ///
 /// # Errors
 ///
@@ -221,7 +221,7 @@ fn check(url: &str, kind: &'static FileKind, is_given: bool) -> Result<()> {
         return Err(Error::new(ErrorKind::Unsupported, message).with(noun, shown()));
     }
     if is_web(url) && is_pattern(url) {
-        let message = "a web server has no listing: write braces, such as {000..146}, in place of *";
+        let message = "a web server has no listing: write braces, such as {000..146}, instead of *";
         return Err(Error::new(ErrorKind::Unsupported, message).with(noun, shown()));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Commands after `pipe:`, of which the usual ones are replaced by the address that they read. No command is run.
+//! Commands after `pipe:`: the usual ones are replaced by the address that they read. No command is run.
 
 use super::pipes_table::{Meaning, PROGRAMS, Program};
 use crate::error::{Error, Result};
@@ -57,7 +57,7 @@ impl<'a> Arguments<'a> {
                 arguments.plain.push(word);
                 continue;
             }
-            // A long option, or letters of which the last may have a value.
+            // A long option, or letters: the last one may have a value.
             let mut rest = word;
             while !rest.is_empty() {
                 let option = program.option(&mut rest, word)?;
@@ -73,7 +73,7 @@ impl<'a> Arguments<'a> {
                     Meaning::Output => return None,
                     Meaning::Instead(instead) => {
                         return Some(Err(Error::config(format!(
-                            "a pipe is not run, its address is read directly: {instead} in place of the option"
+                            "a pipe is not run, its address is read directly: {instead} instead of the option"
                         ))
                         .with("pipe", program.name)
                         .with("option", word.split('=').next().unwrap_or_default())));

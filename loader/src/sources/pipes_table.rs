@@ -1,4 +1,4 @@
-//! Programs after `pipe:` whose results can be fetched directly, with their options.
+//! Programs after `pipe:` with results that can be fetched directly, and their options.
 
 /// Program that writes a file to its output.
 pub(super) struct Program {

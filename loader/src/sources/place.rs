@@ -1,4 +1,4 @@
-//! Addresses of files, split into the place that a remote names and the path of the file in it.
+//! Addresses of files, split into the root that a remote names and the path of the file below it.
 
 use super::wildcards::is_pattern;
 use crate::error::{Error, ErrorKind, Result};
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 pub(super) struct Location<'a> {
     /// Scheme and server or bucket, without a slash at the end; `/` for an absolute path and empty for a relative one.
     pub(super) place: &'a str,
-    /// Folders below the place, and the file's name last.
+    /// Folders below the root, and the file's name last.
     pub(super) parts: Vec<&'a str>,
 }
 
@@ -125,7 +125,7 @@ fn place_parts(url: &str, rest: &str) -> usize {
         // `datasets`, owner, name; and the parts of a reference such as `name@refs/pr/1`.
         "hf" if rest.split('/').nth(2).is_some_and(|name| name.ends_with("@refs")) => 5,
         "hf" => 3,
-        // An account's host, container; the other forms have both in one part.
+        // An account's host, container; the remaining forms have both in one part.
         "azure" | "wasbs" if !server.contains('@') => 2,
         "azure-dl" if !server.contains('@') && server.contains('.') => 2,
         _ => 1,

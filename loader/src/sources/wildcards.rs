@@ -34,7 +34,7 @@ enum Token {
     In(Class),
 }
 
-/// One of some characters, or of the others.
+/// One of some characters, or any character except them.
 #[derive(Debug)]
 struct Class {
     ranges: Vec<RangeInclusive<char>>,
@@ -136,7 +136,7 @@ impl Class {
 /// Takes time in the product of the lengths, not exponential in the number of stars: only the last star moves.
 fn fits_tokens(tokens: &[Token], part: &str) -> bool {
     let (mut at, mut rest) = (0, part.chars());
-    // The place after the last star, and the text that it was tried on.
+    // The position after the last star, and the text that it was tried on.
     let mut star = None;
     loop {
         let before = rest.clone();

@@ -57,7 +57,7 @@ impl Fraction {
     }
 }
 
-/// The hashes that have `ranks` other ones below them, among those of `samples` numbers; `None` for rank `samples`.
+/// The hashes with `ranks` hashes below them, among the hashes of `samples` numbers; `None` for rank `samples`.
 fn hashes_of_rank(state: u64, samples: u64, ranks: [u64; 2]) -> [Bound; 2] {
     let bucket = |hash: u64| (hash >> (u64::BITS - BUCKET_BITS)) as usize;
     let mut counts = vec![0_u64; 1 << BUCKET_BITS];

@@ -8,7 +8,7 @@
 //!
 //! All of it is pure. The order sees shards with fewer samples, so ranks, resumption, shuffles and weights keep their
 //! guarantees. A sample of the order is "kept sample number k of shard s", and [`KeptSamples::index`] gives its index
-//! in the shard's file. The catalog asks for it in one place. Shards without kept samples are never used.
+//! in the shard's file. The catalog asks for it in one function. Shards without kept samples are never used.
 //!
 //! * [`numbers`]: samples by number; `npy` reads arrays of numbers.
 //! * [`fraction`]: a seeded part of a stream.

@@ -15,7 +15,7 @@ pub(super) enum Numbers<'a> {
 ///
 /// # Errors
 ///
-/// `Format` for an array of another type, with more dimensions, or that is cut.
+/// `Format` for an array of a wrong type, with more dimensions, or that is cut.
 pub(super) fn read(bytes: &[u8]) -> Result<Option<Numbers<'_>>> {
     if !NpyArray::is_start(bytes) {
         return Ok(None);

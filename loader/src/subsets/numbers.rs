@@ -22,7 +22,7 @@ pub(crate) fn is_list(subset: &str) -> bool {
 ///
 /// # Errors
 ///
-/// `Config` for an entry that is no number or range, that is not in the stream, or whose samples are listed before.
+/// `Config` for an entry that is no number or range, that is not in the stream, or with samples that are listed before.
 pub(crate) fn of_list(list: &str, samples: u64) -> Result<Vec<Range<u64>>> {
     let mut ranges = Vec::new();
     add_entries(list, samples, &mut ranges)?;
@@ -38,7 +38,7 @@ pub(crate) fn of_file(bytes: &[u8], samples: u64) -> Result<Vec<Range<u64>>> {
     let ranges = match npy::read(bytes)? {
         Some(Numbers::Mask(mask)) => {
             if mask.len() as u64 != samples {
-                let message = "the index file has a bool for each of another number of samples than the stream has";
+                let message = "the index file has a different number of bools than the stream has samples";
                 return Err(Error::config(message).with("bools", mask.len()).with("samples", samples));
             }
             let kept = (0..).zip(mask).filter(|(_, is_kept)| **is_kept != 0);

@@ -29,9 +29,9 @@ pub(crate) enum Question {
 pub(crate) enum Ask {
     /// A number.
     Number,
-    /// A number or text, that is equal to those of the same class alone.
+    /// A number or text, that is equal only to values of the same class.
     Class,
-    /// A number, or the stored bytes of another value.
+    /// A number, or the stored bytes of any other value.
     Length,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum Reply {
 }
 
 impl Question {
-    /// A text that other questions do not have.
+    /// A text that is unique to the question.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Condition(filter) => filter.text(),
@@ -120,7 +120,7 @@ impl Question {
         matches!(self, Self::Value { ask: Ask::Length, .. })
     }
 
-    /// The bit that all samples have whose columns have values in these ranges; `None` if some may have the other one.
+    /// The bit of all samples with columns that have values in these ranges; `None` if the bit of some may differ.
     pub(crate) fn certain(&self, ranges: &[Range<'_>]) -> Option<bool> {
         let Self::Condition(filter) = self else { return None };
         let possible = filter.possible(ranges);
@@ -152,7 +152,7 @@ impl Question {
 /// Returns a number for the class of a cell. Numbers that are equal are of one class.
 fn class_of(cell: &Cell<'_>) -> u64 {
     let hash = |tag: u8, bytes: &[u8]| {
-        // FNV-1a, whose bits are mixed as in SplitMix64.
+        // FNV-1a, with bits that are mixed as in SplitMix64.
         let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         let hash = bytes.iter().fold(step(0xcbf2_9ce4_8422_2325, &tag), step);
         super::fraction::mix(hash).min(NO_CLASS - 1)
@@ -172,7 +172,7 @@ fn class_of(cell: &Cell<'_>) -> u64 {
 ///
 /// # Errors
 ///
-/// The place of a sample without a class.
+/// The index of a sample without a class.
 pub(crate) fn balanced(classes: &[u64]) -> Result<Vec<f32>, usize> {
     let mut counts: HashMap<u64, u32, BuildHasherDefault<Identity>> = HashMap::default();
     for (place, class) in classes.iter().enumerate() {

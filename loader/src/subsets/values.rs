@@ -1,7 +1,7 @@
 //! A number for each sample of a stream, such as its weight: from an array of numpy, or as text that holds an array.
 //!
-//! The text is `float64:` and the base64 of little-endian doubles. Any other text is the name of a column, whose values
-//! [`question`](super::question) is about, or the path of a `.npy` file.
+//! The text is `float64:` and the base64 of little-endian doubles. Any other text is the name of a column, with values
+//! that [`question`](super::question) is about, or the path of a `.npy` file.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::encoding::NpyArray;
@@ -14,7 +14,7 @@ const INLINE: &str = "float64:";
 /// End of the name of a file.
 const FILE: &str = ".npy";
 
-/// Place of the numbers.
+/// Source of the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueSource<'a> {
     /// Name of a column.
@@ -25,7 +25,7 @@ pub(crate) enum ValueSource<'a> {
     Inline(&'a str),
 }
 
-/// Returns the place that an argument names.
+/// Returns the source that an argument names.
 pub(crate) fn source_of(given: &str) -> ValueSource<'_> {
     match given.strip_prefix(INLINE) {
         Some(inline) => ValueSource::Inline(inline),
@@ -46,7 +46,7 @@ pub(crate) fn words_of(given: &str) -> String {
 ///
 /// # Errors
 ///
-/// `Config` for another array than one of numbers with one dimension, and for a number that is no [`value`].
+/// `Config` for a file that is no array of numbers with one dimension, and for a number that is no [`value`].
 pub(crate) fn of_file(bytes: &[u8]) -> Result<Vec<f32>> {
     let unfit =
         |problem: String| Error::config(format!("the file is an array of numbers as numpy.save writes it, {problem}"));

@@ -39,7 +39,7 @@ pub(super) enum FoundFile {
     Unreadable(String),
 }
 
-/// Compares the files of `shard`, each of which `read` returns.
+/// Compares the files of `shard`, which `read` returns one by one.
 ///
 /// A shard is whole when all its raw files or all its compressed ones are there. A file that is there must be intact
 /// even if the shard is whole without it.
@@ -115,8 +115,8 @@ impl<'a, R: FnMut(&FileInfo) -> FoundFile> ShardCheck<'a, R> {
         self.noted(zip, compared.map_err(|why| format!("unpacked, {why}"))).map(|()| raw)
     }
 
-    /// Checks the places of the samples and the checksums of the format in the `raw` bytes of `file`, if it is the file
-    /// with the places.
+    /// Checks the offsets of the samples and the checksums of the format in the `raw` bytes of `file`, if it is the
+    /// file with the offsets.
     fn check_table(&mut self, pair: FilePair<'_>, file: &FileInfo, raw: Option<Vec<u8>>) {
         if let Some(raw) = raw
             && std::ptr::eq(pair.raw, self.shard.table_file())

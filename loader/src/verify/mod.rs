@@ -30,7 +30,7 @@ use std::time::Duration;
 /// Longest wait for another process that fetches the same shard without progress.
 const BUSY_MAX: Duration = Duration::from_secs(600);
 
-/// Data set whose files are compared with its index.
+/// Data set with files that are compared with its index.
 #[derive(Debug)]
 pub struct Verification {
     index: Arc<Index>,
@@ -43,7 +43,7 @@ pub struct Verification {
 enum ShardsLocation {
     /// A folder without a known remote.
     Folder(PathBuf),
-    /// A folder whose shards come from a remote, opened as a cache.
+    /// A folder with shards that come from a remote, opened as a cache.
     Cache { folder: PathBuf, catalog: Catalog },
     /// A remote alone.
     Remote(Remote),
@@ -55,8 +55,8 @@ impl Verification {
     ///
     /// # Errors
     ///
-    /// `NotFound` without an index; `Format` for a damaged one; `Stale` when the remote has another index; `Config` for
-    /// a URL as `place` together with a `remote`; errors of the store.
+    /// `NotFound` without an index; `Format` for a damaged one; `Stale` when the remote has a different index; `Config`
+    /// for a URL as `place` together with a `remote`; errors of the store.
     pub fn open(place: &str, remote: Option<&str>) -> Result<Self> {
         Self::with_outside(place, remote, None)
     }
@@ -93,7 +93,7 @@ impl Verification {
         Ok(Self { index, place, stats })
     }
 
-    /// Opens listed files, whose index is made if there is none.
+    /// Opens listed files. Their index is made if there is none.
     fn open_listed(list: &str, root: &str, stats: Arc<Stats>, outside: Option<Outside>) -> Result<Self> {
         let stream = StreamConfig { remote: Some(list.to_owned()), ..StreamConfig::default() };
         let config = LoaderConfig { streams: vec![stream], ..LoaderConfig::default() };
@@ -147,7 +147,7 @@ impl Verification {
         }
     }
 
-    /// Compares a shard with the stored files of a remote, which has no other ones.
+    /// Compares a shard with the stored files of a remote, which has only these.
     fn check_remote(&self, shard: &Shard, remote: &Remote) -> Result<ShardState> {
         let mut failure = None;
         let state = check(shard, |file| {
@@ -171,8 +171,8 @@ impl Verification {
 
     /// Fetches shard `number` from the remote, compares it with the index, and replaces all its files in the folder.
     ///
-    /// Each file takes the place of the old one when all its bytes are written. Running jobs may use the folder
-    /// meanwhile; `cache_limit` of each of them is kept, for which the old files are removed first. A shard that a
+    /// Each file replaces the old one when all its bytes are written. Running jobs may use the folder
+    /// meanwhile; `cache_limit` of each of them is kept: for this the old files are removed first. A shard that a
     /// running job has replaced already is left as it is.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ fn a_shard_that_a_job_holds_is_left_and_is_an_error_only_if_it_is_damaged() {
     verification.repair(1).expect("intact: a job may have replaced it meanwhile");
     let path = cache.path().join(&*index.shards[1].raw_data.basename);
     let intact = std::fs::read(&path).unwrap();
-    // Another size than in the index would be absent.
+    // A different size than in the index would be absent.
     let meta = cache.path().join(&*index.shards[1].raw_meta.as_ref().unwrap().basename);
     let table = std::fs::read(&meta).unwrap();
     std::fs::write(&meta, vec![0xff; table.len()]).unwrap();

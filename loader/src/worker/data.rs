@@ -19,7 +19,7 @@ use serde::Deserialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longest wait for a fetch by another process, or for space that other processes use.
+/// Longest wait for a fetch by another process, or for space that such processes use.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Keys that every index has.
@@ -76,7 +76,7 @@ pub struct DataSet {
     pub(super) config: DataConfig,
     /// Shards of each stream. Made before the workers are forked, so that they share the pages.
     shards: Vec<Arc<ShardSet>>,
-    /// Folder of the shards that are read in place, of each stream.
+    /// Folder of the shards that are read where they are, of each stream.
     files: Vec<Option<PathBuf>>,
     /// Versions of the files of each stream when it was opened. Each process has its own table.
     versions: Vec<Versions>,
@@ -85,7 +85,7 @@ pub struct DataSet {
 }
 
 impl DataSet {
-    /// Makes the data set of `config`. `indexes` are those of the streams, in the same order.
+    /// Makes the data set of `config`. `indexes` are the indexes of the streams, in the same order.
     ///
     /// # Errors
     ///
@@ -106,15 +106,15 @@ impl DataSet {
     /// Opens the data of a loader's `config` to read single samples, from any source that a loader has and in the
     /// folders that it would use: fetches or makes the indexes that the folders lack. Only the options about streams,
     /// downloads and the cache count, and samples have their numbers in whole streams. Rows of tables may have nulls,
-    /// as with `skip.errors`, whose folders they have. `outside` has the remotes of other schemes than the
-    /// engine's.
+    /// as with `skip.errors`, and the tables have the folders of that option. `outside` has the remotes of schemes that
+    /// the engine does not have.
     ///
     /// # Errors
     ///
     /// `NotFound` for a stream without an index, `Config` for one without samples; the errors of stores and folders.
     pub fn of_loader(config: &LoaderConfig, outside: Option<Outside>) -> Result<Self> {
         let stats = Arc::new(Stats::new(false));
-        // A null belongs to its row: the other rows of the shard can be read.
+        // A null belongs to its row: the remaining rows of the shard can be read.
         let config = &LoaderConfig { skip: SkipConfig { errors: 1, ..config.skip }, ..config.clone() };
         let (topology, network) = (Topology::detect()?, Simulation::default());
         let opened = open_streams(&Session::new(config, &stats, &topology, &network, outside))?;
@@ -206,7 +206,7 @@ impl StreamLocation {
     }
 
     /// Fetches `index.json` into the local folder if the folder has none. Of several processes one fetches it and the
-    /// others wait. An index that is present is used as it is. If there is a `fetcher`, it fetches the index instead of
+    /// rest wait. An index that is present is used as it is. If there is a `fetcher`, it fetches the index instead of
     /// the engine's store.
     ///
     /// # Errors

@@ -43,7 +43,7 @@ impl Epoch {
         self.ahead.is_started()
     }
 
-    /// Returns the next sample, whose shard has been announced; `None` at the end.
+    /// Returns the next sample, from a shard that has been announced; `None` at the end.
     ///
     /// # Errors
     ///

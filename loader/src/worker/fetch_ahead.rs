@@ -25,7 +25,7 @@ struct FetchAheadShared {
 struct FetchAheadState {
     /// Shards to fetch. Bounded by the number of announced samples.
     queue: VecDeque<ShardId>,
-    /// For each shard: its announced samples, and the place of the first of them in the epoch.
+    /// For each shard: its announced samples, and the position of the first of them in the epoch.
     announced: HashMap<ShardId, (usize, u64)>,
     /// True while the thread uses the reader to fetch a shard.
     busy: bool,
@@ -40,7 +40,7 @@ impl FetchAhead {
         self.started
     }
 
-    /// Announces a sample of `shard` at `place` in the epoch. The shard is fetched if it is not resident.
+    /// Announces a sample of `shard` at position `place` of the epoch. The shard is fetched if it is not resident.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl FetchAhead {
 
     /// Cancels the fetches and waits until the thread does not use the reader any more.
     ///
-    /// After the last sample the caller may drop the reader and open another one with other settings for the same
+    /// After the last sample the caller may drop the reader and open a new one with different settings for the same
     /// files, while the thread is still busy with the last shard.
     pub(super) fn end(&self) {
         self.shared.run.stop();

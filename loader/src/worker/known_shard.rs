@@ -44,7 +44,7 @@ impl KnownShard {
         Ok(Self { offsets, layout, data })
     }
 
-    /// Returns a shard whose samples are `files`.
+    /// Returns a shard with the samples `files`.
     pub(super) fn of_files(files: LooseFiles, layout: usize) -> Result<Self> {
         Ok(Self { offsets: files.offsets()?, layout, data: Data::Loose(files) })
     }

@@ -32,12 +32,12 @@ pub struct SampleInfo {
     pub layout: usize,
     /// It is a row of a table: columns that it lacks are null, and the table does not have [`crate::format::FIELDS`].
     pub is_row: bool,
-    /// Place in its text, if it is a record of one.
+    /// File and line in its text, if it is a record of one.
     pub line: Option<TextLine>,
 }
 
 impl SampleInfo {
-    /// Adds the place of the sample to `error`, if it is a record of a text.
+    /// Adds file and line of the sample to `error`, if it is a record of a text.
     pub fn describe(&self, error: Error) -> Error {
         match &self.line {
             Some(line) => error.with("file", &line.file).with("line", line.line),
@@ -68,9 +68,9 @@ pub struct SampleReader {
     pub(super) table: ShardTable<KnownShard>,
     /// By stream, the fetcher that is used instead of the engine's store. The last streams may be missing.
     fetchers: Vec<Option<Arc<dyn Fetcher>>>,
-    /// Remotes of other schemes than the engine's.
+    /// Remotes of schemes that the engine does not have.
     outside: Option<Outside>,
-    /// Of folders whose files are read where they are.
+    /// Of folders with files that are read where they are.
     loose_features: Arc<DirFeatures>,
     /// Opened when the first shard has to be fetched.
     remotes: Mutex<Option<Arc<[Option<Remote>]>>>,
@@ -103,7 +103,7 @@ impl SampleReader {
         })
     }
 
-    /// Fetches from remotes of other schemes than the engine's by `outside`.
+    /// Fetches by `outside` from remotes of schemes that the engine does not have.
     #[must_use]
     pub fn with_outside(self, outside: Option<Outside>) -> Self {
         Self { outside, ..self }
@@ -177,7 +177,7 @@ impl SampleReader {
     ///
     /// # Errors
     ///
-    /// `Config` for a shard whose stream has no remote.
+    /// `Config` for a shard of a stream without a remote.
     pub fn evict(&self, shard: ShardId) -> Result<bool> {
         self.check(shard)?;
         let (stream, local) = self.catalog.locate(shard);
@@ -320,7 +320,7 @@ impl SampleReader {
             Ok(Some((known, cost)))
         };
         let known = self.table.get(id, open)?;
-        // A shard that was deleted while it was open is fetched again if possible, since other processes may need it
+        // A shard that was deleted while it was open is fetched again if possible, since every process may need it
         // too.
         if stream.dir.has_remote() && known.as_ref().is_some_and(|known| known.is_evicted()) {
             self.table.close(usize::MAX, |other, _| other == id);

@@ -18,7 +18,7 @@ pub struct SingleShard {
 }
 
 impl SingleShard {
-    /// Makes a reader of `shard`, whose raw files are below `folder`.
+    /// Makes a reader of `shard`, with raw files below `folder`.
     pub fn new(shard: Shard, folder: &Path) -> Self {
         let path = |file: &FileInfo| folder.join(&*file.basename);
         Self { table: path(shard.table_file()), data: path(&shard.raw_data), shard }

@@ -14,7 +14,7 @@ pub(super) const DBFS: &str = "dbfs";
 
 pub(super) const SFTP: &str = "sftp";
 
-/// Schemes without any transport, and what to use in their place.
+/// Schemes without any transport, and the scheme to use instead.
 pub(super) const UNSUPPORTED: [(&str, &str); 2] = [
     (
         "r2",
@@ -44,7 +44,8 @@ fn has_scheme(name: &str) -> bool {
     name.split_once(":/").is_some_and(|(scheme, _)| is_scheme(scheme))
 }
 
-/// Schemes in which `@` is part of a place's name. The part before it is a secret only with a colon, which no name has.
+/// Schemes in which `@` is part of a remote's name. The part before it is a secret only with a colon, which no name
+/// has.
 const WITHOUT_USERS: [&str; 4] = ["azure", "azure-dl", "oci", "wasbs"];
 
 /// Returns a remote for messages and logs, without the user name, password, parameters, query and fragment of its
@@ -60,7 +61,7 @@ pub fn redact(remote: &str) -> Cow<'_, str> {
 /// Shortest part of a secret that is cut wherever it is. Shorter ones are in most texts by chance.
 const SECRET_BYTES_MIN: usize = 4;
 
-/// Returns a text of another library about `remote`, without the secrets of its address. Such a text may have only a
+/// Returns a text of a library about `remote`, without the secrets of its address. Such a text may have only a
 /// part of them, because libraries split and encode addresses by different rules.
 pub fn redact_in<'a>(text: &'a str, remote: &str) -> Cow<'a, str> {
     let Address { user, tail, .. } = Address::of(remote);

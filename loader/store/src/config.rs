@@ -95,7 +95,7 @@ pub struct StoreConfig {
     pub user_agent: String,
     /// Certificates (PEM) to trust in addition to the system's, for stores with a private authority.
     pub ca_file: Option<PathBuf>,
-    /// Proxies; `None` reads `HTTPS_PROXY` and the other variables of the environment.
+    /// Proxies; `None` reads `HTTPS_PROXY` and further variables of the environment.
     pub proxies: Option<Proxies>,
     /// Use io_uring on fetch threads where the kernel allows it.
     pub io_uring: bool,
@@ -156,7 +156,7 @@ impl Default for StoreConfig {
 
 impl StoreConfig {
     /// Returns the `parts_in_flight_max` of each of `processes` processes that share a machine's network. Without a
-    /// share, each takes from the others by more requests: in one process, a full network that others use looks like a
+    /// share, each takes a larger part by more requests: in one process, a full network in shared use looks like a
     /// server that limits each connection.
     pub fn parts_in_flight_max_of(&self, processes: usize) -> usize {
         (self.parts_in_flight_max / processes.max(1)).max(self.parts_in_flight_max.min(2 * self.parts_in_flight))

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: Error,
-    /// Another attempt may succeed.
+    /// A further attempt may succeed.
     pub(crate) is_retried: bool,
     /// Pause that the server requested.
     pub(crate) retry_after: Option<Duration>,

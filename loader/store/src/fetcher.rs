@@ -11,15 +11,15 @@ use std::fs::File;
 use std::io::Read;
 use std::time::Duration;
 
-/// Longest time without another [`PROGRESS_BYTES`]: a fetcher may have no limit.
+/// Longest time without further [`PROGRESS_BYTES`]: a fetcher may have no limit.
 const IDLE_MAX: Duration = Duration::from_secs(600);
 
 /// Most bytes on disk during a fetch, in addition to twice the file: a fetcher may keep parts and the file assembled
-/// from them, and a few other files.
+/// from them, and a few more files.
 const EXTRA_BYTES_MAX: u64 = 64 << 20;
 
-/// Fetches files of one remote without the engine's transports, for example with a cloud's own library in another
-/// language. The files are checked, unpacked and published like all others.
+/// Fetches files of one remote without the engine's transports, for example with a cloud's own library in a different
+/// language. The files are checked, unpacked and published like all files.
 pub trait Fetcher: fmt::Debug + Send + Sync {
     /// Fetches the whole file `key`, a path relative to the remote, including any retries. Returns it open at its
     /// beginning.
@@ -35,7 +35,7 @@ pub trait Fetcher: fmt::Debug + Send + Sync {
 /// Status of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchStatus {
-    /// It waits for others, which make progress or fail within their own limits.
+    /// It waits for earlier fetches, which make progress or fail within their own limits.
     Queued,
     /// It has begun.
     Running {
@@ -77,8 +77,8 @@ impl Length {
 ///
 /// # Errors
 ///
-/// Those of [`Fetcher::fetch`] and of `watch`; `Timeout` when no more bytes arrive, `Checksum` for another length, as
-/// soon as that is visible.
+/// Errors of [`Fetcher::fetch`] and of `watch`; `Timeout` when no more bytes arrive, `Checksum` for a different length,
+/// as soon as that is visible.
 pub fn fetch_whole(
     fetcher: &dyn Fetcher,
     key: &str,

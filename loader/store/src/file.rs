@@ -10,7 +10,7 @@ use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Bytes per read: large enough for a disk, small enough that the thread's other transfers do not starve.
+/// Bytes per read: large enough for a disk, small enough that the thread's remaining transfers do not starve.
 const READ_BYTES: usize = 1 << 20;
 
 pub(crate) struct FileSource {
@@ -84,7 +84,7 @@ impl Body for FileBody {
             }
         };
         self.at += n as u64;
-        // Other transfers and a cancellation get their turn.
+        // Further transfers and a cancellation get their turn.
         tokio::task::yield_now().await;
         Ok(n)
     }

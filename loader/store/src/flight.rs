@@ -1,16 +1,17 @@
 //! Number of parts in flight of one fetch thread, which follows from the latency and bandwidth that it finds.
 //!
-//! A few requests fill a network of low latency. Others need more: 8 objects of 100 KB at a latency of 50 ms are 16
-//! MB/s, and 8 parts of 8 MiB at 150 ms are at most 450 MB/s. A network is full when the bytes in flight are its rate
-//! times its latency. So the limit is twice the number of parts that this product has: of the highest rate of the last
-//! rounds of parts, and the shortest time to the head of a response. As long as the network is not full, the rate grows
-//! with the limit, and the limit grows by half in each round. Afterwards the rate stays, and the limit with it. A rate
-//! or a latency that was extreme by chance is forgotten after some rounds. [`Trials`] find out whether more parts than
-//! that are a gain, and whether as many are one: a server that queues requests has a latency that grows with the limit.
+//! A few requests fill a network of low latency. Most networks need more: 8 objects of 100 KB at a latency of 50 ms are
+//! 16 MB/s, and 8 parts of 8 MiB at 150 ms are at most 450 MB/s. A network is full when the bytes in flight are its
+//! rate times its latency. So the limit is twice the number of parts that this product has: of the highest rate of the
+//! last rounds of parts, and the shortest time to the head of a response. As long as the network is not full, the rate
+//! grows with the limit, and the limit grows by half in each round. Afterwards the rate stays, and the limit with it. A
+//! rate or a latency that was extreme by chance is forgotten after some rounds. [`Trials`] find out whether more parts
+//! than that are a gain, and whether as many are one: a server that queues requests has a latency that grows with the
+//! limit.
 //!
-//! The rate of a round is of the bytes that arrive in it, those of unfinished parts included: parts often end together,
-//! and the bytes of those that end in a round may have arrived before. Rounds in which no part waited for a place are
-//! not measured, and a round begins with its first part: otherwise the rate would be that of the demand.
+//! The rate of a round is of the bytes that arrive in it, the bytes of unfinished parts included: parts often end
+//! together, and the bytes of parts that end in a round may have arrived before. Rounds in which no part waited for a
+//! slot are not measured, and a round begins with its first part: otherwise the rate would be the rate of the demand.
 //!
 //! At most three quarters of the parts in flight wait for the head of a response. Otherwise all requests of a fast
 //! network wait together and then share it, and it is idle for one latency in each round: 64 parts of 8 MiB at a
@@ -38,13 +39,13 @@ fn heads_max(limit: usize) -> usize {
     (3 * limit).div_ceil(4)
 }
 
-/// Rounds of parts whose highest rate counts.
+/// Rounds of parts. Their highest rate counts.
 const RATES: usize = 8;
 
-/// Heads whose shortest time counts: these and as many before them.
+/// Heads. Their shortest time counts: these and as many before them.
 const HEADS: usize = 256;
 
-/// Place of one part in flight; free again when dropped, unless the limit has become lower.
+/// Slot of one part in flight; free again when dropped, unless the limit has become lower.
 pub(crate) struct PartPlace {
     /// `None` only while it is dropped.
     permit: Option<OwnedSemaphorePermit>,
@@ -63,7 +64,7 @@ impl Drop for PartPlace {
     }
 }
 
-/// Place of one part that waits for the head of a response; free again when dropped.
+/// Slot of one part that waits for the head of a response; free again when dropped.
 pub(crate) struct HeadPlace<'a>(&'a FlightLimit);
 
 /// End of a part.
@@ -72,14 +73,14 @@ pub(crate) struct PartEnd {
     pub(crate) filled: Option<usize>,
     pub(crate) begun: Duration,
     pub(crate) now: Duration,
-    /// Another part waits for a place: otherwise the rate is not the network's.
+    /// A further part waits for a slot: otherwise the rate is not the network's.
     pub(crate) is_limiting: bool,
 }
 
 /// Limit of the parts in flight.
 pub(crate) struct FlightLimit {
     places: Arc<Semaphore>,
-    /// Notified when a part that has begun waits for a place.
+    /// Notified when a part that has begun waits for a slot.
     wanted: Notify,
     /// Notified when a part no longer waits for its head.
     head_arrived: Notify,
@@ -90,7 +91,7 @@ struct FlightState {
     limit: usize,
     limit_min: usize,
     limit_max: usize,
-    /// Places to take away as soon as they are free.
+    /// Slots to take away as soon as they are free.
     excess: usize,
     sample: Sample,
     /// Bytes of all parts, those in flight included.
@@ -131,7 +132,7 @@ impl Latency {
     }
 }
 
-/// Parts that ended while others waited.
+/// Parts that ended while further parts waited.
 #[derive(Default)]
 struct Sample {
     /// Parts that began under the previous limit and still have to end.
@@ -172,13 +173,13 @@ impl FlightLimit {
         }
     }
 
-    /// Waits for a free place.
+    /// Waits for a free slot.
     pub(crate) async fn place(&self) -> Option<PartPlace> {
         let permit = self.places.clone().acquire_owned().await.ok()?;
         Some(PartPlace { permit: Some(permit), state: self.state.clone() })
     }
 
-    /// Waits for a free place like [`place`](Self::place), for the next attempt of a part.
+    /// Waits for a free slot like [`place`](Self::place), for the next attempt of a part.
     pub(crate) async fn place_again(&self) -> Option<PartPlace> {
         let place = self.place();
         tokio::pin!(place);
@@ -187,12 +188,12 @@ impl FlightLimit {
             place = &mut place => return place,
             () = std::future::ready(()) => {}
         }
-        // In the queue for places by now, so that a place which is returned on this notice goes to it.
+        // In the queue for slots by now, so that a slot that is returned on this notice goes to it.
         self.wanted.notify_one();
         place.await
     }
 
-    /// Waits until a part that has begun waits for a place, which one that waits for a new part has to return.
+    /// Waits until a part that has begun waits for a slot, which a waiter for a new part has to return.
     pub(crate) async fn wanted(&self) {
         self.wanted.notified().await;
     }
@@ -243,7 +244,7 @@ impl FlightLimit {
         state.limit < state.limit_min || state.outdated > 0
     }
 
-    /// Changes the limit with `change`, and the number of places with it.
+    /// Changes the limit with `change`, and the number of slots with it.
     fn change(&self, change: impl FnOnce(&mut FlightState)) {
         let mut state = self.state.borrow_mut();
         let before = state.limit;
@@ -257,7 +258,7 @@ impl FlightLimit {
             }
             None => {
                 let less = before - state.limit;
-                // Free places go at once, the others when their parts end.
+                // Free slots go at once, used slots when their parts end.
                 state.excess += less - self.places.forget_permits(less);
             }
         }

@@ -1,10 +1,10 @@
 //! Second requests for parts that are far slower than their peers ("hedged requests": Dean and Barroso, The Tail at
 //! Scale, 2013).
 //!
-//! A stalled connection would hold a shard until its timeout, while a second request usually takes another path and
+//! A stalled connection would hold a shard until its timeout, while a second request usually takes a different path and
 //! is answered at once. The rule: a part is late after three times the time that nine of ten recent parts of the same
 //! server needed, and after half a second at least. Then its missing bytes are requested again, once in an attempt. The
-//! first of the two to finish wins, and the other one is dropped with its connection.
+//! first of the two to finish wins, and the second one is dropped with its connection.
 //!
 //! Where all parts are slow, so are the peers, and nothing is late. Nothing is requested twice while the server has too
 //! many requests, and never more than 5 % of the bytes that were fetched.
@@ -180,7 +180,7 @@ mod tests {
         let far = "s3://far/folder";
         (0..9).for_each(|_| hedging.record(far, 100, 5000 * MS));
         assert_eq!(hedging.late_after(far, 100), None, "too few peers");
-        hedging.record("s3://far/other/folder", 100, 5000 * MS);
+        hedging.record("s3://far/second/folder", 100, 5000 * MS);
         assert_eq!(hedging.late_after(far, 100), Some(15_000 * MS));
         assert_eq!(hedging.late_after("https://server", 100), Some(LATE_MIN));
     }

@@ -21,7 +21,7 @@ pub(crate) enum KeyForm {
 }
 
 impl KeyForm {
-    /// Rejects keys that could leave the remote, or that a server could read as another object.
+    /// Rejects keys that could leave the remote, or that a server could read as a different object.
     pub(crate) fn check(self, key: &str) -> Result<()> {
         let part = |part: &str| part.is_empty() && self != Self::Object || part == "." || part == "..";
         let byte = |b: u8| match self {
@@ -62,7 +62,7 @@ pub(crate) fn check_key(key: &str) -> Result<()> {
 /// Characters that are encoded in a path: all but unreserved ones and '/', as S3 signs it.
 const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// Encodes a path, whose slashes stay.
+/// Encodes a path. Its slashes stay.
 pub(crate) fn encode_path(key: &str) -> String {
     utf8_percent_encode(key, &ENCODED).to_string()
 }

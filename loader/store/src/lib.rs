@@ -16,14 +16,14 @@
 //!   schemes: only missing bytes are requested again, and only of the same version of the object; the range of every
 //!   response is checked; each byte is written once.
 //! * `http` is a client over hyper and rustls; `s3`, `gcs`, `azure`, `hf`, `oci` and `dbfs` add addresses, signatures
-//!   and credentials, of which `credentials` has the common parts; `file` is a folder.
-//! * `destination` is the other direction: [`Destination`] uploads, lists and removes objects over the same threads,
+//!   and credentials; `credentials` has the common parts; `file` is a folder.
+//! * `destination` is the opposite direction: [`Destination`] uploads, lists and removes objects over the same threads,
 //!   with the same addresses, signatures and credentials.
 //! * `threads`, `context`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio
 //!   elsewhere; `flight`: how many parts a thread has in flight; `trials`: whether more would be a gain; `hedge`: when
 //!   a part is requested a second time.
-//! * `outside`: schemes whose transports are another library's, such as a package of Python.
-//! * `fetcher` is the interface for whole files that a downloader of the embedding program fetches in place of the
+//! * `outside`: schemes with transports of a library, such as a package of Python.
+//! * `fetcher` is the interface for whole files that a downloader of the embedding program fetches instead of the
 //!   engine;
 //!   `external` is the queue between it and the threads that need files.
 //!

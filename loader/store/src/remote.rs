@@ -32,8 +32,8 @@ impl Remote {
         Self { threads, source, name: redact(name).into(), keys, versions: None }
     }
 
-    /// Returns the folder for a job: an object is an error if its version is not the one in `versions`, or not that of
-    /// its first response.
+    /// Returns the folder for a job: an object is an error if its version is not the one in `versions`, or not the
+    /// version of its first response.
     pub fn comparing(self, versions: Arc<Versions>) -> Self {
         Self { versions: Some(versions), ..self }
     }
@@ -53,7 +53,7 @@ impl Remote {
         &self.name
     }
 
-    /// Returns the number of attempts to get an object whose bytes are right: one for a folder, which returns the same
+    /// Returns the number of attempts to get an object with the right bytes: one for a folder, which returns the same
     /// ones.
     pub fn attempts(&self) -> u32 {
         if self.source.is_on_network() { self.threads.queues.context.config.download_retry.max(1) } else { 1 }
@@ -106,7 +106,8 @@ impl Remote {
         self.peek_encoded((key, Encoded::Refused), bytes, ended)
     }
 
-    /// Starts to fetch like [`peek`](Self::peek), with another treatment of an object that is sent with an encoding.
+    /// Starts to fetch like [`peek`](Self::peek), with a different treatment of an object that is sent with an
+    /// encoding.
     ///
     /// # Errors
     ///
@@ -139,8 +140,9 @@ impl Remote {
         self.get_whole(key, limit_bytes, |_| true)
     }
 
-    /// Like [`get_small`](Self::get_small), for an object that shows if it `is_whole`. Other bytes are only returned if
-    /// all attempts have some: a response without a length may end early, and a gateway may send another page.
+    /// Like [`get_small`](Self::get_small), for an object that shows if it `is_whole`. Incomplete bytes are only
+    /// returned if all attempts have some: a response without a length may end early, and a gateway may send a
+    /// different page.
     ///
     /// # Errors
     ///

@@ -38,7 +38,7 @@ pub(crate) fn wait(config: &StoreConfig, failed: u32, requested: Option<Duration
     drawn.saturating_add(requested.unwrap_or_default()).min(config.backoff_max)
 }
 
-/// Delay of a request from which it is a warning: a user may wonder what a program waits for.
+/// Delay of a request from which it is a warning: a user may wonder why a program waits.
 const LATE: Duration = Duration::from_secs(3);
 
 /// Shortest time between two warnings: many requests fail together.

@@ -73,7 +73,7 @@ pub(crate) struct Head {
     /// Size of the whole object, if the response contains it.
     pub(crate) total: Option<u64>,
     pub(crate) version: Option<Version>,
-    /// Encoding of the body, whose bytes are not those of the file then. It was not asked for.
+    /// Encoding of the body: its bytes are not the bytes of the file then. It was not asked for.
     pub(crate) encoding: Option<String>,
     pub(crate) times: Times,
 }
@@ -114,7 +114,8 @@ pub enum Encoded {
     /// It is an error.
     #[default]
     Refused,
-    /// It is an error unless it has the length of the request, which is that of the file: then the header is wrong.
+    /// It is an error unless it has the length of the request, which is the length of the file: then the header is
+    /// wrong.
     OfFile,
     /// Its bytes are returned as they are stored, for a caller that unpacks them.
     AsStored,
@@ -124,13 +125,13 @@ impl Encoded {
     /// Returns an error for the response `head` to a request for an object of `len` bytes, if that is known.
     pub(super) fn check(self, head: &Head, len: Option<u64>) -> Result<(), Failure> {
         let Some(encoding) = &head.encoding else { return Ok(()) };
-        // Another length is an error in any case.
+        // A wrong length is an error in any case.
         let may_be_file = len.is_some() && head.total.is_some();
         if self == Self::AsStored || self == Self::OfFile && may_be_file {
             return Ok(());
         }
         let why =
-            format!("the object is sent with Content-Encoding: {encoding}, so the bytes are not those of the file");
+            format!("the object is sent with Content-Encoding: {encoding}, so the bytes are not the bytes of the file");
         Err(Failure::permanent(Error::new(ErrorKind::Unsupported, why).hinting(
             "Store it without that (not with `gsutil cp -z`, `gcloud storage cp --gzip-local` or `aws s3 cp \
              --content-encoding`), or under a name with the extension of its compression, or turn the server's \
@@ -171,7 +172,7 @@ impl<'a> TimedBody<'a> {
         Self { context, body, limit, due, bytes: 0, least: PROGRESS_BYTES, end: None }
     }
 
-    /// Creates a body of which each byte counts as progress, for at most [`PATIENCE`] times `limit`. S3 sends a blank
+    /// Creates a body that makes progress with each byte, for at most [`PATIENCE`] times `limit`. S3 sends a blank
     /// every some seconds while it works on a request.
     pub(crate) fn patient(context: &'a ThreadContext, body: &'a mut dyn Body, limit: Duration) -> Self {
         let end = context.shared.clock.now() + limit.saturating_mul(PATIENCE);
@@ -236,7 +237,7 @@ pub(crate) trait Source: Send + Sync {
     }
 
     /// True if responses come over a network: a second request may be faster than the first, and a response of the
-    /// wrong length may be that of a gateway.
+    /// wrong length may come from a gateway.
     fn is_on_network(&self) -> bool {
         true
     }
@@ -251,7 +252,7 @@ mod tests {
     use forebay_core::stats::Stats;
     use forebay_core::sync::Arc;
 
-    /// Body of which each byte takes half a minute.
+    /// Body that needs half a minute for each byte.
     struct Blanks {
         clock: Clock,
         left: usize,

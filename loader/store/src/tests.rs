@@ -205,12 +205,12 @@ fn an_object_that_has_changed_is_not_tried_again_and_a_response_of_a_wrong_lengt
     ] {
         let mut request = FetchRequest::new("shard", 90);
         (request.version, request.listed_tag) = (first.cloned(), listed.map(str::to_owned));
-        let error = remote.fetch(request).expect("queued").wait().expect_err("another length");
+        let error = remote.fetch(request).expect("queued").wait().expect_err("a different length");
         assert_eq!(error.kind(), if is_changed { ErrorKind::Stale } else { ErrorKind::Checksum }, "{error}");
         retries += if is_changed { 0 } else { 2 };
         assert_eq!(rig.stats.counter("store_retries").get(), retries, "{first:?} {listed:?}");
     }
-    // A tag of another origin is not compared.
+    // A tag of a different origin is not compared.
     let mut request = FetchRequest::new("shard", 200);
     request.listed_tag = Some("other".into());
     assert_eq!(*remote.fetch(request).expect("queued").wait().expect("fetched"), *content(200));

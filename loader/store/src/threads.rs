@@ -113,7 +113,7 @@ impl Drop for FetchThreads {
     }
 }
 
-/// Checks that this process may create a ring of the size that tokio-uring uses, whose own start panics if it may not.
+/// Checks that this process may create a ring of the size that tokio-uring uses: its own start panics if it may not.
 fn check_ring(config: &StoreConfig) -> std::io::Result<()> {
     if !config.io_uring {
         return Err(std::io::Error::other("turned off by the configuration"));
@@ -128,7 +128,7 @@ fn run(queues: Arc<FetchQueues>, index: usize, ready: &Sender<Result<()>>) {
         on_start(index);
     }
     let ring = check_ring(config).and_then(|()| tokio_uring::Runtime::new(&tokio_uring::builder()));
-    // The other side no longer receives once a thread has failed.
+    // The receiver no longer receives once a thread has failed.
     match ring {
         Ok(runtime) => {
             let _ = ready.send(Ok(()));

@@ -28,8 +28,8 @@ pub struct FetchRequest<M = BytesMut> {
     pub object_len: Option<u64>,
     /// Version that the object must have; `None` for any.
     pub version: Option<Version>,
-    /// Entity tag of the object in the list that its length is from, without quotation marks. An object with another
-    /// tag of the same kind has changed, and no further attempt is made.
+    /// Entity tag of the object in the list that its length is from, without quotation marks. An object with a
+    /// different tag of the same kind has changed, and no further attempt is made.
     pub listed_tag: Option<String>,
     /// Treatment of an object that is sent with an encoding.
     pub encoded: Encoded,
@@ -120,13 +120,13 @@ struct JobState {
     attempt: u32,
     /// Time from `started` to the last byte.
     last_byte: Duration,
-    /// Version in the first response; all others must be the same.
+    /// Version in the first response; all later ones must be the same.
     version: Option<Version>,
     outcome: Option<Result<Box<dyn FetchMemory>>>,
 }
 
 impl Job {
-    /// Creates the job of a request whose memory is split into `parts`, or is `empty`.
+    /// Creates the job of a request with memory that is split into `parts`, or is `empty`.
     pub(crate) fn new<M>(
         (source, remote, versions): (Arc<dyn Source>, Arc<str>, Option<Arc<Versions>>),
         request: &FetchRequest<M>,
@@ -207,7 +207,7 @@ impl Job {
         self.versions.as_ref().map_or(Ok(()), |versions| head.compare(versions, &*self.source, &self.key))
     }
 
-    /// Returns true if a response is of another version than earlier ones, or than the one that was listed.
+    /// Returns true if the version of a response differs from earlier ones, or from the listed one.
     pub(crate) fn is_changed(&self, seen: &Version) -> bool {
         match (&self.state.lock().version, &self.listed_tag) {
             (Some(first), _) => first != seen,
@@ -240,7 +240,7 @@ impl Job {
         }
     }
 
-    /// Fails the job with the error of a part; the other parts stop.
+    /// Fails the job with the error of a part; the remaining parts stop.
     pub(crate) fn fail(&self, error: Error) {
         let mut state = self.state.lock();
         let is_first = state.outcome.is_none();
@@ -300,7 +300,7 @@ impl<M: FetchMemory> FetchTicket<M> {
             if let Some(outcome) = state.outcome.take() {
                 let own = |memory: Box<dyn FetchMemory>| memory.into_any().downcast::<M>().map(|memory| *memory);
                 return Ok(outcome.and_then(|memory| {
-                    own(memory).map_err(|_| Error::internal("a fetch returned other memory than it was given"))
+                    own(memory).map_err(|_| Error::internal("a fetch returned different memory than it was given"))
                 }));
             }
             let remaining = limit.saturating_sub(start.elapsed());

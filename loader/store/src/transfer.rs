@@ -1,8 +1,8 @@
 //! Fetch of one part: attempts, resumption, and the checks of every response.
 //!
 //! An attempt requests only the bytes that are still missing. Every response is checked: it must start at the requested
-//! byte and belong to the same version of the object as all others, and the object must have the length that the caller
-//! expects. Only then are its bytes written to the caller's memory, once.
+//! byte and belong to the same version of the object as all responses, and the object must have the length that the
+//! caller expects. Only then are its bytes written to the caller's memory, once.
 //!
 //! **Deadlines.** The head of a response and each [`PROGRESS_BYTES`] of a body must arrive within `download_timeout`.
 //! An attempt as a whole has the time that follows from this least rate ([`attempt_limit`]): it includes redirects and
@@ -26,7 +26,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
-/// Time after which a part no longer keeps others from sending their requests, although its head has not arrived.
+/// Time after which a part no longer keeps later parts from sending their requests, although its head has not arrived.
 const HEAD_LATE: Duration = Duration::from_secs(1);
 
 /// Range of an object, with the memory for it.
@@ -80,7 +80,7 @@ impl Drop for ObjectPart {
     }
 }
 
-/// Fetches `part` with the configured number of attempts. It gives up its `place` between them; returns it if it has
+/// Fetches `part` with the configured number of attempts. It gives up its `slot` between them; returns it if it has
 /// one at the end, and the length of the part unless it failed.
 pub(crate) async fn run(
     context: &ThreadContext,
@@ -116,7 +116,7 @@ async fn fill(context: &ThreadContext, part: &mut ObjectPart, place: &mut Option
     attempts(context, format_args!("{}: {}", job.remote, job.key), once, pause).await
 }
 
-/// Range of an object whose bytes are received, and how many of them have arrived.
+/// Range of an object that is received, and how many of them have arrived.
 struct Target<'a> {
     job: &'a Job,
     /// Offset in the object of the first byte.
@@ -327,7 +327,7 @@ fn check_head(job: &Job, head: &Head, end: u64) -> Result<(), Failure> {
             let why = format!("the object changed while it was being fetched, from {first} to {now}");
             Err(Failure::permanent(Error::new(ErrorKind::Stale, why)))
         }
-        (Some(first), None) => Err(Failure::network(format!("a response has no version, others had {first}"))),
+        (Some(first), None) => Err(Failure::network(format!("a response has no version, earlier ones had {first}"))),
         _ => Ok(()),
     }
 }
@@ -357,7 +357,7 @@ async fn skip(head: &Head, body: &mut TimedBody<'_>, from: u64, skipped: impl Fn
 /// Most bytes of a document without a known length: the response may never end.
 const UNANNOUNCED_BYTES_MAX: usize = 128 << 20;
 
-/// Highest limit of a document, such as an index. A higher one is that of data.
+/// Highest limit of a document, such as an index. A higher limit is for data.
 const DOCUMENT_BYTES_MAX: usize = 1 << 30;
 
 /// Fetches a small object of unknown size, at most `limit_bytes`, with the configured number of attempts. Bytes that
@@ -458,7 +458,7 @@ pub(crate) async fn peek(
     attempts(context, format_args!("{key}"), once, async |time| context.pause(time).await).await
 }
 
-/// Adds the source's reason for objects of other bytes to a failure of which it may be the cause.
+/// Adds the source's reason for objects with different bytes to a failure that it may have caused.
 fn with_advice(mut failure: Failure, source: &dyn Source) -> Failure {
     if let Some(advice) = source.advice().filter(|_| failure.is_of_content()) {
         failure.error = failure.error.with("hint", advice);

@@ -9,7 +9,7 @@
 //! last rose, and no more than those if more have lowered the rate. Where a server queues requests, or is slower with
 //! more of them, each further part raises the latency, which would ask for more parts without an end.
 //!
-//! If the rate stays below half of what it was, the network is another one, and the search begins again. Throttling
+//! If the rate stays below half of what it was, the network has changed, and the search begins again. Throttling
 //! does not change its result: the limit rises to it again.
 
 /// Rounds of a trial. The highest rate counts, as it does of the rounds before.
@@ -30,7 +30,7 @@ fn more(parts: usize) -> usize {
     parts + parts.div_ceil(2)
 }
 
-/// Round of parts, and what limits their number.
+/// Round of parts, and the limit of their number.
 pub(super) struct Round {
     /// Bytes per second.
     pub(super) rate: f64,

@@ -1,4 +1,4 @@
-//! Places of remotes, parsed from their addresses.
+//! Locations of remotes, parsed from their addresses.
 
 use super::address::{Address, DBFS, SFTP, SUPPORTED, has_query, instead_of, redact};
 use super::key::{KeyForm, check_key};
@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use url::Url;
 
-/// Place of a remote.
+/// Location of a remote.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RemotePlace {
     /// A folder of this machine or of a network file system.
@@ -89,7 +89,7 @@ impl RemotePlace {
         }
     }
 
-    /// Splits a place below a bucket, container, volume, server or file system into that and the rest of its path,
+    /// Splits a path below a bucket, container, volume, server or file system into that and the rest of its path,
     /// which has no slashes at its ends.
     pub(crate) fn split_root(mut self) -> Result<(Self, String)> {
         let key = match &mut self {
@@ -123,7 +123,7 @@ impl RemotePlace {
 }
 
 impl Container {
-    /// Returns the same container in the service for blobs: Data Lake's has other requests for writing.
+    /// Returns the same container in the service for blobs: Data Lake's has different requests for writing.
     pub(crate) fn of_blobs(self) -> Self {
         let host = self.host.map(|host| host.replacen(".dfs.", ".blob.", 1));
         Self { host, is_lake: false, ..self }
@@ -152,7 +152,7 @@ pub(crate) struct NamespacedBucket {
 const FORMS: &str = "s3://, gs://, azure://, azure-dl://, hf://, oci://, dbfs:/Volumes, http(s)://, file:// or a path";
 
 impl RemotePlace {
-    /// Parses `file:///path`, a plain path, `http(s)://host/path`, `s3://bucket/prefix` or any other scheme.
+    /// Parses `file:///path`, a plain path, `http(s)://host/path`, `s3://bucket/prefix` or any unknown scheme.
     pub(crate) fn parse(remote: &str) -> Result<Self> {
         let reject = |why: &str| Err(Error::config(why.to_owned()).with("remote", redact(remote)));
         if remote.is_empty() {
@@ -253,7 +253,7 @@ fn volume(path: &str) -> Result<String> {
     match path.split_once('/') {
         Some(("Volumes", _)) => Ok(format!("/{path}")),
         _ => Err(Error::config(
-            "the form is dbfs:/Volumes/CATALOG/SCHEMA/VOLUME/folder: other folders of DBFS are not supported",
+            "the form is dbfs:/Volumes/CATALOG/SCHEMA/VOLUME/folder: further folders of DBFS are not supported",
         )),
     }
 }
@@ -288,7 +288,7 @@ fn container(scheme: &str, place: &str) -> Result<Container> {
     Ok(Container { host, name: name.to_owned(), prefix: checked_prefix(prefix)?, is_lake })
 }
 
-/// Revision of a repository whose remote names none.
+/// Revision of a repository if the remote names none.
 const REVISION: &str = "main";
 
 /// Parses `datasets/owner/name@revision/prefix`. A revision with slashes is encoded, or a reference such as
@@ -344,7 +344,8 @@ pub fn is_outside(remote: &str) -> bool {
     matches!(RemotePlace::parse(remote), Ok(RemotePlace::Outside(_)))
 }
 
-/// Splits the address of a file outside of the engine into that of its server, with a slash at the end, and its path.
+/// Splits the address of a file outside of the engine into the address of its server, with a slash at the end, and its
+/// path.
 fn split_outside(url: &str) -> Result<(String, String)> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let (server, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -391,7 +392,7 @@ fn split_bucket(url: &str) -> Option<(&str, &str)> {
 }
 
 /// Splits the address of an object into its root and its key, and returns the part of the address that names the root.
-/// The key of a root is empty, and that of a folder has the slash of its address.
+/// The key of a root is empty, and the key of a folder has the slash of its address.
 pub(crate) fn split_object(url: &str) -> Result<(RemotePlace, String, String)> {
     if let Some((name, key)) = split_bucket(url) {
         let root = RemotePlace::parse(name)?;
@@ -589,7 +590,7 @@ mod tests {
             assert!(!error.contains("secret") && error.contains("...@h"), "{error}");
         }
         for remote in ["HTTP://me:secret@h/x", "ftp://me:secret@h/x", "git+ssh://me:secret@h/x", "x://me:secret@h/x"] {
-            let place = RemotePlace::parse(remote).expect("another scheme");
+            let place = RemotePlace::parse(remote).expect("an unknown scheme");
             assert_eq!(format!("{place:?}"), format!("Outside({})", remote.replace("me:secret", "...")));
         }
         for name in [

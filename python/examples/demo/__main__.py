@@ -1,7 +1,7 @@
 """Demonstration: `make run`, or `python python/examples/demo` with the package on the path.
 
 It makes a data set once, serves it on loopback, measures a cold and a cached epoch of `forebay.Loader`, trains a
-ResNet-18 for some steps, and writes the figures into one page. With --data it reads other data instead.
+ResNet-18 for some steps, and writes the figures into one page. With --data it reads the given data instead.
 """
 
 from __future__ import annotations

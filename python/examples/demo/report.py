@@ -1,4 +1,4 @@
-"""Report of the demonstration: one page without other files.
+"""Report of the demonstration: one page without further files.
 
 `render` is a function of the measured figures, so a page can be made without a run.
 """

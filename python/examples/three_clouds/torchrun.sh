@@ -4,7 +4,7 @@
 #   MACHINES=2 MACHINE=0 HEAD=10.0.0.1 RANKS=2 ./torchrun.sh s3://bucket/tokens s3://bucket/run /disk/shards
 #
 # MACHINES: how many; MACHINE: number of this one; HEAD: address of machine 0; RANKS: processes of each machine. Further
-# arguments are those of train.py. The environment has the address and the keys of the store.
+# arguments are for train.py. The environment has the address and the keys of the store.
 set -eu
 cd "$(dirname "$0")"
 exec torchrun --nnodes "${MACHINES:-1}" --node-rank "${MACHINE:-0}" --nproc-per-node "${RANKS:-1}" \

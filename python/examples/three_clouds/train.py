@@ -1,6 +1,6 @@
 """Trains a small language model on tokens in a bucket, from the newest checkpoint in that bucket on.
 
-A job that was killed continues wherever this program is started next: in another cloud, on another number of machines and
+A job that was killed continues wherever this program is started next: in a different cloud, on a different number of machines and
 processes. Every step has the samples of a job that was never killed, and on processors of one kind the weights are the
 same, bit for bit. `torchrun.sh`, `slurm.sh`, `kubernetes.yaml` and `skypilot.yaml` start it.
 """
@@ -57,7 +57,7 @@ def train(args: argparse.Namespace, before_step: Callable[[int, Any], None] = la
     """Trains to the end of the last epoch. The process group exists.
 
     Args:
-        args: Those of the command.
+        args: The arguments of the command.
         before_step: Called with the number of each step, from 1, and its batch.
     """
     if args.global_batch % dist.get_world_size():
@@ -111,9 +111,9 @@ def save(model: Model, optimizer: torch.optim.Optimizer, loader: fb.Loader, step
 
 
 def learn(model: Model, optimizer: torch.optim.Optimizer, tokens: torch.Tensor, global_batch: int) -> None:
-    """Takes a step with the mean gradient of the global batch, of which `tokens` are this rank's samples.
+    """Takes a step with the mean gradient of the global batch; `tokens` are this rank's samples of it.
 
-    Floats have another sum in another order, and the ranks decide the order. So each sample has a separate
+    Floats have a different sum in a different order, and the ranks decide the order. So each sample has a separate
     gradient, whatever else is in the batch, and the sum is one of whole numbers.
     """
     parameters = list(model.parameters())
@@ -121,7 +121,7 @@ def learn(model: Model, optimizer: torch.optim.Optimizer, tokens: torch.Tensor, 
     for sample in tokens:
         gradients = torch.autograd.grad(model(sample[None]), parameters)
         fixed = torch.cat([gradient.flatten() for gradient in gradients]).double() * SCALE
-        # False for NaN as well: what has no fixed point would become any number.
+        # False for NaN as well: a value without a fixed-point form would become any number.
         if not fixed.abs().max() * global_batch < 2.0**63:
             raise SystemExit("a gradient is too large, or is not a number")
         total += fixed.round().long()

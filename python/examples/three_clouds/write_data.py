@@ -1,4 +1,4 @@
-"""Writes a data set of tokens for `train.py`, in place of yours: `python write_data.py s3://bucket/tokens`."""
+"""Writes a data set of tokens for `train.py`, instead of your own data: `python write_data.py s3://bucket/tokens`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Checks and measurements of forebay on a machine with a GPU, written into one JSON and one HTML file.
 
 `make gpu-report` runs it. It needs a driver, torch with CUDA and the built extension (`make build`, on any machine with
-a glibc as old), and nothing from a registry. Figures of nvJPEG need nvJPEG, those of peers torchvision. A part that
-cannot run is skipped with a reason. Each part runs in a separate process: a crash or a hang does not affect the other
+a glibc as old), and nothing from a registry. Figures of nvJPEG need nvJPEG, figures of peers torchvision. A part that
+cannot run is skipped with a reason. Each part runs in a separate process: a crash or a hang does not affect the remaining
 parts, and intermediate results are kept. The parent never uses CUDA.
 
     parts         list of parts, the most important first
@@ -14,7 +14,7 @@ parts, and intermediate results are kept. The parent never uses CUDA.
     checks        checks that batches on the device equal the host's
     compare       differences of samples
     decoding      checks of device decoding
-    sharing       checks of delivered batches: capsules, streams, graphs, other frameworks
+    sharing       checks of delivered batches: capsules, streams, graphs, frameworks
 
     copies        figures of copies, bare and the loader's
     loading       figures of the loader's pictures
@@ -29,6 +29,6 @@ parts, and intermediate results are kept. The parent never uses CUDA.
     surroundings  the machine, its driver, libraries and limits
     device        the driver by ctypes, for figures that need no framework
     frameworks    Python framework of batches: torch
-    summary       most important figures, and published figures of others
+    summary       most important figures, and published figures of peers
     page          JSON to HTML
 """

@@ -29,7 +29,7 @@ def kept_batches_stay_what_they_are(setting):
 
 
 def a_state_resumes(setting):
-    """A loader resumes another loader's state."""
+    """A loader resumes the state of a different loader."""
     framework, folder = setting.framework, setting.needs("few").folder
     kwargs = {"fields": crops(setting.scale.side), "engine": {"device_decode": True}}
     with setting.on_device(folder, **kwargs) as batches:
@@ -41,7 +41,7 @@ def a_state_resumes(setting):
     with setting.on_device(folder, **kwargs) as batches:
         batches.load_state_dict(state)
         rest = [framework.array(batch["y"]).tolist() for batch in each(batches)]
-    assert rest and rest == labels[1:], f"other samples after resuming: {rest[:1]} in place of {labels[1:2]}"
+    assert rest and rest == labels[1:], f"different samples after resuming: {rest[:1]} instead of {labels[1:2]}"
     return {"batches": len(rest)}
 
 

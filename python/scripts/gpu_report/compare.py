@@ -70,7 +70,7 @@ class Comparison:
         """Adds a batch's samples as rows of pixels; `where` is their output, epoch and batch."""
         if expected.shape != got.shape:
             so_far({"where": where, "expected_shape": expected.shape, "shape": got.shape})
-            raise AssertionError(f"a batch's shape is {got.shape} in place of {expected.shape}")
+            raise AssertionError(f"a batch's shape is {got.shape} instead of {expected.shape}")
         difference = np.abs(got - expected)
         means, maxima = difference.mean(axis=(1, 2, 3)), difference.max(axis=(1, 2, 3))
         self.means += means.tolist()
@@ -170,7 +170,7 @@ def against_host(setting, pictures, fields=None, epochs=2, batches_max=None, bot
                 if not np.array_equal(*labels):
                     expected, got = (np.asarray(one).tolist() for one in labels)
                     so_far({"epoch": epoch, "batch": number, "expected_labels": expected, "labels": got})
-                    raise AssertionError(f"other samples in batch {number} of epoch {epoch}, or in another order")
+                    raise AssertionError(f"different samples in batch {number} of epoch {epoch}, or in a different order")
                 if batch is None:
                     break
                 for name, field in fields.items():

@@ -97,7 +97,7 @@ class Pictures:
 
 
 def make_pictures(folder, files, kinds=None, times=1):
-    """Writes the pictures for `read_pictures`, which may be called in another process."""
+    """Writes the pictures for `read_pictures`, which may be called in a different process."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True)
     for number, file in enumerate(files):
@@ -115,7 +115,7 @@ def read_pictures(folder):
 
 
 def colour_edges(width=256, height=192):
-    """Makes a file whose half-resolution colours change every few pixels, which shows the method of upsampling."""
+    """Makes a file with half-resolution colours that change every few pixels, which shows the method of upsampling."""
     cells = np.random.default_rng(5).integers(50, 206, (height // 4, width // 4, 3), np.uint8)
     out = io.BytesIO()
     # Shifted by one, for edges inside the pairs of pixels that share a colour.

@@ -21,7 +21,7 @@ LEVELS_SAMPLE_MAX = 6.0
 """The same bound for the worst sample. A wrong crop or flip differs by 30 or more."""
 
 UPSAMPLING_BATCH_MAX = 64
-"""Pictures of a batch in the check of upsampling: above 50, libraries use another path."""
+"""Pictures of a batch in the check of upsampling: above 50, libraries use a different path."""
 
 COUNTERS = ("pictures_on_device", "pictures_on_engines", "pictures_refused", "pictures_not_for_device", "device_decode_fallbacks")
 
@@ -123,14 +123,14 @@ def device_decode_repeats_itself(setting):
         with setting.on_device(pictures.folder, fields=fields, engine={"device_decode": True, "prefetch": 4}) as batches:
             runs.append([(framework.array(batch["y"]), framework.array(batch["x"])) for batch in each(batches)])
     for number, ((labels, first), (others, second)) in enumerate(zip(*runs, strict=True)):
-        assert np.array_equal(labels, others), f"other samples in batch {number}"
+        assert np.array_equal(labels, others), f"different samples in batch {number}"
         different += not np.array_equal(first, second)
         comparison.add(("x", 0, number), labels, *(compare.levels(one, fields["x"]) for one in (first, second)))
     return comparison.hold(LEVELS_MEAN_MAX, LEVELS_SAMPLE_MAX, batches=len(runs[0]), batches_that_differ=different)
 
 
 def damaged_files_leave_the_others_as_they_are(setting):
-    """Damaged files are skipped or decoded, without an effect on others."""
+    """Damaged files are skipped or decoded, without an effect on the intact files."""
     pictures, framework = setting.needs("damaged"), setting.framework
     kwargs = {"fields": crops(setting.scale.side), "skip": fb.Skip(errors=8 * len(pictures.files))}
     seen, found = {}, {}

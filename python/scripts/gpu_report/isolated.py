@@ -1,6 +1,6 @@
 """Call of a function in a separate process, so that a crash or a hang of it affects nothing else.
 
-The process is a fork, because a new Python needs seconds to import torch. So the parent must not have used CUDA, whose
+The process is a fork, because a new Python needs seconds to import torch. So the parent must not have used CUDA, since its
 state does not survive a fork, and must not have threads that hold locks. The child sends JSON through a pipe, with its
 length in front, because a grandchild may keep the pipe open forever: first intermediate results, any number of times,
 then its result. Its standard output and error go into a file, which the parent prints as it grows.
@@ -56,7 +56,7 @@ class Answer:
 
 def call(function, seconds):
     """Calls `function(send)` in a child with a time limit of `seconds`. Its result and the values that it reports must
-    be JSON. Afterwards no process of the child remains, except those that moved to another group. Only the main thread
+    be JSON. Afterwards no process of the child remains, except the processes that moved to a different group. Only the main thread
     may call.
     """
     for stream in (sys.stdout, sys.stderr):

@@ -131,7 +131,7 @@ class _Batch:
         self._device, self._parts, self._in_parts = device, parts, in_parts
         # Aligned for the device's reads, as in the engine.
         sizes = [-(-w * h * 3 // ALIGN_BYTES) * ALIGN_BYTES for _, _, regions in parts for _, _, w, h in regions]
-        # First, since it is what fails where there is no memory.
+        # First, since this call fails if there is no memory.
         self._memory = device.allocate(max(sum(sizes), 1))
         self._streams, self._events = [device.stream() for _ in parts], [device.event() for _ in parts]
         self._places = [int(place) for place in self._memory + np.concatenate([[0], np.cumsum(sizes)[:-1]])]
@@ -158,7 +158,7 @@ class _Batch:
 
 
 def _rate(device, batches, seconds):
-    """Measures pictures per second of batches in turn, all of which may be in flight: the mean, and the best round."""
+    """Measures pictures per second of batches in turn, where all may be in flight: the mean, and the best round."""
     best, spent, count = 0.0, 0.0, 0
     turns = itertools.cycle(batches)
     for batch in batches:
@@ -217,7 +217,7 @@ def _decoders(library, count):
 
 def alone(scale, files, is_over=lambda: False):
     """Measures the decoder by batch size, share of the engines and batches in flight, until `is_over`. The engines
-    decode regions like those of crops, or whole pictures; the cores decode whole pictures. Progressive files are left
+    decode regions as for crops, or whole pictures; the cores decode whole pictures. Progressive files are left
     out.
     """
     try:

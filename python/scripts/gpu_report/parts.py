@@ -33,7 +33,7 @@ def run(
     out=None,
     arguments=None,
 ):
-    """Runs every part whose name is `wanted`. `photographs` are files that are measured in addition to synthetic ones.
+    """Runs every part with a name that is `wanted`. `photographs` are files that are measured in addition to synthetic ones.
     `know` gets all files before they are decoded, `keep` gets the document before and after each part, and `out` is the
     folder of differing samples. No part starts after `minutes`. `isolated` and `spent_seconds` as for `Report`.
 

@@ -78,7 +78,7 @@ class Endless:
         raise RuntimeError("an epoch without batches")
 
     def rate(self, seconds, round_seconds, size=1):
-        """Measures batches per second, each of which counts as `size` items."""
+        """Measures batches per second, each counted as `size` items."""
         return Rate(lambda: self.take() * size, self._synchronize, seconds, round_seconds)
 
     def statistics(self):

@@ -38,7 +38,7 @@ class Report:
         return entry
 
     def run(self, name, part, limit_seconds=60, is_needed=False):
-        """Runs `part` if it is wanted or needed by others. A failure is recorded and printed, and other parts continue.
+        """Runs `part` if it is wanted or a later part needs it. A failure is recorded and printed, and later parts continue.
         Returns its results, or None if it did not pass.
         """
         if not is_needed and not self._wanted(name):

@@ -57,7 +57,7 @@ def assert_equal(setting, batches, expected, by):
         del batch
     wrong = [number for number, pair in enumerate(zip(seen, expected)) if pair[0] != pair[1]]
     so_far({"by": by, "batches": len(seen), "batches_expected": len(expected), "batches_that_differ": wrong})
-    assert len(seen) == len(expected), f"{len(seen)} batches of rows by {by} in place of {len(expected)}"
+    assert len(seen) == len(expected), f"{len(seen)} batches of rows by {by} instead of {len(expected)}"
     assert not wrong, f"rows by {by} differ from the host's in {len(wrong)} of {len(seen)} batches"
 
 

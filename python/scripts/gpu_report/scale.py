@@ -17,7 +17,7 @@ LIMITS_SECONDS = {
     "GPUDirect Storage": 60,
 }
 """Time limits of isolated parts by kind: several times the expected time, with a slow start of the driver. A hanging
-part leaves time for the others.
+part leaves time for the remaining parts.
 """
 
 QUICK_LIMIT_SECONDS = 40

@@ -77,7 +77,7 @@ def each(batches):
 
 @contextlib.contextmanager
 def scratch_folder(bytes_wanted):
-    """Makes a folder for data, in a place with room for `bytes`, or else with the most room. First removes folders of
+    """Makes a folder for data, on a file system with room for `bytes`, or else with the most room. First removes folders of
     killed processes.
     """
     folders = dict.fromkeys(os.path.realpath(path) for path in (tempfile.gettempdir(), "/var/tmp", os.getcwd(), "/dev/shm"))

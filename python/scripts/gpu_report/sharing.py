@@ -1,4 +1,4 @@
-"""Checks of delivery to consumers: capsules, streams, graphs, other frameworks. They need torch's tensors."""
+"""Checks of delivery to consumers: capsules, streams, graphs, frameworks. They need torch's tensors."""
 
 import gc
 import importlib
@@ -25,9 +25,9 @@ def _host(setting):
 def _are_the_host_s(setting, copies):
     """Compares pairs of labels and pictures in host memory with an epoch on the host."""
     comparison, hosts = compare.Comparison(setting, setting.needs("few")), _host(setting)
-    assert len(copies) == len(hosts), f"{len(copies)} batches in place of {len(hosts)}"
+    assert len(copies) == len(hosts), f"{len(copies)} batches instead of {len(hosts)}"
     for number, (host, (labels, got)) in enumerate(zip(hosts, copies, strict=True)):
-        assert np.array_equal(labels, host["y"]), f"other samples in batch {number}: {labels} in place of {host['y']}"
+        assert np.array_equal(labels, host["y"]), f"different samples in batch {number}: {labels} instead of {host['y']}"
         field = _fields(setting)["x"]
         comparison.add(("x", 0, number), labels, compare.levels(host["x"], field), compare.levels(got, field))
     return comparison.hold()
@@ -68,7 +68,7 @@ def a_stream_of_the_consumer_s_own_reads_its_batches(setting):
 
 
 def batches_are_dropped_while_a_graph_is_captured(setting):
-    """A graph capture on another stream stays valid while batches are dropped and made, and the batches equal the
+    """A graph capture on a different stream stays valid while batches are dropped and made, and the batches equal the
     host's."""
     framework, found = _needs_torch(setting), {}
     torch = framework.torch
@@ -98,7 +98,7 @@ def batches_are_dropped_while_a_graph_is_captured(setting):
         wrong = int((framework.array(sums) != 2 * graphs).sum())
         found[mode] = {"graphs": graphs, "wrong_values": wrong}
         so_far(found)
-        assert graphs and wrong == 0, f"{wrong} values of what {graphs} graphs count are wrong ({mode})"
+        assert graphs and wrong == 0, f"{wrong} values counted by {graphs} graphs are wrong ({mode})"
         found[mode] |= _are_the_host_s(setting, copies)
     return found
 

@@ -1,4 +1,4 @@
-"""Tables for the top of the page: the most important figures of all parts, and published figures of others. Invalid
+"""Tables for the top of the page: the most important figures of all parts, and published figures of peers. Invalid
 rows are left out.
 """
 
@@ -6,7 +6,7 @@ ANCHORS = (
     ("DALI's own bound on an H100, with 70 CPU threads", 19_000),
     ("torchvision's decoder on an A100, as announced", 8_000),
 )
-"""Published rates of device decoding in pictures per second, with other pictures."""
+"""Published rates of device decoding in pictures per second, with different pictures."""
 
 
 def tables(report):

@@ -167,7 +167,7 @@ def libraries():
 
 
 def _library_version(path):
-    """Returns the version of nvJPEG; other libraries have it in the file's name."""
+    """Returns the version of a library: the file's name has it, except for nvJPEG."""
     if "nvjpeg" not in path:
         return os.path.basename(os.path.realpath(path))
     numbers = []

@@ -9,7 +9,7 @@ from .setting import crops, each
 def steps(setting, source):
     """Measures steps of the scale's torchvision model in bf16 on batches of `source`, which yields pictures and labels
     on the device: pictures per second, and the share of time in which steps waited for their batch. The first steps do
-    not count, and none starts after `seconds` of the others.
+    not count, and none starts after `seconds` of the steps that count.
     """
     import torchvision.models
 

@@ -98,7 +98,7 @@ def test_transposed_chunks_are_refused(tmp_path):
 
 
 def test_other_files_are_refused(tmp_path):
-    for content, why in [(b"", "too short"), (b"x" * 65535, "too short"), (bytes(131072), "end of the file is not that of an ArrayRecord")]:
+    for content, why in [(b"", "too short"), (b"x" * 65535, "too short"), (bytes(131072), "end of the file is not of an ArrayRecord")]:
         (tmp_path / "x.array_record").write_bytes(content)
         with pytest.raises(fb.FormatError, match=f"{why}.*x.array_record"):
             fb.Loader(remote=tmp_path / "x.array_record", batch_size=1)

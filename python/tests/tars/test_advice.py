@@ -122,13 +122,11 @@ def test_a_column_that_the_counted_samples_lack_is_a_warning_with_the_near_name(
 
 
 def test_weights_that_are_no_weights_name_the_number_and_the_change(shards):
-    assert (
-        str(error(remote=shards, select=fb.Select(weights=[1.0, -1.0] * 4))) == "weights[1] is a number, at least 0, but it is -1.0"
-    )
-    assert (
-        str(error(remote=shards, select=fb.Select(weights=[float("nan")] * 8)))
-        == "weights[0] is a number, at least 0, but it is nan"
-    )
+    for weights, message in [
+        ([1.0, -1.0] * 4, "select: weights[1] is a number, at least 0, but it is -1.0"),
+        ([float("nan")] * 8, "select: weights[0] is a number, at least 0, but it is nan"),
+    ]:
+        assert str(error(remote=shards, select=fb.Select(weights=weights))) == message
     for weights, number in [(np.full(8, np.nan), "NaN (number 0"), (np.arange(8) - 1.0, "-1 (number 0"), ("weight", "-1")]:
         message = str(error(remote=shards, select=fb.Select(weights=weights)))
         assert number in message and "weights" in message

@@ -1,6 +1,7 @@
 """Writes the files of this folder with the package array_record (0.8.6): `python make.py`.
 
-`set.*` and some others have the records of ../tfrecord, `samples.*` those of python/tests/sources/tf_examples.py. They are compressed, since each file is padded to 64 KiB twice.
+`set.*` and some further files have the records of ../tfrecord, `samples.*` the records of python/tests/sources/tf_examples.py.
+They are compressed, since each file is padded to 64 KiB twice.
 """
 
 import gzip
@@ -45,7 +46,7 @@ write("transposed.array_record", "group_size:5,transpose", records(0))
 write("empty.array_record", "", [])
 # Chunks that are padded since they have more records than bytes, and no Examples.
 write("plain.array_record", "group_size:500", [b"no example", *[b""] * 1000, b"\xff" * 300])
-# Chunks that heads of blocks interrupt at many places, and padding between them.
+# Chunks that heads of blocks interrupt at many offsets, and padding between them.
 write("blocks.array_record", "group_size:2,uncompressed", [bytes((i // 3 + n) % 251 for i in range(20_000 + n)) for n in range(10)])
 write("padded.array_record", "group_size:1,pad_to_block_boundary:true", [b"%d" % n for n in range(3)])
 # A footer that is longer than the part of a file's end that is fetched at first.

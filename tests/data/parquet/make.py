@@ -143,7 +143,7 @@ def write_arrow():
     rows = [row(n) for n in range(ROWS)]
     whole = pa.Table.from_pylist(rows, SCHEMA)
     table = whole.drop_columns(["kind"])
-    # Each batch has other values, which replace those before.
+    # Each batch has different values, which replace the values before.
     kinds = [pa.array([row["kind"] for row in rows[n : n + GROUP]]).dictionary_encode() for n in range(0, ROWS, GROUP)]
     replaced = whole.select(["id", "text"]).append_column("kind", pa.chunked_array(kinds))
     same = whole.select(["id", "text", "kind"])
@@ -160,7 +160,7 @@ def write_arrow():
 
 
 def deltas(whole):
-    """Two columns whose dictionary grows with each batch."""
+    """Two columns with a dictionary that grows with each batch."""
     texts = whole["text"].to_pylist()
     known, chunks = [], []
     for start in range(0, ROWS, GROUP):
@@ -171,7 +171,7 @@ def deltas(whole):
 
 
 def write_polars(name):
-    """Writes the table as this version of polars does: its files have no schema in front, or vectors out of their places."""
+    """Writes the table as this version of polars does: its files have no schema in front, or vectors out of order."""
     import polars
 
     table = pa.Table.from_pylist([row(n) for n in range(ROWS)], SCHEMA)

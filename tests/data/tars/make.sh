@@ -95,7 +95,7 @@ gnu() {
 if tar --version | grep -q GNU; then
     for format in v7 oldgnu gnu ustar; do gnu "gnu-$format" plain --format=$format; done
     gnu gnu-pax plain --format=posix "${steady[@]}"
-    # A volume's name, and a prefix as that of `tar cf x.tar .`.
+    # A volume's name, and a prefix as from `tar cf x.tar .`.
     grep -v '^__' "$tree/plain.names" >"$tree/dot.names"
     mv "$tree/plain" "$tree/dot"
     gnu gnu-dot dot --format=gnu --label=zoo --transform='flags=r;s,^,./,'

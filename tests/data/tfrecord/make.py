@@ -1,4 +1,4 @@
-"""Writes the files of this folder with TensorFlow, and what TensorFlow reads from them: `python make.py`."""
+"""Writes the files of this folder with TensorFlow, and the values that TensorFlow reads from them: `python make.py`."""
 
 import json
 import pathlib
@@ -42,7 +42,7 @@ def write(name, records, options=None):
 
 
 def values(path, compression=""):
-    """What TensorFlow reads, as texts and numbers."""
+    """Values that TensorFlow reads, as texts and numbers."""
     found = []
     for record in tf.data.TFRecordDataset(str(path), compression_type=compression):
         features = tf.train.Example.FromString(record.numpy()).features.feature

@@ -1,13 +1,13 @@
 //! The gate: every check that runs no test.
 //!
 //! `cargo gate` runs all checks and prints each violation with its fix. The checks that read this repository's sources
-//! ([`layering`], [`cycles`], [`functions`], [`width`], [`words`], [`type_names`], [`paths`], [`stubs`]) are pure
-//! functions over text, so that unit tests feed them bad samples; [`tools`] runs cargo's own checks and [`generated`]
-//! the programs that write committed files.
+//! ([`layering`], [`cycles`], [`functions`], [`width`], [`words`], [`word_rates`], [`type_names`], [`paths`],
+//! [`stubs`]) are pure functions over text, so that unit tests feed them bad samples; [`tools`] runs cargo's own checks
+//! and [`generated`] the programs that write committed files.
 //!
 //! ```text
 //! git ls-files --> sources: text --> rust_files: syntax, modules --> layering, cycles, functions --> Violation
-//!                               \-> prose: comments, strings, names --> words                   -->
+//!                               \-> prose: comments, strings, names --> words, word_rates       -->
 //!                               \-> width, type_names, paths, stubs                             -->
 //! cargo fmt, clippy, doc (tools), header, bindings (generated)                                   -->
 //! ```
@@ -26,4 +26,5 @@ pub mod tools;
 pub mod type_names;
 pub mod violation;
 pub mod width;
+pub mod word_rates;
 pub mod words;

@@ -6,7 +6,8 @@
 use forebay_gate::generated::Verdict;
 use forebay_gate::violation::Violation;
 use forebay_gate::{
-    cycles, functions, generated, layering, paths, rust_files, sources, stubs, tools, type_names, width, words,
+    cycles, functions, generated, layering, paths, rust_files, sources, stubs, tools, type_names, width, word_rates,
+    words,
 };
 use std::path::Path;
 use std::process::ExitCode;
@@ -50,7 +51,12 @@ fn run(root: &Path, wanted: &[String]) -> std::io::Result<usize> {
         report.add("width", width::check(&texts));
     }
     if wants("words") {
-        report.add("words", words::check(&texts));
+        let mut violations = words::check(&texts);
+        violations.extend(word_rates::check(&texts));
+        report.add("words", violations);
+        if wanted.len() == 1 {
+            println!("{}", word_rates::table(&texts));
+        }
     }
     if wants("type_names") {
         report.add("type_names", type_names::check(&texts));

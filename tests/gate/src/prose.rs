@@ -214,7 +214,7 @@ fn words_of(name: &str) -> String {
     words
 }
 
-/// Removes what is between backticks.
+/// Removes the text between backticks.
 fn without_code_spans(text: &str) -> String {
     let mut parts = text.split('`');
     let mut out = parts.next().unwrap_or_default().to_owned();

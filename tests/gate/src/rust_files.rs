@@ -32,7 +32,7 @@ impl RustFile<'_> {
         self.found.paths.iter().filter(|mention| !mention.in_test)
     }
 
-    /// All other mentions of production code.
+    /// The remaining mentions of production code.
     pub fn relative(&self) -> impl Iterator<Item = &Mention> {
         self.found.relative.iter().filter(|mention| !mention.in_test)
     }

@@ -42,8 +42,8 @@ impl Mention {
 pub struct Mentions {
     /// Paths that start at `crate`, `self` or `super`.
     pub paths: Vec<Mention>,
-    /// All other paths of two segments or more, and those of one that a `use` declaration names. Most start at a type,
-    /// an import or a separate crate.
+    /// The remaining paths of two segments or more, and paths of one segment that a `use` declaration names. Most start
+    /// at a type, an import or a separate crate.
     pub relative: Vec<Mention>,
     /// Lines with the word `unsafe`.
     pub unsafe_lines: Vec<usize>,

@@ -39,7 +39,7 @@ fn check_file(source: &Source) -> Vec<Violation> {
     wide.into_iter().map(violation).collect()
 }
 
-/// True for a comment without a place to break it.
+/// True for a comment without a space to break it.
 fn is_one_word(line: &str) -> bool {
     line.trim_start()
         .strip_prefix("//")

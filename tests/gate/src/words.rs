@@ -17,7 +17,7 @@ struct Rule {
     fix: &'static str,
 }
 
-/// Names that the protocols of others prescribe: a method of Python's file objects.
+/// Names that foreign protocols prescribe: a method of Python's file objects.
 const FOREIGN_NAMES: &[&str] = &["tell"];
 
 const fn rule(words: &'static [&'static str], fix: &'static str) -> Rule {
@@ -92,7 +92,7 @@ const QUESTION_WORDS: &[&str] = &["What", "Whatever", "Who", "Whoever", "Whose",
 /// Share of documentation comments with such an opener, in percent, up to which they are accepted.
 const OPENERS_MAX_PERCENT: usize = 3;
 
-/// Files that quote what they check.
+/// Files that quote the words that they check.
 const EXEMPT: &[&str] = &["tests/gate/src/words.rs"];
 
 /// Checks comments, strings, names and prose of every file.
@@ -194,7 +194,7 @@ fn contains_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// True if `after` begins with punctuation or a word that begins another part of the sentence.
+/// True if `after` begins with punctuation or a word that begins a further part of the sentence.
 fn ends_clause_before(after: &str) -> bool {
     const WORDS: &[&str] =
         &["and", "as", "at", "but", "for", "in", "is", "on", "or", "over", "so", "that", "to", "which", "with"];

@@ -1,6 +1,6 @@
 //! `object-server FOLDER`: serves a folder on a free port of loopback until standard input ends.
 //!
-//! Small on purpose: `make run` builds it instead of the bench, whose `serve` command has options.
+//! Small on purpose: `make run` builds it instead of the bench, which has options in its `serve` command.
 
 use forebay_tests::server::{ObjectServer, Options, Root};
 use std::path::Path;

@@ -90,7 +90,7 @@ struct Shared {
 }
 
 impl ChaosProxy {
-    /// Starts a proxy of the HTTP server at `upstream`, whose clients use `clock`.
+    /// Starts a proxy of the HTTP server at `upstream`, for clients that use `clock`.
     ///
     /// # Errors
     ///

@@ -22,7 +22,7 @@ pub enum Fault {
     Status(u16, Pause),
     /// `Content-Range` names bytes that were not requested.
     WrongRange,
-    /// The object has another entity tag and other bytes.
+    /// The object has a different entity tag and different bytes.
     Changed,
     /// One bit of the body at this position is flipped.
     Flip(u16),

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 /// Maximum difference between the request's time and the server's.
 const SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// Storage account, whose key or shared access signature every request must have.
+/// Storage account. Every request must have its key or shared access signature.
 #[derive(Clone, Debug)]
 pub struct AzureAccount {
     /// Name; the first part of every path, as with an emulator.
@@ -46,7 +46,7 @@ pub(super) fn check(account: &AzureAccount, head: &Parts) -> Result<(), Refusal>
         return denied("the clocks differ by more than 15 minutes");
     }
     if header("x-ms-version") < "2015-02-21" {
-        return denied("the rules of the signature are those of 2015-02-21 and later");
+        return denied("the rules of the signature are the rules of 2015-02-21 and later");
     }
     let text = text_to_sign(account, head);
     let Ok(key) = BASE64_STANDARD.decode(&account.key) else { return denied("the server's key is not in base 64") };

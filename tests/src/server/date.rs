@@ -55,7 +55,7 @@ pub(super) fn iso(time: SystemTime) -> String {
     format!("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.000Z", c.year, c.month, c.day, c.hour, c.minute, c.second)
 }
 
-/// Parses `20261120T195458Z`, the format of signatures; returns `None` for other text.
+/// Parses `20261120T195458Z`, the format of signatures; returns `None` for text in a different format.
 pub(super) fn parse_amz(text: &str) -> Option<SystemTime> {
     let bytes = text.as_bytes();
     let digits = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();

@@ -1,4 +1,4 @@
-//! The Hugging Face hub: data sets whose large files are on another server.
+//! The Hugging Face hub: data sets with large files on a second server.
 
 use super::objects::Object;
 use http::StatusCode;
@@ -10,7 +10,7 @@ pub struct Hub {
     pub repository: String,
     /// Its only revision, as it is in an address.
     pub revision: String,
-    /// Commit of the revision, which may be requested in its place; empty: it is not named.
+    /// Commit of the revision, which a request may name instead; empty: it is not named.
     pub commit: String,
     /// Address of the server that has all files except index.json.
     pub files: String,
@@ -20,7 +20,7 @@ pub struct Hub {
 pub(super) enum Found<'a> {
     /// The hub sends the file itself.
     Here(&'a str),
-    /// Another server has the file: address, and name of its version.
+    /// The server of the files has it: address, and name of its version.
     Elsewhere(String, String),
     /// Status and code.
     Rejected(StatusCode, &'static str),

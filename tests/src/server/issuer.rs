@@ -13,7 +13,7 @@ use http::request::Parts;
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// End of the address at which a token is exchanged for another account's.
+/// End of the address at which a token is exchanged for the token of a different account.
 const IMPERSONATION: &str = ":generateAccessToken";
 
 /// Returns true for the address of a service that issues tokens.
@@ -33,7 +33,7 @@ pub struct Issuer {
     pub prefix: String,
     /// Account that gets a token for a signed statement.
     pub account: Option<ServiceAccount>,
-    /// Fields of a form, any of which gets a token, such as a refresh token.
+    /// Fields of a form, where any field gets a token, such as a refresh token.
     pub secrets: Vec<(String, String)>,
     /// Accounts that must be between the two of an exchange.
     pub delegates: Vec<String>,

@@ -9,11 +9,11 @@
 //! * `state` is shared by the threads of one server.
 //! * `objects` is the served root: a folder, or a map in memory.
 //! * `serve` and `answer` answer requests as a web server and as S3 (path style: `/bucket/key`, listing version 2).
-//! * `writes`: uploads in parts, listings and removals, by the interfaces of several clouds; `unfinished` has what is
-//!   not an object yet.
+//! * `writes`: uploads in parts, listings and removals, by the interfaces of several clouds; `unfinished` has
+//!   uploads that are not objects yet.
 //! * `sigv4`, `azure` and `oci` verify signatures when the options contain keys: a client that signs wrongly gets
 //!   a 403. `issuer` issues bearer tokens and requires them when the options contain an issuer.
-//! * `hub` redirects requests for files of a data set to another server.
+//! * `hub` redirects requests for files of a data set to a second server.
 //! * `script` makes chosen requests fail, without sleeping: bodies that end early or stall until the test releases
 //!   them, error statuses, contradicting headers.
 //! * `body` streams pieces of a file at more than 1 GiB/s per thread; `throttle` limits the rate of all bodies.
@@ -225,7 +225,7 @@ impl ObjectServer {
     pub fn announce(&self, folder: &Path) -> io::Result<()> {
         let mut out = io::stdout().lock();
         writeln!(out, "serving {} at {}", folder.display(), self.url())?;
-        // A reader of the address may be at the other end of a pipe, which is not flushed by the line.
+        // A reader of the address may be at the read end of a pipe, which is not flushed by the line.
         out.flush()
     }
 }

@@ -95,7 +95,7 @@ impl Root {
             RootKind::Folder(root) => {
                 let path = root.join(key);
                 std::fs::create_dir_all(path.parent().unwrap_or(root))?;
-                // Renamed into place, so that a request in flight continues with the old file.
+                // Renamed at the end, so that a request in flight continues with the old file.
                 let unfinished = path.with_extension("server-put");
                 std::fs::write(&unfinished, &bytes)?;
                 std::fs::rename(unfinished, path)
@@ -137,7 +137,7 @@ impl Root {
         }
     }
 
-    /// Returns all objects whose key starts with `prefix`, sorted.
+    /// Returns all objects with a key that starts with `prefix`, sorted.
     pub(super) fn list(&self, prefix: &str) -> io::Result<Vec<ListedObject>> {
         match &self.0 {
             RootKind::Folder(root) => {

@@ -12,11 +12,11 @@ pub enum Fault {
     DripAfter(u64),
     /// This status only, with `Retry-After` in seconds.
     Status(u16, Option<u64>),
-    /// This status with a text of which every byte waits for a [`release`](super::ObjectServer::release).
+    /// This status with a text where every byte waits for a [`release`](super::ObjectServer::release).
     DripStatus(u16),
     /// This status with this text.
     Text(u16, String),
-    /// This text, with the number of the request in place of each `#`, and this header if it is named.
+    /// This text, with the number of the request instead of each `#`, and this header if it is named.
     Page(String, Option<(&'static str, String)>),
     /// Redirection with this status to this address.
     Redirect(u16, String),
@@ -26,7 +26,7 @@ pub enum Fault {
     NoContentRange,
     /// `Content-Length` exceeds the sent bytes by this many.
     ExcessLength(u64),
-    /// An entity tag that no other answer has.
+    /// An entity tag that only this answer has.
     OtherETag,
     /// No entity tag and no time.
     NoVersion,
@@ -47,7 +47,7 @@ pub enum Fault {
     Reset,
     /// The connection closes after the request has had its effect. For requests that write or list.
     LoseAnswer,
-    /// The connection closes after the request has had its effect, and another client has then stored this object: its
+    /// The connection closes after the request has had its effect, and a second client has then stored this object: its
     /// key, or nothing for the request's own, and its bytes.
     Overwrite(&'static str, Vec<u8>),
 }
@@ -65,12 +65,12 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Returns a rule with `fault` for the next request whose method and address contain `path`.
+    /// Returns a rule with `fault` for the next request with a method and address that contain `path`.
     pub fn once(path: impl Into<String>, fault: Fault) -> Self {
         Self { path: path.into(), after: 0, times: 1, fault }
     }
 
-    /// Returns a rule with `fault` for every request whose method and address contain `path`.
+    /// Returns a rule with `fault` for every request with a method and address that contain `path`.
     pub fn always(path: impl Into<String>, fault: Fault) -> Self {
         Self { times: u64::MAX, ..Self::once(path, fault) }
     }

@@ -21,7 +21,7 @@ pub struct Keys {
     /// The region that signatures must name.
     pub region: String,
     /// Check as Google's servers do: the front end changes a header on the way, and headers of Google may not be mixed
-    /// with those of a signature of S3.
+    /// with the headers of a signature of S3.
     pub is_google: bool,
 }
 

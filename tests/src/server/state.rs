@@ -26,13 +26,13 @@ pub struct Options {
     pub bucket: Option<String>,
     /// Keys with which every request must be signed.
     pub keys: Option<Keys>,
-    /// Account of Azure with whose key every request must be signed.
+    /// Account of Azure. Its key must sign every request.
     pub azure: Option<AzureAccount>,
     /// Key of Oracle's cloud with which every request must be signed.
     pub oci: Option<OciKey>,
     /// Data set that the server has as the Hugging Face hub.
     pub hub: Option<Hub>,
-    /// Token service whose tokens every request must have.
+    /// Token service. Every request must have one of its tokens.
     pub issuer: Option<Issuer>,
     /// Interface through which the server is written to and listed.
     pub interface: Interface,

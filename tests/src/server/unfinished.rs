@@ -37,7 +37,7 @@ struct UploadedPart {
 /// Object that consists of parts.
 pub(super) struct Whole {
     pub(super) bytes: Bytes,
-    /// MD5 of the parts' MD5s, one after the other.
+    /// MD5 of the parts' MD5s in sequence.
     pub(super) md5: Vec<u8>,
     /// SHA-256 of each part, if it has checksums.
     pub(super) sha256: Vec<Vec<u8>>,
@@ -99,7 +99,7 @@ impl Unfinished {
         let len = upload.parts.values().map(|part| part.bytes.len()).sum();
         let (mut whole, mut md5, mut sha256) = (Vec::with_capacity(len), Md5::new(), Vec::new());
         for (number, tag) in named {
-            // Clients may leave the quotation marks out, as that of s3torchconnector does.
+            // Clients may leave the quotation marks out, as the client of s3torchconnector does.
             let is_named = |part: &&UploadedPart| part.tag.trim_matches('"') == tag.trim_matches('"');
             let part = upload.parts.get(number).filter(is_named).ok_or("InvalidPart")?;
             whole.extend_from_slice(&part.bytes);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the unit tests of topology, memory and io, and those of the loader, on an emulated machine: two NUMA nodes, four
+# Runs the unit tests of topology, memory, io and the loader, on an emulated machine: two NUMA nodes, four
 # CPUs, an NVMe disk, and the kernel of Debian 12 (6.1), which has no cachestat. Build machines have none of these.
 #
 #   tests/suite/bytes/two_nodes.sh          builds the tests, boots (about a minute) and prints failed and skipped tests

@@ -1,5 +1,5 @@
 //! Pictures that are decoded at a reduced size before they are resized (`scaled_decode`): close to the exact result, in
-//! every orientation, and at the same place.
+//! every orientation, and at the same position.
 
 use forebay_loader::decode::geometry::Size;
 use forebay_loader::decode::jpeg::{Subsampling, encode};
@@ -99,7 +99,7 @@ fn a_joint_of_pictures_with_different_ratios_is_rejected() {
     };
     let (picture, half, other) = (file(101, 61), file(51, 30), file(61, 101));
     pair(&picture, &half).unwrap();
-    // Pictures of another sample.
+    // Pictures of a different sample.
     pair(&other, &other).unwrap();
     pair(&with_orientation(&picture, 6), &other).unwrap();
     for (first, second) in [(&picture, &other), (&with_orientation(&picture, 6), &picture), (&picture, &file(101, 80))]

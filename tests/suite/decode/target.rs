@@ -34,6 +34,6 @@ pub(crate) fn check(bytes: &[u8]) -> bool {
         let start = (y as usize * w as usize + region.x as usize) * 3;
         &whole.rgb()[start..start + region.w as usize * 3]
     });
-    assert!(rows.eq(part.rgb()), "other pixels in {region:?}");
+    assert!(rows.eq(part.rgb()), "different pixels in {region:?}");
     true
 }

@@ -12,7 +12,7 @@ const LUAJIT: &str = "import sys, lupa.luajit21 as luajit; lua = luajit.LuaRunti
 lua.globals().arg = lua.table_from(sys.argv[2:])
 lua.execute(open(sys.argv[1]).read())";
 
-/// Folder with the packages of other languages.
+/// Folder with the packages of further languages.
 fn languages() -> PathBuf {
     succeeded(&mut Command::new(ffi().join("languages.sh"))).trim_end().into()
 }

@@ -21,11 +21,11 @@ struct Circumstances {
 /// Index in the local folder before the loader is made.
 enum LocalIndex {
     File(Vec<u8>),
-    /// A folder in its place.
+    /// A folder instead of the file.
     Folder,
 }
 
-/// Runs an epoch. Returns what the program prints: the rows or the error.
+/// Runs an epoch. Returns the program's output: the rows or the error.
 fn epoch(rig: &Rig, program: &Path, circumstances: Circumstances) -> Value {
     let server = ObjectServer::start(Root::folder(rig.path("data")), Options::default()).expect("a server");
     let Circumstances { rule, options, index, file_bytes_max } = circumstances;

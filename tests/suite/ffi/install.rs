@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Installation under a temporary folder, made of what the tests build.
+/// Installation under a temporary folder, made of files that the tests build.
 struct Installation {
     folder: tempfile::TempDir,
 }

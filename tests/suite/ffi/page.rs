@@ -1,4 +1,4 @@
-//! The page about C: its programs are compiled and run by its commands, and print what it shows.
+//! The page about C: its programs are compiled and run by its commands, and print the output that it shows.
 
 use crate::rig::{ffi, succeeded};
 use std::process::Command;

@@ -53,7 +53,7 @@ impl Rig {
         Self::with_samples(SAMPLES)
     }
 
-    /// Returns a rig with another number of samples.
+    /// Returns a rig with `samples` samples.
     pub(crate) fn with_samples(samples: u64) -> Self {
         let rig = Self { folder: tempfile::tempdir().expect("a folder") };
         let data = rig.path("data");
@@ -111,14 +111,14 @@ impl Rig {
     }
 }
 
-/// Returns `program` without cargo's search path, whose first folder may contain an older libforebay.so.
+/// Returns `program` without cargo's search path: its first folder may contain an older libforebay.so.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env_remove("LD_LIBRARY_PATH");
     command
 }
 
-/// Runs a command to its end and returns its output, which must be that of success.
+/// Runs a command to its end and returns its output. The command must succeed.
 pub(crate) fn succeeded(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));

@@ -103,7 +103,7 @@ fn assert_same_files(index: &Index, theirs: &Path, copied: &Index, ours: &Path) 
         for (a, b) in shard.files().zip(copy.files()) {
             assert_eq!(a.raw, b.raw);
             let (a, b) = (raw(shard, a.raw, a.zip, theirs), raw(copy, b.raw, b.zip, ours));
-            assert!(a == b, "{}: other bytes", copy.raw_data.basename);
+            assert!(a == b, "{}: different bytes", copy.raw_data.basename);
         }
     }
     if index.shards.iter().all(|shard| shard.compression.is_none()) {

@@ -1,5 +1,5 @@
 //! Writers killed in the middle of a file: the system kills a child process (SIGXFSZ) at the first byte of any file
-//! past a limit, so the place does not depend on chance.
+//! past a limit, so the offset does not depend on chance.
 
 use std::path::Path;
 use std::process::{Command, ExitStatus};

@@ -174,7 +174,7 @@ fn damaged_tars_are_errors() {
     run("tar", targets::tar, tars());
 }
 
-/// Files of a folder of `data` whose names begin with `start`.
+/// Files of a folder of `data` with names that begin with `start`.
 fn records(folder: &str, start: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(folder);
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -1,5 +1,5 @@
-//! One function per kind of file from other programs. Each must return for any bytes: the fuzzers under `tests/fuzz`
-//! call them with random bytes, `hostile` with damaged good ones.
+//! One function per kind of file from third-party programs. Each must return for any bytes: the fuzzers under
+//! `tests/fuzz` call them with random bytes, `hostile` with damaged good ones.
 //!
 //! If two inputs are needed (an index and a file), the first two bytes of the input are the length of the first.
 
@@ -100,7 +100,7 @@ pub(crate) fn parquet(bytes: &[u8]) {
     }
 }
 
-/// An Arrow file: the places of its batches, then all rows of each column that can be delivered.
+/// An Arrow file: the offsets of its batches, then all rows of each column that can be delivered.
 pub(crate) fn arrow(bytes: &[u8]) {
     let Ok(Batches { schema, batches, dictionaries }) = ipc::batches(bytes) else { return };
     let names = schema.fields().iter().map(|field| vec![field.name().clone()]);
@@ -138,7 +138,7 @@ pub(crate) fn xsv(bytes: &[u8]) {
     samples(&layout, meta, data, 0);
 }
 
-/// An `.idx` file of Megatron, whose `.bin` file has 64 bytes. All documents and windows must be in those.
+/// An `.idx` file of Megatron with a `.bin` file of 64 bytes. All documents and windows must be in those.
 pub(crate) fn tokens(bytes: &[u8]) {
     const BIN_BYTES: u64 = 64;
     let Ok(header) = Header::read(bytes) else { return };
@@ -180,7 +180,7 @@ pub(crate) fn compression(bytes: &[u8]) {
         Ok(()) => assert_eq!(out.len() as u64, declared),
         Err(_) => assert!(out.is_empty()),
     }
-    assert!(out.capacity() <= usize::from(u16::MAX) + 1, "memory is bounded by what is declared");
+    assert!(out.capacity() <= usize::from(u16::MAX) + 1, "memory is bounded by the declared size");
 }
 
 /// LitData's document of two chunks of one form, then such a chunk.
@@ -341,7 +341,7 @@ pub(crate) fn array_record(bytes: &[u8]) {
     assert!(read.is_err() || found == 0 || found == u32::from(*records));
 }
 
-/// A file of another program with numbers of samples: the first byte selects the file.
+/// A file of a third-party program with numbers of samples: the first byte selects the file.
 pub(crate) fn counts(bytes: &[u8]) {
     let [pick, text @ ..] = bytes else { return };
     let names = ["a/0.tar", "a/1.tar", "b/0.tar"].map(str::to_owned);
@@ -362,7 +362,7 @@ pub(crate) fn npz(bytes: &[u8]) {
     let (mut left, mut out) = (found.bytes, Vec::new());
     for (name, encoding) in found.columns {
         out.clear();
-        // A damaged array does not hide the others.
+        // A damaged array does not hide the remaining arrays.
         let Ok(()) = file.append(&name, &mut out) else { continue };
         left = left.checked_sub(out.len() as u64).expect("surveyed bytes");
         let _ = encoding.decode(&out);
@@ -396,7 +396,7 @@ fn halves(bytes: &[u8]) -> (&[u8], &[u8]) {
     rest.split_at(usize::from(u16::from_le_bytes(*len)).min(rest.len()))
 }
 
-/// Reads every sample of a shard whose index agrees with the file about its number of samples.
+/// Reads every sample of a shard with an index that agrees with the file about the number of samples.
 fn samples(layout: &Layout, front: &[u8], data: &[u8], first_min: u64) {
     let count = front.first_chunk::<4>().map_or(0, |n| u32::from_le_bytes(*n));
     let Ok(table) = OffsetTable::parse(front, count.into(), first_min, data.len() as u64, true) else { return };

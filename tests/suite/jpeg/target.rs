@@ -20,12 +20,12 @@ const PIXELS_MAX: u64 = 1 << 18;
 /// Last bytes of an input with a change.
 const CHANGE: &[u8] = b"rows";
 
-/// Change to a row index before it is used: bytes at one place are replaced. Its form in an input is
+/// Change to a row index before it is used: bytes at one offset are replaced. Its form in an input is
 ///
 /// ```text
 /// new bytes, as many as the next byte
 /// u8    number of new bytes
-/// u8    place, modulo one more than the bytes of the index
+/// u8    offset, modulo one more than the bytes of the index
 /// u8    number of bytes to remove, at most all from there on
 /// rows
 /// ```
@@ -89,7 +89,7 @@ impl<'a> Change<'a> {
                 let found = outcome.is_ok().then(|| cut(&indexed, region));
                 if counts.used == 0 {
                     assert_eq!(outcome.is_ok(), expected.is_ok(), "{outcome:?} and {expected:?}");
-                    assert!(found.is_none_or(|found| found == cut(&plain, region)), "other pixels in {region:?}");
+                    assert!(found.is_none_or(|found| found == cut(&plain, region)), "different pixels in {region:?}");
                 }
                 all.used += counts.used;
                 all.rejected += counts.rejected;
@@ -147,11 +147,11 @@ pub(crate) fn agree(input: &[u8]) -> bool {
     assert_eq!(expected.is_ok(), outcome.is_ok(), "{expected:?} and {outcome:?}");
     let region = part(bytes, size);
     if expected.is_err() {
-        // Damage after the region may not be noticed; other damage must be. This must return in both cases.
+        // Damage after the region may not be noticed; any earlier damage must be. This must return in both cases.
         let _ = decoder.decode(bytes, region, &mut pixels);
         return false;
     }
-    assert!(whole.rgb() == cut(&pixels, all), "other pixels");
+    assert!(whole.rgb() == cut(&pixels, all), "different pixels");
     for scale in [Scale::Half, Scale::Quarter, Scale::Eighth] {
         let all = Region::all(scale.size(size));
         let (mut expected, mut found) = (Pixels::default(), Pixels::default());
@@ -160,12 +160,12 @@ pub(crate) fn agree(input: &[u8]) -> bool {
             decoder.decode_scaled(bytes, &[], scale, all, &mut found),
         );
         assert_eq!(outcomes.0.is_ok(), outcomes.1.is_ok(), "{outcomes:?} at {scale:?}");
-        assert!(outcomes.0.is_err() || expected.rgb() == found.rgb(), "other pixels at {scale:?}");
+        assert!(outcomes.0.is_err() || expected.rgb() == found.rgb(), "different pixels at {scale:?}");
     }
     let mut row_index = Vec::new();
     if RowIndexer::default().append(bytes, &mut row_index) {
         decoder.decode_scaled(bytes, &row_index, Scale::Full, region, &mut pixels).expect("an indexed file decodes");
-        assert!(cut(&whole, region) == cut(&pixels, region), "other pixels with a row index in {region:?}");
+        assert!(cut(&whole, region) == cut(&pixels, region), "different pixels with a row index in {region:?}");
         assert_eq!(decoder.take_row_index_counts().rejected, 0);
     }
     let outcome = decoder.decode(bytes, region, &mut pixels);
@@ -178,7 +178,7 @@ pub(crate) fn agree(input: &[u8]) -> bool {
         // back to it.
         let expected = turbo.decode(bytes, region, &mut whole);
         assert_eq!(expected.is_ok(), outcome.is_ok(), "{expected:?} and {outcome:?} in {region:?}");
-        assert!(outcome.is_err() || cut(&whole, region) == cut(&pixels, region), "other pixels in {region:?}");
+        assert!(outcome.is_err() || cut(&whole, region) == cut(&pixels, region), "different pixels in {region:?}");
     }
     true
 }

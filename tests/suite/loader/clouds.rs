@@ -42,7 +42,7 @@ fn compare(
     assert!(server.counters().requests > 1);
 }
 
-/// Variable of gcloud for another server of Google.
+/// Variable of gcloud for a different server of Google.
 const GOOGLE: &str = "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE";
 
 #[test]
@@ -94,7 +94,7 @@ fn an_epoch_from_azure_is_the_folders() {
         let parts = format!("AccountName=store;BlobEndpoint={url}/store;SharedAccessSignature=sp=r&sig=a%2Bb");
         named(&[("AZURE_STORAGE_CONNECTION_STRING", &parts)])
     });
-    // The login of the command line, of which a script takes the place.
+    // The login of the command line, which a script replaces.
     let bin = tempfile::tempdir().unwrap();
     std::fs::write(bin.path().join("azureProfile.json"), "{}").unwrap();
     let script = bin.path().join("az");

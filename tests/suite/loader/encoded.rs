@@ -398,7 +398,7 @@ fn pictures_rejected_at_the_end_of_a_batch_are_decoded_on_the_host_while_another
 #[test]
 fn a_device_failure_while_a_batch_is_in_flight_is_the_error_of_that_batch() {
     data_of_ordinary_files(SAMPLES, |directory| {
-        // A single thread fills one batch after the other, so they are placed in this order.
+        // A single thread fills batches in sequence, so they are placed in this order.
         let in_order = LoaderConfig { threads: Some(1), ..crops(directory) };
         let loader = Loader::with_delivery(in_order, DecodingDelivery::new(Does::FailLate(1))).expect("a loader");
         loader.start_epoch().expect("started");

@@ -213,7 +213,7 @@ fn a_bad_replacement_is_counted_and_another_sample_is_tried() {
     let with = |errors| Loader::new(skipping(stream(Some(dir.path()), None), 0, 2, errors)).unwrap();
     let loader = with(3);
     assert_eq!(classes(&epoch(&loader)), [0, 1, 2, 5, 5, 5]);
-    assert_eq!(counters(&loader), (3, 2), "sample 4 failed in its own place and in that of sample 3");
+    assert_eq!(counters(&loader), (3, 2), "sample 4 failed at its own position and at the position of sample 3");
     let loader = with(2);
     loader.start_epoch().unwrap();
     let error = std::iter::from_fn(|| Some(loader.next())).find_map(Result::err).unwrap();

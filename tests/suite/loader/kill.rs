@@ -1,4 +1,4 @@
-//! Processes that share a cache folder, of which one is killed in the middle of a download. This test binary starts
+//! Processes that share a cache folder. One of them is killed in the middle of a download. This test binary starts
 //! itself as those processes.
 
 use super::remote::{serve, until};
@@ -16,7 +16,7 @@ fn job(server: &str, cache: &Path) -> LoaderConfig {
     let engine = EngineConfig {
         predownload: Some(1000),
         fetch_threads: Some(1),
-        // Every shard is ahead at once, so a download that hangs does not hold up others.
+        // Every shard is ahead at once, so a download that hangs does not hold up the rest.
         prefetch: Some(100),
         ..EngineConfig::default()
     };
@@ -30,7 +30,7 @@ fn digest(rows: &[Vec<u16>]) -> u64 {
 }
 
 #[test]
-#[ignore = "the body of the processes that the other test starts"]
+#[ignore = "the body of the processes that the second test starts"]
 fn child() {
     let Ok(place) = std::env::var(CHILD) else { return };
     let (server, cache) = place.split_once(' ').expect("an address and a folder");
@@ -92,8 +92,8 @@ fn a_process_killed_in_a_download_is_replaced_at_once_and_the_others_have_every_
             assert_eq!(other.finish(), all, "{name} after {bytes} bytes");
         }
         let gets = |name: &str| server.seen().iter().filter(|seen| seen.path.contains(name)).count();
-        assert_eq!(gets(&name), 2, "once by the killed process, and once by another");
-        assert_eq!(gets("shard."), counts.len() + 1, "the others were fetched once");
+        assert_eq!(gets(&name), 2, "once by the killed process, and once by a second one");
+        assert_eq!(gets("shard."), counts.len() + 1, "the remaining shards were fetched once");
         assert_eq!(names(), counts.len() + 1, "nothing but shards and the index");
     }
 }

@@ -44,7 +44,7 @@ fn started(local_rank: u32, local_world_size: u32, directory: &Path) -> (Loader,
     let config = LoaderConfig { world, threads: None, ..config(stream(Some(directory), None)) };
     let loader = Loader::new(config).expect("a loader");
     loader.start_epoch().expect("an epoch");
-    let Next::Batch(batch) = loader.next().expect("what comes next") else { panic!("an epoch without batches") };
+    let Next::Batch(batch) = loader.next().expect("a batch or the end") else { panic!("an epoch without batches") };
     (loader, batch)
 }
 

@@ -86,8 +86,8 @@ fn an_epoch_under_a_cache_limit_has_every_sample_and_keeps_the_limit() {
     assert_eq!(rows(&batches), expected(&planned(&counts, &config, 0)));
 }
 
-/// Waits until `done`, which depends on another thread. A number of requests may be exceeded before it is seen: a shard
-/// that finds no room because a later one has it is exchanged for it, and the later one is fetched again.
+/// Waits until `done`, which depends on a second thread. A number of requests may be exceeded before it is seen: a
+/// shard that finds no room because a later one has it is exchanged for it, and the later one is fetched again.
 pub(crate) fn until(what: &str, done: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
     while !done() {
@@ -177,7 +177,7 @@ fn a_shard_needed_early_again_gets_a_thread_although_all_wait_for_space_for_late
     let Next::Batch(first) = loader.next().unwrap() else { panic!("ended early") };
     // Two shards are on disk and the threads of the shard plane, which are two, have the next ones in memory.
     until("index and four shards are asked for", || server.counters().requests >= 5);
-    // Another job takes the room of the first shard.
+    // A second job takes the room of the first shard.
     let mut grown = std::fs::OpenOptions::new().append(true).open(path("index.json")).unwrap();
     std::io::Write::write_all(&mut grown, &[b' '; 4096]).unwrap();
     std::fs::remove_file(path("shard.00000.mds")).unwrap();
@@ -290,7 +290,7 @@ fn a_folder_whose_index_has_no_hashes_belongs_to_one_remote_and_to_others_with_t
     let index = |folder: &Path| std::fs::read(folder.join("index.json")).unwrap();
     assert_eq!(index(one.path()), index(two.path()));
     let [a, copy, b] = [one.path(), one.path(), two.path()].map(serve);
-    // The second data set has other samples of the same sizes.
+    // The second data set has different samples of the same sizes.
     for i in 0..counts.len() {
         let path = two.path().join(format!("shard.{i:05}.mds"));
         let mut bytes = std::fs::read(&path).unwrap();
@@ -300,10 +300,10 @@ fn a_folder_whose_index_has_no_hashes_belongs_to_one_remote_and_to_others_with_t
     let config = |server: &ObjectServer| config(stream(Some(cache.path()), Some(&server.url())));
     let rows_of = |server: &ObjectServer| rows(&epoch(&Loader::new(config(server)).expect("a loader")));
     let all = rows_of(&a);
-    let error = Loader::new(config(&b)).expect_err("the shards are another remote's");
+    let error = Loader::new(config(&b)).expect_err("the shards are of a different remote");
     assert_eq!(error.kind(), forebay_loader::ErrorKind::Stale, "{error}");
     assert!(error.to_string().contains(&a.url()) && error.to_string().contains(&b.url()), "{error}");
-    assert_eq!(rows_of(&copy), all, "another name of the same data");
+    assert_eq!(rows_of(&copy), all, "a second name of the same data");
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn a_loader_without_a_limit_makes_progress_if_another_leaves_less_space_than_a_b
     }
 }
 
-/// Makes a data set whose index has hashes.
+/// Makes a data set with hashes in the index.
 fn hashed(directory: &Path, compression: Option<&str>) -> Vec<u64> {
     let compression = compression.map(|c| Compression::parse(c).expect("a compression"));
     let hashes = vec![HashAlgo::parse("xxh64").expect("an algorithm")];
@@ -478,7 +478,7 @@ fn a_shard_that_changes_on_the_way_is_fetched_again_if_its_hash_decides() {
         let error = loop {
             match loader.next() {
                 Ok(Next::Batch(_)) => {}
-                Ok(_) => panic!("the shard may belong to another data set"),
+                Ok(_) => panic!("the shard may belong to a different data set"),
                 Err(error) => break error,
             }
         };
@@ -510,7 +510,7 @@ fn empty_and_half_responses_are_no_files() {
     }
 }
 
-/// A loader of many small shards in order, whose first epoch has begun.
+/// A loader of many small shards in order, in its first epoch.
 fn begun(data: &Path, cache: &Path, server: &ObjectServer, cache_limit: Option<u64>) -> Loader {
     tokens(data, 1000, None);
     let config = LoaderConfig {
@@ -537,7 +537,7 @@ fn shards_in_flight_follow_from_the_fetch_threads_with_and_without_a_cache_limit
         let server = serve(data.path());
         server.script(Rule::always("shard", Fault::StallAfter(0)));
         let loader = begun(data.path(), cache.path(), &server, cache_limit);
-        // All first places of one fetch thread, though the loader has two decode threads.
+        // All first slots of one fetch thread, though the loader has two decode threads.
         until("eight shards are in flight", || server.stalls() == 8);
         drop(loader);
     }
@@ -553,6 +553,6 @@ fn shards_that_wait_for_their_next_attempt_let_others_pass() {
     let loader = begun(data.path(), cache.path(), &server, None);
     let shards = std::fs::read_dir(data.path()).unwrap().count() - 1;
     assert!(shards > 20);
-    until("the others are on disk", || std::fs::read_dir(cache.path()).unwrap().count() > shards - 16);
+    until("the remaining shards are on disk", || std::fs::read_dir(cache.path()).unwrap().count() > shards - 16);
     drop(loader);
 }

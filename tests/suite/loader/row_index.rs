@@ -73,7 +73,7 @@ fn batches_decoded_with_row_indexes_equal_those_without() {
     assert_eq!((counter("row_indexes_used"), counter("shard_indexes_read")), (0, 0));
     for directory in [&indexed, &copied] {
         let (got, counter) = two_epochs(directory);
-        assert!(got == want, "other batches from {}", directory.display());
+        assert!(got == want, "different batches from {}", directory.display());
         let used = if has_own_decoder() { 2 * SAMPLES } else { 0 };
         assert_eq!((counter("row_indexes_used"), counter("row_indexes_refused")), (used, 0));
         assert_eq!((counter("shard_indexes_read"), counter("shard_indexes_refused")), (shards, 0));
@@ -121,7 +121,7 @@ fn change_trailers(directory: &Path, index: &Index, change: impl Fn(&mut Vec<u8>
         let mut trailer = bytes.split_off(end);
         let length = trailer.len();
         change(&mut trailer, shard.samples as usize);
-        assert_eq!(trailer.len(), length, "another length is another file size");
+        assert_eq!(trailer.len(), length, "a different length is a different file size");
         bytes.extend(trailer);
         fs::write(&path, bytes).expect("written");
     }

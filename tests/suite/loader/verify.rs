@@ -202,7 +202,7 @@ fn what_cannot_be_verified_or_repaired_is_refused_with_a_reason() {
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
     let other = tempfile::tempdir().unwrap();
     forebay_tests::data::tokens(other.path(), 100, LENGTH, 8, Options::default()).unwrap();
-    let error = Verification::open(text(cache.path()), Some(text(other.path()))).expect_err("another data set");
+    let error = Verification::open(text(cache.path()), Some(text(other.path()))).expect_err("a different data set");
     assert_eq!(error.kind(), ErrorKind::Stale, "{error}");
     let error = open(data.path(), None).check(1000).expect_err("no shard");
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");

@@ -68,7 +68,7 @@ fn check_worlds(config: &OrderConfig) {
     check_worlds_of(config, &worlds(config));
 }
 
-/// Like [`check_worlds`], in `worlds`, of which the first one starts.
+/// Like [`check_worlds`], in `worlds`: the first one starts.
 fn check_worlds_of(config: &OrderConfig, worlds: &[(World, u64)]) {
     let first = plan(config, worlds[0].0, None);
     let whole = global_batches(&first);
@@ -236,7 +236,7 @@ fn samples_are_drawn_in_proportion_to_their_weights_by_any_algorithm() {
                 }
             }
         }
-        // The other stream keeps each sample once.
+        // The second stream keeps each sample once.
         assert_eq!((others, counts.iter().sum::<u32>()), (20 * 3000, 20 * 3000));
         let weights = weights()[0].clone().expect("weights");
         let total: f64 = weights.values().iter().map(|weight| f64::from(*weight)).sum();

@@ -8,7 +8,7 @@ fn recorded_cases_return_the_references_ids_or_its_error() {
     for recorded in recorded() {
         let answer = recorded.case.answer();
         if recorded.answer["error"] == "ResumedPastEnd" {
-            // The reference looks at the place first. A plan resumes further, so it may find something else wrong
+            // The reference checks the position first. A plan resumes further, so it may find something else wrong
             // first.
             assert!(answer.get("error").is_some(), "line {}: {answer}", recorded.line);
             compared += 1;

@@ -1,10 +1,10 @@
-//! The order against the reference's own, and against what every order promises.
+//! The order against the reference's own, and against the promises of every order.
 //!
 //! * `arrangements` — repeated rows, weighted draws and buckets by length, in every world and after a resumption;
 //! * `golden` — thousands of recorded cases give the reference's ids or its error;
 //! * `huge` — 100 million samples, resumed anywhere, in a process that may not have more than 0.5 GB;
-//! * `promises` — over the same cases: all ways to read a plan agree, uses of shards cover what is read, resuming
-//!   continues, worlds see the same global batches;
+//! * `promises` — over the same cases: all ways to read a plan agree, uses of shards cover the samples that are read,
+//!   resuming continues, worlds see the same global batches;
 //! * `tail` — a resumed epoch is the tail of the whole one, also where the reference refuses to resume;
 //! * `live` — random cases against an installed reference (ignored unless asked for).
 

@@ -1,5 +1,5 @@
 //! A resumed epoch is the tail of the whole one, wherever a run of any world with the same global batch may break off:
-//! up to the last place of canonical nodes of equal length, which the reference refuses.
+//! up to the last position of canonical nodes of equal length, which the reference refuses.
 
 use std::cell::Cell;
 
@@ -58,7 +58,7 @@ fn rows(plan: &EpochPlan) -> Vec<Vec<PlannedSample>> {
 }
 
 /// Returns true if `rest` equals `whole` after `seen` rows of each rank. The reference has its own repeats at the end
-/// of the rest; their number and places are those of the whole epoch.
+/// of the rest; their number and positions are as in the whole epoch.
 fn is_tail(whole: &[Vec<PlannedSample>], rest: &[Vec<PlannedSample>], seen: u64, repeats_may_differ: bool) -> bool {
     whole.iter().zip(rest).all(|(whole, rest)| {
         let tail = whole.get(seen as usize..).unwrap_or_default();
@@ -90,7 +90,7 @@ fn a_resumed_epoch_is_the_tail_of_the_whole_one_from_every_batch_to_the_last_pla
         let setting = Setting::pick(&pick);
         let first = pick.of(&setting.worlds);
         let Ok(started) = setting.plan(first, None) else { continue };
-        // The same world resumes, and another one.
+        // The same world resumes, and a different one.
         for world in [first, pick.of(&setting.worlds)] {
             let Ok(whole) = setting.plan(world, Some(&started.state(0))) else { continue };
             let all = rows(&whole);

@@ -20,7 +20,7 @@ fn signed() -> Options {
     Options { azure: Some(account), ..options() }
 }
 
-/// Creates a rig whose store is configured for its own server; `change` edits the settings, for the server's address.
+/// Creates a rig with a store configured for its own server; `change` edits the settings, for the server's address.
 fn rig(options: Options, change: impl FnOnce(&mut AzureSettings, &str)) -> (Rig, Remote) {
     let rig = Rig::of_store(options, |url| {
         let endpoint = Some(format!("{url}/store"));
@@ -198,14 +198,14 @@ fn signatures_are_not_sent_to_another_server() {
     let other = ObjectServer::in_memory(Options::default()).expect("loopback");
     for status in [301, 302, 303, 307, 308] {
         rig.server.script(Rule::once("index", Fault::Redirect(status, format!("{}/x", other.url()))));
-        let error = remote.get_small("index.json", 10).expect_err("another server");
+        let error = remote.get_small("index.json", 10).expect_err("a different server");
         assert_eq!(error.kind(), ErrorKind::Permission);
-        assert!(error.to_string().contains("redirects to another server, which may not have"), "{error}");
+        assert!(error.to_string().contains("redirects to a different server, which may not have"), "{error}");
     }
     assert_eq!(other.seen(), [], "it is not asked at all");
 }
 
-/// Folder with a script in place of Azure's command line, which notes that it runs in the file `runs`.
+/// Folder with a script instead of Azure's command line, which notes that it runs in the file `runs`.
 fn command(script: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, runs) = (folder.path().join("az"), folder.path().join("runs"));

@@ -13,7 +13,7 @@ fn version(destination: &Destination) -> Expected {
     Expected::Version(destination.version("k").expect("no error").expect("an object"))
 }
 
-/// Checks the writes of an empty destination, whose object `text` returns.
+/// Checks the writes of an empty destination; `text` returns its object.
 fn check(destination: &Destination, text: impl Fn() -> String) {
     assert_eq!(destination.version("k").expect("no error"), None);
     assert!(put_if(destination, "first", Expected::Absent));

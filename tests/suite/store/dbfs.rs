@@ -5,7 +5,7 @@ use forebay_loader::ErrorKind;
 use forebay_loader::store::{DbfsSettings, FetchRequest, Remote, StoreConfig};
 use forebay_tests::server::{Fault, Issuer, ObjectServer, Options, Rule};
 
-/// Creates a rig whose store is configured for its own server, which accepts "dapi" and issues tokens; `change` edits
+/// Creates a rig with a store configured for its own server, which accepts "dapi" and issues tokens; `change` edits
 /// the settings.
 fn rig(change: impl FnOnce(&mut DbfsSettings)) -> (Rig, Remote) {
     let issuer = Issuer {

@@ -1,4 +1,4 @@
-//! Objects that are sent with a `Content-Encoding`, which was not asked for: their bytes are not those of the file.
+//! Objects that are sent with a `Content-Encoding`, which was not asked for: their bytes are not the bytes of the file.
 
 use crate::rig::{Rig, content};
 use forebay_loader::contents::{Ahead, Event, LineBatch, Packing, Wanted, lines};
@@ -34,7 +34,7 @@ fn an_encoded_object_is_an_error_that_names_it_in_every_form_of_a_request() {
         for request in [whole, range] {
             check(&remote.fetch(request).expect("queued").wait().expect_err("encoded"), "a.txt", encoding);
         }
-        assert_eq!(rig.count("store_retries"), 0, "another attempt would be the same");
+        assert_eq!(rig.count("store_retries"), 0, "a further attempt would be the same");
         assert_eq!(remote.get_small("a.txt", 1000).expect("without it").0, content(350));
     }
 }
@@ -62,7 +62,7 @@ fn a_file_of_the_length_in_its_index_is_the_file_whatever_the_header() {
         rig.remote().fetch(request).expect("queued").wait()
     };
     assert_eq!(*fetch(350).expect("the file"), *content(350));
-    let error = fetch(340).expect_err("another length");
+    let error = fetch(340).expect_err("a different length");
     assert!(error.kind() == ErrorKind::Checksum && error.to_string().contains("Content-Encoding (gzip)"), "{error}");
 }
 

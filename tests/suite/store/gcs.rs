@@ -11,7 +11,7 @@ fn options(issuer: Issuer) -> Options {
     Options { bucket: Some("bucket".into()), issuer: Some(issuer), ..Options::default() }
 }
 
-/// Creates a rig whose store is configured for its own server; `change` edits the settings, for the server's address.
+/// Creates a rig with a store configured for its own server; `change` edits the settings, for the server's address.
 fn rig(options: Options, change: impl FnOnce(&mut GcsSettings, &str)) -> (Rig, Remote) {
     let rig = Rig::of_store(options, |url| {
         let mut gcs = GcsSettings { endpoint: Some(url.to_owned()), no_metadata: true, ..GcsSettings::default() };
@@ -175,7 +175,7 @@ fn an_object_that_the_store_unpacks_is_whole_or_an_error_that_names_the_cause() 
     // The index may have the length before it was packed, or after.
     assert_eq!(*fetch(350).unwrap_or_else(|e| panic!("{e}")), *content(350));
     for len in [340, 349, 351, 500] {
-        let error = fetch(len).expect_err("other bytes");
+        let error = fetch(len).expect_err("different bytes");
         assert!(error.to_string().contains("stored with a Content-Encoding"), "{error}");
     }
 }
@@ -304,9 +304,9 @@ fn tokens_are_not_sent_to_another_server() {
     let other = ObjectServer::in_memory(Options::default()).expect("loopback");
     for status in [301, 302, 303, 307, 308] {
         rig.server.script(Rule::once("index", Fault::Redirect(status, format!("{}/x", other.url()))));
-        let error = remote.get_small("index.json", 10).expect_err("another server");
+        let error = remote.get_small("index.json", 10).expect_err("a different server");
         assert_eq!(error.kind(), ErrorKind::Permission);
-        assert!(error.to_string().contains("redirects to another server, which may not have"), "{error}");
+        assert!(error.to_string().contains("redirects to a different server, which may not have"), "{error}");
     }
     assert_eq!(other.seen(), [], "it is not asked at all");
 }

@@ -5,10 +5,10 @@ use forebay_loader::store::{FetchRequest, FetchTicket, Remote, StoreConfig};
 use forebay_tests::server::{Fault, Options, Rule, Seen};
 use std::time::Duration;
 
-/// Time after which a part is late whose peers took none.
+/// Time after which a part is late, if its peers took none.
 const LATE: Duration = Duration::from_millis(500);
 
-/// Rig whose fetch thread has received `parts` parts of 100 bytes, which took no time.
+/// Rig with a fetch thread that has received `parts` parts of 100 bytes, which took no time.
 fn warm(parts: usize) -> Rig {
     let rig = Rig::with(Options::default(), StoreConfig { fetch_threads: 1, ..config() });
     rig.put_and_fetch(parts * 100).expect("fetched");
@@ -48,7 +48,7 @@ fn the_missing_bytes_of_a_stalled_part_are_requested_again_and_the_second_respon
     assert_eq!(seen[1].range.as_deref(), Some("bytes=40-99"));
     assert!(seen[1].if_match.is_some(), "only of the same version");
     assert_eq!(rig.clock.now(), LATE);
-    // The connection that stalls is not used again, and the others are.
+    // The connection that stalls is not used again, and the rest are.
     let connections = rig.server.counters().connections;
     rig.put_and_fetch(100).expect("fetched");
     assert_eq!(rig.server.counters().connections, connections);
@@ -111,7 +111,7 @@ fn the_second_response_wins_if_the_first_fails_meanwhile() {
     while rig.count("store_hedge_bytes") < 30 {
         std::thread::yield_now();
     }
-    // The minute of the first response is over, and that of the second is not.
+    // The minute of the first response is over, and the minute of the second is not.
     rig.clock.advance(Duration::from_secs(60) - LATE);
     rig.server.release();
     assert_eq!(*ticket.wait().expect("fetched"), *content(100));

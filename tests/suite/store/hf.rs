@@ -1,4 +1,4 @@
-//! The Hugging Face hub: redirects to another server, tokens, revisions.
+//! The Hugging Face hub: redirects to a second server, tokens, revisions.
 
 use crate::rig::{Rig, config, content};
 use forebay_loader::ErrorKind;
@@ -68,11 +68,11 @@ fn files_are_fetched_from_another_server_which_gets_no_token() {
 fn the_hub_names_the_version() {
     let set = Set::new(Some("hf_x"));
     set.put("some folder/ü/a", &content(350));
-    // The other server may name one version differently.
+    // The second server may name one version differently.
     set.files.script(Rule::once("/a", Fault::OtherETag));
     let fetched = set.remote().fetch(FetchRequest::new("a", 350)).expect("queued").wait();
     assert_eq!(*fetched.unwrap_or_else(|e| panic!("{e}")), *content(350));
-    // The hub is asked again because the address has ended, and has another version now.
+    // The hub is asked again because the address has ended, and has a different version now.
     set.files.script(Rule::once("/a", Fault::Status(403, None)).after(1));
     set.rig.server.script(Rule::once("/a", Fault::OtherETag).after(1));
     let fetched = set.remote().fetch(FetchRequest::new("a", 350)).expect("queued").wait();

@@ -90,7 +90,7 @@ fn a_fetch_that_waits_for_its_next_attempt_lets_others_pass() {
     let fetch = |key: &str| remote.fetch(FetchRequest::new(key, 100)).expect("queued");
     let first = fetch("a");
     rig.server.stalled(1);
-    // Both wait for the only place when the first attempt ends.
+    // Both wait for the only slot when the first attempt ends.
     let second = fetch("b");
     while rig.count("store_retries") == 0 {
         rig.clock.advance(Duration::from_secs(61));
@@ -200,7 +200,7 @@ fn a_body_without_a_length_has_to_end_after_the_expected_bytes() {
         let expected = if len == 100 { "more than the 100 bytes that were expected" } else { "251 bytes" };
         assert!(error.to_string().contains(expected), "{error}");
         assert_eq!(error.kind(), ErrorKind::Checksum);
-        assert!(rig.server.counters().requests >= requests + 3, "a gateway may have sent another page");
+        assert!(rig.server.counters().requests >= requests + 3, "a gateway may have sent a different page");
     }
 }
 
@@ -220,7 +220,7 @@ fn a_stalled_body_times_out_and_is_resumed() {
     assert_eq!(rig.server.seen()[1].range.as_deref(), Some("bytes=40-99"));
 }
 
-/// Rig whose fetch thread reads from a server that sends one byte in each second of the clock.
+/// Rig with a fetch thread that reads from a server that sends one byte in each second of the clock.
 fn dripping(download_retry: u32, fault: Fault) -> Rig {
     let config = StoreConfig { fetch_threads: 1, part_bytes: 1 << 20, download_retry, ..config() };
     let rig = Rig::with(Options::default(), config);
@@ -239,7 +239,7 @@ fn drip(rig: &Rig, done: impl Fn() -> bool) {
             rig.server.release();
         }
         // The fetch thread has its turn.
-        rig.remote().get_small("other", 1).expect("another object");
+        rig.remote().get_small("other", 1).expect("a different object");
     }
 }
 
@@ -326,7 +326,7 @@ fn a_kept_connection_that_the_server_closed_costs_no_attempt() {
     let mut rig = Rig::with(Options::default(), config);
     rig.put_and_fetch(100).expect("fetched");
     let (port, remote) = (rig.server.address().port(), rig.remote());
-    // Another server takes the port; the kept connection is dead.
+    // A second server takes the port; the kept connection is dead.
     rig.server = ObjectServer::in_memory(Options::default()).expect("loopback");
     rig.server = ObjectServer::in_memory(Options { port, ..Options::default() }).expect("the port is free again");
     rig.server.put("shard", content(100)).expect("memory");

@@ -114,7 +114,7 @@ impl Lister {
         Fault::Page(text, None)
     }
 
-    /// Lists a store whose pages are `pages`, and then the last one again and again.
+    /// Lists a store with the pages `pages`, and then the last one again and again.
     fn list(self, pages: Vec<Fault>) -> Result<Vec<String>, Error> {
         let (rig, destination) = self.open(Duration::from_secs(600));
         let last = pages.len() - 1;

@@ -11,7 +11,7 @@ fn options(id: &str, key: &ServiceAccount) -> Options {
     Options { bucket: Some("n/space/b/bucket/o".into()), oci, ..Options::default() }
 }
 
-/// Creates a rig whose store is configured for its own server; `change` edits the settings.
+/// Creates a rig with a store configured for its own server; `change` edits the settings.
 fn rig(options: Options, key: &ServiceAccount, change: impl FnOnce(&mut OciSettings)) -> (Rig, Remote) {
     let name = |text: &str| Some(text.to_owned());
     let rig = Rig::of_store(options, |url| {
@@ -101,7 +101,7 @@ fn signatures_are_not_sent_to_another_server() {
     let (rig, remote) = rig(options("t/u/f:0", &key), &key, |_| {});
     let other = ObjectServer::in_memory(Options::default()).expect("loopback");
     rig.server.script(Rule::once("index", Fault::Redirect(302, format!("{}/x", other.url()))));
-    let error = remote.get_small("index.json", 10).expect_err("another server");
+    let error = remote.get_small("index.json", 10).expect_err("a different server");
     assert_eq!(error.kind(), ErrorKind::Permission);
     assert_eq!(other.seen(), [], "it is not asked at all");
 }

@@ -25,7 +25,7 @@ impl Rig {
         Self::of_store(options, |_| config)
     }
 
-    /// Creates a rig whose stores have the settings that `config` returns for the server and its address.
+    /// Creates a rig with stores that have the settings that `config` returns for the server and its address.
     pub(crate) fn of_store(options: Options, config: impl FnOnce(&str) -> StoreConfig) -> Self {
         let server = ObjectServer::in_memory(options).expect("loopback");
         let (stats, clock) = (Arc::new(Stats::default()), Clock::manual());

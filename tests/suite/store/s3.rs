@@ -10,7 +10,7 @@ fn options() -> Options {
     Options { bucket: Some("bucket".into()), keys: Some(Keys::new(TEST_KEYS.0, TEST_KEYS.1)), ..Options::default() }
 }
 
-/// Creates a rig whose store is configured for its own server, with the keys and without the machine's credentials;
+/// Creates a rig with a store configured for its own server, with the keys and without the machine's credentials;
 /// `change` edits the settings.
 fn rig(options: Options, change: impl FnOnce(&mut S3Settings)) -> (Rig, Remote) {
     let rig = Rig::of_store(options, |url| {
@@ -81,7 +81,7 @@ fn without_credentials_a_public_bucket_is_read_unsigned_with_a_note() {
     drop(private);
 }
 
-/// Server with the metadata service of a machine, whose role has temporary keys.
+/// Server with the metadata service of a machine with a role that has temporary keys.
 fn metadata() -> ObjectServer {
     let metadata = ObjectServer::in_memory(Options::default()).expect("loopback");
     let role = "latest/meta-data/iam/security-credentials/";
@@ -171,9 +171,9 @@ fn credentials_are_not_sent_to_another_server() {
     assert_eq!(remote.get_small("index.json", 10).expect("the same server").0, content(10));
     for status in [301, 302, 303, 307, 308] {
         rig.server.script(Rule::once("index", Fault::Redirect(status, format!("{}/x", other.url()))));
-        let error = remote.get_small("index.json", 10).expect_err("another server");
+        let error = remote.get_small("index.json", 10).expect_err("a different server");
         assert_eq!(error.kind(), ErrorKind::Permission);
-        assert!(error.to_string().contains("redirects to another server, which may not have"), "{error}");
+        assert!(error.to_string().contains("redirects to a different server, which may not have"), "{error}");
     }
     assert_eq!(other.seen(), [], "it is not asked at all");
 }

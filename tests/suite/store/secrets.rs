@@ -9,7 +9,7 @@ use forebay_loader::sync::Mutex;
 use forebay_tests::server::{AzureAccount, Fault, Hub, Issuer, ObjectServer, OciKey, Options, Rule, ServiceAccount};
 use std::fmt::Write as _;
 
-/// Part of every secret in here, and of no other text.
+/// Part of every secret in here, and of no text without a secret.
 const SECRET: &str = "gEhEiM";
 
 /// Log of this process, at all levels.
@@ -310,7 +310,7 @@ fn the_token_of_the_hub_and_the_addresses_that_it_signs_are_not_shown() {
         let rig = Rig::with(Options::default(), StoreConfig { hf: Some(hf), ..config() });
         let remote = rig.stores.open("hf://datasets/me/set").expect("valid");
         hidden(&format!("{remote:?}"));
-        // The other server does not have the file.
+        // The second server does not have the file.
         let fetched = remote.fetch(FetchRequest::new("shard", 300)).expect("queued").wait();
         hidden_in_error(&fetched.expect_err("missing"));
         for _ in texts() {

@@ -1,4 +1,4 @@
-//! The most frequent troubles with a remote, on each store: a message that names what to change.
+//! The most frequent troubles with a remote, on each store: a message that names the necessary change.
 
 use crate::rig::{Rig, config};
 use crate::troubles::{NO_HOST, check, closed_port};
@@ -9,7 +9,7 @@ use forebay_loader::store::{
 use forebay_loader::sync::OnceLock;
 use forebay_tests::server::{Fault, Options, Rule, ServiceAccount};
 
-/// Store whose settings send all requests to one server.
+/// Store with settings that send all requests to one server.
 struct Store {
     remote: &'static str,
     /// Settings for the server at an address, with credentials or without.
@@ -79,7 +79,7 @@ fn databricks(url: &str, is_signed: bool) -> StoreConfig {
     StoreConfig { dbfs: Some(DbfsSettings { host: some(url), token, ..DbfsSettings::default() }), ..config() }
 }
 
-/// Absent object of an existing place, of which the key is all that there is to check.
+/// Absent object in an existing bucket, container or repository: only its key can be checked.
 const ABSENT: &str = "there is no such object";
 
 const STORES: [Store; 6] = [

@@ -25,7 +25,7 @@ pub(crate) enum Store {
 
 pub(crate) const STORES: [Store; 6] = [Store::S3, Store::Gcs, Store::GcsHmac, Store::Azure, Store::Oci, Store::Dbfs];
 
-/// Stores whose objects may have several parts.
+/// Stores with objects that may have several parts.
 pub(crate) const IN_PARTS: [Store; 5] = [Store::S3, Store::Gcs, Store::GcsHmac, Store::Azure, Store::Oci];
 
 pub(crate) fn small() -> StoreConfig {

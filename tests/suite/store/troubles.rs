@@ -1,4 +1,4 @@
-//! The most frequent troubles with a remote: each has a message that names what to change.
+//! The most frequent troubles with a remote: each has a message that names the necessary change.
 
 use crate::rig::{Rig, config, content};
 use forebay_loader::objects::settings_from_json;
@@ -167,7 +167,7 @@ fn attempts_that_a_caller_names_count_for_a_server_that_was_never_reached() {
     }
 }
 
-/// Returns the number of the attempt that failed last, and that of all, of a failure to reach a server.
+/// Returns the number of the attempt that failed last, and the number of all attempts, of a failure to reach a server.
 fn attempts(error: Error) -> String {
     assert_eq!(error.kind(), ErrorKind::Network, "{error}");
     error.context().iter().find(|(name, _)| *name == "attempt").expect("a number").1.clone()

@@ -1,4 +1,4 @@
-//! Objects that are replaced by others of the same length while a job reads them, on every store.
+//! Objects that are replaced by objects of the same length while a job reads them, on every store.
 
 use crate::rig::{Rig, config, content};
 use crate::targets::{STORES, Store, put};
@@ -10,7 +10,7 @@ use forebay_tests::server::{Fault, Hub, ObjectServer, Options, Rule};
 
 const LEN: usize = 350;
 
-/// Other content of the same length.
+/// Different content of the same length.
 fn other() -> Vec<u8> {
     content(LEN).into_iter().rev().collect()
 }

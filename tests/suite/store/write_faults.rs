@@ -11,7 +11,7 @@ use forebay_loader::sync::{Arc, AtomicBool, Ordering};
 use forebay_tests::server::{Fault, Options, Rule};
 use std::collections::BTreeMap;
 
-/// Other bytes of the same length.
+/// Different bytes of the same length.
 fn foreign(len: usize) -> Vec<u8> {
     content(len).into_iter().map(|byte| !byte).collect()
 }
@@ -27,7 +27,7 @@ fn a_file_that_another_program_replaces_is_noticed_before_the_index() {
             }
             while destination.list_all("").expect("listed").len() < 2 {}
             rig.server.put(&format!("{FOLDER}/shard.00001.mds"), foreign(len)).expect("memory");
-            let error = sink.finish(b"{}").expect_err("another object is there");
+            let error = sink.finish(b"{}").expect_err("a different object is there");
             assert_eq!(error.kind(), ErrorKind::Checksum, "{store:?}: {error}");
             assert!(error.to_string().contains("another program has replaced"), "{store:?}: {error}");
             assert!(error.to_string().contains("shard.00001.mds"), "{store:?}: {error}");
@@ -47,8 +47,8 @@ fn a_lost_response_does_not_make_the_object_of_another_program_ours() {
         // Oracle's address of an upload has no key of an object.
         let place = if store == Store::Oci { "some folder/ü/k" } else { "" };
         rig.server.script(Rule::once(end, Fault::Overwrite(place, foreign(350))));
-        let error = put(&destination, "k", content(350)).expect_err("another object is there");
-        assert!(error.to_string().contains("look for another program"), "{store:?}: {error}");
+        let error = put(&destination, "k", content(350)).expect_err("a different object is there");
+        assert!(error.to_string().contains("look for a second program"), "{store:?}: {error}");
         assert_eq!(stored(&rig)["k"], foreign(350), "{store:?}");
     }
     // The blocks still exist, and are joined again.
@@ -79,7 +79,7 @@ fn a_listing_that_repeats_a_page_ends_with_an_error() {
     rig.server.script(Rule::always("list-type=2", Fault::Text(200, page.into())));
     let listed: Result<Vec<_>, _> = destination.list("", true).expect("started").take(100).collect();
     let error = listed.expect_err("it has no end");
-    assert!(error.to_string().contains("repeats the place"), "{error}");
+    assert!(error.to_string().contains("repeats the token"), "{error}");
     assert!(error.to_string().contains("s3://bucket"), "{error}");
 }
 
@@ -171,7 +171,7 @@ fn a_cancelled_writer_ends_its_calls_and_accepts_no_further_files() {
     assert_eq!(rig.server.seen().iter().filter(|seen| seen.method == "PUT").count(), puts);
     assert_eq!(rig.server.unfinished_uploads(), 0);
     rig.server.release();
-    // Other uploads to the same folder are not cancelled.
+    // The remaining uploads to the same folder are not cancelled.
     let (_rig, other) = Store::S3.open();
     drop(RemoteDir::create(other.clone(), false).expect("empty"));
     put(&other, "k", content(10)).expect("stored");
@@ -191,7 +191,7 @@ fn a_wrong_tag_in_the_response_to_a_part_does_not_end_an_upload() {
     let (rig, destination) = Store::S3.open();
     rig.server.script(Rule::once("partNumber=2", Fault::OtherETag));
     rig.server.script(Rule::always("part-number-marker", Fault::Text(403, Store::S3.rejection("AccessDenied"))));
-    let error = put(&destination, "k", content(450)).expect_err("another tag");
+    let error = put(&destination, "k", content(450)).expect_err("a different tag");
     assert_eq!(error.kind(), ErrorKind::Checksum, "{error}");
     assert!(error.to_string().contains("s3:ListMultipartUploadParts"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Rejections of uploads: those that are repeated, those that name what to change, and what remains after them.
+//! Rejections of uploads: which are retried, which name the necessary change, and the objects that remain after them.
 
 use crate::rig::{Rig, content};
 use crate::targets::{Store, put, small, stored};
@@ -115,7 +115,7 @@ fn a_checksum_shows_the_success_of_a_lost_response_where_the_entity_tag_does_not
     put(&destination, "k", content(350)).expect("joined");
     assert_eq!(stored(&rig)["k"], content(350));
     rig.server.script(Rule::once(END, Fault::Overwrite("", content(350))));
-    put(&destination, "k", content(350)).expect_err("an object of another program, of one part");
+    put(&destination, "k", content(350)).expect_err("an object of a different program, of one part");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_connection_whose_request_was_not_read_to_its_end_is_not_used_again() {
             let (mut refused, _) = listener.accept().expect("a connection");
             read_head(&mut refused);
             refused.write_all(b"HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\n\r\n").expect("sent");
-            let (mut stream, _) = listener.accept().expect("another connection");
+            let (mut stream, _) = listener.accept().expect("a second connection");
             let length = read_head(&mut stream) as u64;
             std::io::copy(&mut (&mut stream).take(length), &mut std::io::sink()).expect("a body");
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").expect("sent");

@@ -1,4 +1,4 @@
-//! Loader in a separate Python process, with a protocol of lines (`scripts/child.py` is the other side).
+//! Loader in a separate Python process, with a protocol of lines (`scripts/child.py` is the second side).
 
 mod usage;
 
@@ -70,7 +70,7 @@ pub(super) enum Watch {
     Never,
     /// At intervals from the first batch on.
     AfterFirst,
-    /// At short intervals from before the constructor on, for a child whose time is not measured.
+    /// At short intervals from before the constructor on, for a child without measured times.
     Closely,
 }
 
@@ -91,7 +91,7 @@ impl Peer {
     ///
     /// # Errors
     ///
-    /// `Unsupported` if the peer is not installed there. Any other kind is a failure.
+    /// `Unsupported` if the peer is not installed there. Every further kind is a failure.
     pub(super) fn start(scripts: &Scripts, python: &Path, module: &str, config: &serde_json::Value) -> Result<Self> {
         let (log, stderr) = scripts.log(module)?;
         let mut process = Command::new(python)

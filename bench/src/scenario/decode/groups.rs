@@ -10,7 +10,7 @@ pub(crate) enum By {
     Nothing,
     /// Sequential or progressive
     Process,
-    /// Subsampling: grey, 4:4:4, 4:2:2, 4:2:0 and others
+    /// Subsampling: grey, 4:4:4, 4:2:2, 4:2:0 and the rest
     Subsampling,
     /// Number of pixels
     Size,

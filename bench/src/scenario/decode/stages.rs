@@ -4,7 +4,7 @@
 //! the difference to the run before. Only the resize is timed directly, picture by picture, on pixels that were decoded
 //! just before. The whole is the engine's path from file to row. The difference between the whole and the sum of the
 //! stages has its own row, so that the table can be checked: it contains reading the header, drawing the box, and the
-//! effects of the stages on each other's caches.
+//! effects of the stages on the caches.
 //!
 //! All runs take turns over the same boxes for several rounds, and the best round of each counts.
 
@@ -62,8 +62,9 @@ pub(super) fn run(args: &DecodeArgs, pictures: &[Picture]) -> Result<Report> {
     );
     let mut report = Report::new("decode", title, columns);
     report.notes.push(format!(
-        "a stage is what decoding to its end takes longer than to the end before it; {REMAINDER:?} is what a sample \
-         takes besides, such as drawing its crop, less what parts measured apart take longer"
+        "a stage is the time by which decoding to its end is longer than to the end before it; {REMAINDER:?} \
+             is the time that a sample takes besides, such as drawing its crop, less what parts measured apart \
+             take longer"
     ));
     report.is_listed = true;
 

@@ -102,8 +102,8 @@ fn pixels(mut decoder: impl JpegDecoder + 'static, part: fn(Size, u64) -> Result
     })
 }
 
-/// Random crop by libjpeg-turbo: decodes the picture or the box, resizes it with `fast_image_resize`, whose bilinear
-/// filter is antialiased as forebay's is, and mirrors every second picture. Channels last.
+/// Random crop by libjpeg-turbo: decodes the picture or the box, resizes it with `fast_image_resize` (its bilinear
+/// filter is antialiased as forebay's is), and mirrors every second picture. Channels last.
 fn resized(mut decoder: impl JpegDecoder + 'static, part: fn(Size, u64) -> Result<Region>, crop: u32) -> Way {
     let (mut pixels, mut resizer) = (Pixels::default(), Resizer::default());
     let mut row = Image::new(crop, crop, PixelType::U8x3);
@@ -211,7 +211,7 @@ mod tests {
         assert!(!picture.row_index.is_empty() && cut.row_index.is_empty());
         for (name, mut way) in ways(32).expect("made") {
             way(&picture, 1).unwrap_or_else(|e| panic!("{name}: {e}"));
-            assert!(way(&cut, 1).is_err(), "{name} takes what is no picture");
+            assert!(way(&cut, 1).is_err(), "{name} takes bytes that are no picture");
         }
     }
 }

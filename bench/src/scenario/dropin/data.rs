@@ -81,7 +81,7 @@ impl Content {
 ///
 /// # Errors
 ///
-/// Those of the file system.
+/// Errors of the file system.
 pub(super) fn make(root: &Path, content: Content, samples: u64) -> Result<PathBuf> {
     let kind = format!("{content:?}").to_lowercase();
     let folder = root.join(format!("{kind}-{samples}"));

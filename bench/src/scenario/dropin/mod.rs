@@ -1,10 +1,10 @@
-//! forebay.streaming compared with MosaicML streaming: the same program and shards, another import.
+//! forebay.streaming compared with MosaicML streaming: the same program and shards, a different import.
 //!
 //! Both run in torch's DataLoader with the same number of worker processes, and without it: random access,
 //! LocalDataset, the readers of single shards. A third program delivers samples from memory through the same
 //! DataLoader: its rate is torch's own, and the limit of both. Each program is a separate process ([`child`])
 //! that is restarted in every round. The first epoch measures the time to the first batch, later ones the rates and
-//! the time from one epoch to the next. Memory is sampled in a further child whose time is not measured.
+//! the time from one epoch to the next. Memory is sampled in a further child without measured times.
 
 mod data;
 
@@ -63,7 +63,7 @@ pub(crate) struct DropinArgs {
     /// Rounds; each restarts every child
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Run only groups whose names contain this text; may be repeated
+    /// Run only groups with this text in their names; may be repeated
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
 }
@@ -127,7 +127,7 @@ struct Outcome {
     epochs: Vec<Epoch>,
     firsts: Vec<First>,
     memory_bytes_max: u64,
-    /// CPU seconds of other processes during the measured epochs.
+    /// CPU seconds of foreign processes during the measured epochs.
     others_s: f64,
 }
 

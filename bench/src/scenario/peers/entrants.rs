@@ -16,7 +16,7 @@ pub(super) struct Entrant {
     pub(super) makes_form: bool,
     /// Kinds of work besides crops.
     pub(super) also: &'static [Work],
-    /// Difference of its work from the others', as a sentence; empty for none.
+    /// Difference of its work from the rest, as a sentence; empty for none.
     pub(super) differs: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Fetching shards over HTTP, HTTPS and S3: the engine's store, the limit of its HTTP library, and other clients.
+//! Fetching shards over HTTP, HTTPS and S3: the engine's store, the limit of its HTTP library, and rival clients.
 //!
 //! The server is a separate process, so that its CPU time is not the client's: nginx, or the embedded server if nginx
 //! is not installed. Every client fetches every object of the folder, several at a time, the store into memory that it

@@ -1,4 +1,4 @@
-//! Clients of others: curl, and the Python packages that read S3. They read the objects and discard them.
+//! Foreign clients: curl, and the Python packages that read S3. They read the objects and discard them.
 
 use super::work::Work;
 use crate::scenario::s3_clients::{S3Clients, Took};

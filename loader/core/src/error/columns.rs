@@ -15,7 +15,7 @@ impl<'a> FromIterator<&'a str> for ColumnNames {
 }
 
 impl ColumnNames {
-    /// The names, of which the message of an error has as many as are readable.
+    /// The names. The message of an error has as many of them as are readable.
     pub fn listed(&self) -> String {
         let more = if self.0.len() > LISTED_MAX { ", ..." } else { "" };
         let some: Vec<&str> = self.0.iter().take(LISTED_MAX).map(String::as_str).collect();

@@ -16,7 +16,7 @@ fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&
         let other = plain(other);
         let most = (name.len().max(other.len()) / 3).max(1);
         let is_short = name.len().max(other.len()) <= CHARS_MAX;
-        // A name of one character is near to each of the others.
+        // A name of one character is near to all the rest.
         is_short.then(|| distance(&name, &other)).filter(|found| *found <= most && *found < name.len())
     };
     known

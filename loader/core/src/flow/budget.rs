@@ -91,7 +91,7 @@ mod models {
     use super::*;
     use crate::sync::{Arc, model, spawn, yield_now};
 
-    /// Reserves `bytes` on another thread, and returns once that thread waits.
+    /// Reserves `bytes` on a second thread, and returns once that thread waits.
     fn waiter(budget: &Arc<Budget>, bytes: u64) -> crate::sync::JoinHandle<Result<u64>> {
         let waiting = budget.clone();
         let thread = spawn("waiter", move || waiting.reserve(bytes).map(|r| r.bytes)).unwrap();

@@ -34,8 +34,8 @@ impl<T> FairPool<T> {
         Self { state: Mutex::new(state), returned: Condvar::new() }
     }
 
-    /// Returns what `grant` takes from the stock. Waits for earlier requests, and until `grant` finds enough; `grant`
-    /// is called again whenever something has returned to the stock.
+    /// Returns the items that `grant` takes from the stock. Waits for earlier requests, and until `grant` finds enough;
+    /// `grant` is called again whenever something has returned to the stock.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl<T> FairPool<T> {
         }
     }
 
-    /// Returns what `grant` takes from the stock without waiting; `None` while other requests wait.
+    /// Returns the items that `grant` takes from the stock without waiting; `None` while earlier requests wait.
     ///
     /// # Errors
     ///

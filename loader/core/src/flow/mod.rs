@@ -4,7 +4,7 @@
 //! * [`Run`]: stop flag, failure and progress of the threads of one run;
 //! * [`ReorderQueue`]: items finish in any order and leave in order, a limited number ahead of the consumer;
 //! * [`FairPool`]: a stock that serves requests in order of arrival; [`Budget`]: bytes that are reserved from one;
-//! * [`Places`]: a number of items in flight, which give up their places while they wait.
+//! * [`Places`]: a number of items in flight, which return their permits while they wait.
 //!
 //! ```
 //! use forebay_core::flow::{ReorderQueue, Run, TakeOutcome};

@@ -1,6 +1,6 @@
-//! Places of shards in flight.
+//! Permits of shards in flight.
 //!
-//! There are more threads of the shard plane than places. A thread takes a place before a shard, and releases it
+//! There are more threads of the shard plane than permits. A thread takes a permit before a shard, and releases it
 //! while its shard waits for the next attempt of a download.
 
 use crate::error::{Error, ErrorKind, Result};
@@ -21,13 +21,13 @@ struct PlacesState {
 }
 
 impl Places {
-    /// Creates `count` free places.
+    /// Creates `count` free permits.
     pub fn new(count: usize) -> Self {
         let state = PlacesState { free: count as isize, is_closed: false };
         Self { state: Mutex::new(state), freed: Condvar::new() }
     }
 
-    /// Waits for a free place.
+    /// Waits for a free permit.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Places {
     }
 }
 
-/// Place of one shard; free again when dropped.
+/// Permit of one shard; free again when dropped.
 #[derive(Debug)]
 pub struct HeldPlace<'a> {
     places: &'a Places,
@@ -64,10 +64,10 @@ pub struct HeldPlace<'a> {
 }
 
 impl HeldPlace<'_> {
-    /// Gives the place up, or takes one again. That does not wait: the shard may hold memory which others with a place
+    /// Returns the permit, or takes one again. That does not wait: the shard may hold memory that shards with a permit
     /// wait for.
     pub fn hold(&self, is_held: bool) {
-        // Relaxed: one thread has the place.
+        // Relaxed: one thread has the permit.
         if self.is_held.swap(is_held, Ordering::Relaxed) != is_held {
             self.places.add(if is_held { -1 } else { 1 });
         }

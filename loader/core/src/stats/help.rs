@@ -1,4 +1,4 @@
-//! Descriptions of the figures, as Prometheus shows them: those of the page "Metrics".
+//! Descriptions of the figures, as Prometheus shows them: as on the page "Metrics".
 
 /// Description of each counter by its name.
 const COUNTERS: &[(&str, &str)] = &[
@@ -6,19 +6,19 @@ const COUNTERS: &[(&str, &str)] = &[
     ("store_bytes", "bytes from the store"),
     ("store_retries", "attempts after a failed one"),
     ("store_connections", "connections opened"),
-    ("store_hedges", "second requests for parts of a shard that were far slower than others"),
+    ("store_hedges", "second requests for parts of a shard that were far slower than most"),
     ("store_hedge_bytes", "bytes that these received, at most a twentieth of store_bytes"),
     ("cache_published", "shards made visible in the local folder"),
     ("cache_published_bytes", "their bytes"),
     ("cache_evicted", "shards removed to make room"),
     ("cache_evicted_bytes", "their bytes"),
-    ("cache_lost_races", "shards that another process had published first"),
+    ("cache_lost_races", "shards that a second process had published first"),
     ("reads_page_cache", "samples read from the page cache by the read thread"),
     ("reads_direct", "reads from disk with O_DIRECT"),
     ("reads_buffered", "reads from disk through the page cache"),
     ("reads_continued", "reads that returned a part, and were continued"),
-    ("shard_indexes_read", "shards whose row index was read"),
-    ("shard_indexes_refused", "shards whose row index is damaged or of another version"),
+    ("shard_indexes_read", "shards with a row index that was read"),
+    ("shard_indexes_refused", "shards with a row index that is damaged or of a different version"),
     ("row_indexes_used", "JPEGs decoded with a row index"),
     ("row_indexes_refused", "JPEGs whose row index does not belong to the file"),
     ("filter_shards_read", "shards whose columns were read for a filter"),
@@ -33,7 +33,7 @@ const COUNTERS: &[(&str, &str)] = &[
     ("batches_unpooled", "batches that needed memory beyond the pool, because the program keeps batches"),
     ("pictures_damaged", "damaged JPEGs decoded with tolerant=True"),
     ("pictures_scaled", "JPEGs decoded at a reduced size with scaled_decode=True"),
-    ("decodes_shared", "pictures cut from what was decoded for another view or field of the same file"),
+    ("decodes_shared", "pictures cut from the decoded pixels of an earlier view or field of the same file"),
     ("pictures_on_device", "pictures decoded by the device"),
     ("pictures_on_engines", "of these, by nvJPEG's engines"),
     ("pictures_not_for_device", "pictures decoded by the host because the device cannot"),

@@ -1,4 +1,4 @@
-//! Figures at one moment, and their forms for other programs.
+//! Figures at one moment, and their forms for programs.
 
 use super::help;
 use std::fmt::Write as _;

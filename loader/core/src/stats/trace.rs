@@ -31,7 +31,7 @@ pub(super) struct Trace {
 struct Events {
     kept: VecDeque<Event>,
     dropped: u64,
-    /// Names of the threads: the place of one is its number.
+    /// Names of the threads: the index of one is its number.
     threads: Vec<String>,
 }
 

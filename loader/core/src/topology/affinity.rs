@@ -82,7 +82,7 @@ mod tests {
         });
         let (asked, got) = inside.join().unwrap();
         assert_eq!(asked, got);
-        assert_eq!(current().unwrap(), before, "other threads keep theirs");
+        assert_eq!(current().unwrap(), before, "all threads keep theirs");
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl Topology {
     }
 
     /// Spreads the threads of all `ranks` on this machine, `threads` each, over the nodes in proportion to their CPUs.
-    /// Returns the node's index for each thread of `rank`. Neighbouring ranks are placed next to each other, starting
+    /// Returns the node's index for each thread of `rank`. Neighbouring ranks are next to each other, starting
     /// at the first node, so that ranks of a single thread use all nodes too.
     pub fn spread(&self, threads: usize, rank: usize, ranks: usize) -> Vec<usize> {
         let total: usize = self.nodes.iter().map(|n| n.cpus.len()).sum();
@@ -137,7 +137,7 @@ impl Topology {
         self.nodes.iter().position(|n| n.number == number)
     }
 
-    /// A machine for tests, without limits, whose nodes, numbered from 0, have these CPUs.
+    /// A machine for tests, without limits. Its nodes, numbered from 0, have these CPUs.
     ///
     /// # Panics
     ///

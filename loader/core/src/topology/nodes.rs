@@ -14,8 +14,8 @@ pub struct Node {
     pub memory_bytes: Option<u64>,
 }
 
-/// Returns the nodes with usable CPUs, from hwloc or else from sysfs. A source whose nodes do not contain all usable
-/// CPUs is not used. Without a source, all CPUs are one node.
+/// Returns the nodes with usable CPUs, from hwloc or else from sysfs. A source with nodes that do not contain all
+/// usable CPUs is not used. Without a source, all CPUs are one node.
 pub(super) fn detect(root: &Path, usable: &CpuSet) -> Vec<Node> {
     #[cfg(feature = "hwloc")]
     if let Some(nodes) = from_hwloc().and_then(|nodes| within(nodes, usable)) {

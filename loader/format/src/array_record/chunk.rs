@@ -76,7 +76,7 @@ type ChunkData<'a> = Result<Cow<'a, [u8]>>;
 /// Bytes of a range of a file.
 struct Blocks<'a> {
     bytes: &'a [u8],
-    /// Place of the first of them in the file.
+    /// Offset of the first of them in the file.
     start: u64,
     at: usize,
 }
@@ -161,8 +161,8 @@ pub enum ChunkContent<'a> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Format`] for damaged chunks, with their place; [`ErrorKind::Unsupported`] for transposed ones, and for
-/// those of more than 4 GiB; errors of `each`.
+/// [`ErrorKind::Format`] for damaged chunks, with their offset; [`ErrorKind::Unsupported`] for transposed ones, and for
+/// chunks of more than 4 GiB; errors of `each`.
 pub fn each_record(bytes: &[u8], start: u64, mut each: impl FnMut(&[u8]) -> Result<bool>) -> Result<()> {
     each_content(bytes, start, |content| match content {
         ChunkContent::Record(record) => each(record),
@@ -214,7 +214,7 @@ struct Records<'a> {
 
 impl<'a> Records<'a> {
     fn decode(head: Head, data: &'a [u8]) -> Result<Self> {
-        let damaged = || Error::format("a chunk has other records than its head declares: the file is damaged");
+        let damaged = || Error::format("a chunk has different records than its head declares: the file is damaged");
         if head.records == 0 {
             // The signature, metadata and padding.
             return Ok(Self { sizes: Vec::new(), values: Cow::Borrowed(&[]) });

@@ -1,4 +1,4 @@
-//! Places of the chunks of a file.
+//! Offsets of the chunks of a file.
 
 use super::chunk::{BLOCK_BYTES, each_record};
 use crate::wire::{Content, Field, Fields};
@@ -23,17 +23,17 @@ pub struct ChunkPlace {
     pub record_bytes: u64,
 }
 
-/// Returns the place of the footer of a file of `file_bytes` bytes, whose last block is `last`.
+/// Returns the offset of the footer of a file of `file_bytes` bytes with the last block `last`.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Format`] for a file that is no ArrayRecord file or is cut off.
 pub fn footer_start(last: &[u8], file_bytes: u64) -> Result<u64> {
     let other =
-        || Error::format("the end of the file is not that of an ArrayRecord file: it is cut off, or another file");
+        || Error::format("the end of the file is not of an ArrayRecord file: it is cut off, or a different file");
     let start = file_bytes.checked_sub(BLOCK_BYTES).filter(|start| start % BLOCK_BYTES == 0).ok_or_else(other)?;
     if last.len() as u64 != BLOCK_BYTES {
-        return Err(Error::internal("another part than the last block of a file"));
+        return Err(Error::internal("a part that is not the last block of a file"));
     }
     let mut found = None;
     each_record(last, start, |record| {
@@ -45,11 +45,11 @@ pub fn footer_start(last: &[u8], file_bytes: u64) -> Result<u64> {
     found.filter(|footer| *footer < start).ok_or_else(other)
 }
 
-/// Returns the places of the chunks by the footer, which is at byte `start` of the file.
+/// Returns the offsets of the chunks by the footer, which is at byte `start` of the file.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Format`] for a damaged footer; [`ErrorKind::Unsupported`] for another version of the format.
+/// [`ErrorKind::Format`] for a damaged footer; [`ErrorKind::Unsupported`] for a different version of the format.
 pub fn chunk_places(footer: &[u8], start: u64) -> Result<Vec<ChunkPlace>> {
     let damaged = || Error::format("the footer of the file is damaged");
     let mut declared: Option<(u64, u64)> = None;

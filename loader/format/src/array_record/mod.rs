@@ -1,18 +1,18 @@
-//! ArrayRecord files: records in compressed chunks, and a footer with the places of the chunks.
+//! ArrayRecord files: records in compressed chunks, and a footer with the offsets of the chunks.
 //!
 //! ```text
-//!   signature | chunk | chunk | .. | footer: places of the chunks | padding to 64 KiB
-//!   postscript of 64 KiB: place of the footer
-//!   every 64 KiB of the file begin with a head of 24 bytes, which interrupts what is there
+//!   signature | chunk | chunk | .. | footer: offsets of the chunks | padding to 64 KiB
+//!   postscript of 64 KiB: offset of the footer
+//!   every 64 KiB of the file begin with a head of 24 bytes, which interrupts the content there
 //!   chunk: head of 40 bytes | compression | sizes of the records | records
 //! ```
 //!
-//! * `chunk` — the chunks of a range of a file, and their records. The format of chunks and blocks is that of Riegeli;
-//! * `footer` — the places of the chunks.
+//! * `chunk` — the chunks of a range of a file, and their records. Chunks and blocks have Riegeli's format;
+//! * `footer` — the offsets of the chunks.
 //!
-//! Chunks are checked by their hashes. The other encoding of Riegeli's chunks, which is called transposed, is not read.
-//! A [recipe](super::recipe) makes a file of [TensorFlow's records](super::tfrecord) of some chunks, so that all that
-//! is known of those is known of these, too.
+//! Chunks are checked by their hashes. The second encoding of Riegeli's chunks, which is called transposed, is not
+//! read. A [recipe](super::recipe) makes a file of [TensorFlow's records](super::tfrecord) of some chunks, so that all
+//! that is known of those is known of these, too.
 
 mod chunk;
 mod footer;

@@ -203,7 +203,7 @@ fn a_shard_is_a_file_of_tensorflows_records() {
     for record_bytes in [chunks.record_bytes - 1, chunks.record_bytes + 1, 0, 1 << 40] {
         let other = RecordChunks { record_bytes, ..chunks.clone() };
         let e = other.assemble(&layout, 7, vec![part.clone()]).unwrap_err();
-        assert!(e.to_string().contains("other records than the footer of the file declares (file a"), "{e}");
+        assert!(e.to_string().contains("different records than the footer of the file declares (file a"), "{e}");
     }
 }
 

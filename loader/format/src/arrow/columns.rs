@@ -11,7 +11,7 @@ const AXES_MAX: usize = 32;
 /// Column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableColumn {
-    /// Name in the loader: that of the field, or the path of a nested one with dots.
+    /// Name in the loader: the field's name, or the path of a nested one with dots.
     pub name: String,
     /// Names of the fields from the root down to the values; none for the list of a row's columns without a null.
     pub path: Vec<String>,
@@ -37,7 +37,7 @@ pub fn columns(fields: &Fields, wanted: Option<&[String]>, optional: &[String]) 
         column(name, found).map_err(|e| e.with("column", name))
     };
     let Some(wanted) = wanted else {
-        // One that cannot be delivered does not block the others.
+        // One that cannot be delivered does not block the rest.
         let (mut all, mut first) = (Vec::new(), None);
         for column in fields.iter().map(|field| named(field.name())) {
             match column {
@@ -108,7 +108,7 @@ fn absent(fields: &Fields, name: &str) -> Error {
     error.with("column", name).hinting_if(names.asked(name))
 }
 
-/// Returns the type of the values of a dictionary, and any other type as it is.
+/// Returns the type of the values of a dictionary, and any further type as it is.
 pub(super) fn value_type(kind: &DataType) -> &DataType {
     match kind {
         DataType::Dictionary(_, values) => values,
@@ -116,8 +116,8 @@ pub(super) fn value_type(kind: &DataType) -> &DataType {
     }
 }
 
-/// Returns the type of a number; `None` for other values. A truth value is 0 or 1; points in time and durations are
-/// whole numbers of their unit.
+/// Returns the type of a number; `None` for values that are no numbers. A truth value is 0 or 1; points in time and
+/// durations are whole numbers of their unit.
 pub(super) fn number(kind: &DataType) -> Option<DType> {
     Some(match kind {
         DataType::Boolean | DataType::UInt8 => DType::UInt8,
@@ -291,7 +291,7 @@ mod tests {
             let e = found(fields.clone(), "x").unwrap_err();
             assert_eq!(e.kind(), ErrorKind::Unsupported);
             assert!(e.to_string().contains(shown) && e.to_string().contains("column x"), "{e}");
-            assert!(found(fields.clone(), "n").is_ok(), "the others can be read");
+            assert!(found(fields.clone(), "n").is_ok(), "the rest can be read");
             let all = columns(&fields.clone().into(), None, &[]).unwrap();
             assert_eq!(all.iter().map(|column| &*column.name).collect::<Vec<_>>(), ["n"]);
             let alone = columns(&fields[1..].iter().cloned().collect(), None, &[]).unwrap_err();

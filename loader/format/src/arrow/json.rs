@@ -1,4 +1,4 @@
-//! Nested values as JSON documents, as Python's `json` writes those of `to_pylist`.
+//! Nested values as JSON documents, as Python's `json` writes the values of `to_pylist`.
 
 use super::arrays::{decimal, flat};
 use super::columns::{is_decimal, is_text, number, value_type};
@@ -112,7 +112,7 @@ fn write_text(text: &str, out: &mut Vec<u8>) -> Result<()> {
 fn write_number(array: &ArrayRef, dtype: DType, row: usize, out: &mut Vec<u8>) -> Result<()> {
     fn value<T: ArrowPrimitiveType>(array: &ArrayRef, row: usize) -> Result<T::Native> {
         let array = array.as_primitive_opt::<T>();
-        array.map(|array| array.value(row)).ok_or_else(|| Error::internal("a number of another type"))
+        array.map(|array| array.value(row)).ok_or_else(|| Error::internal("a number of a different type"))
     }
     let float = match dtype {
         DType::UInt8 => return put(value::<UInt8Type>(array, row)?, out),

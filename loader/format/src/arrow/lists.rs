@@ -22,7 +22,7 @@ pub(super) struct Lists {
     is_shaped: bool,
 }
 
-/// Lists whose elements are next to each other in the level below, or in the numbers.
+/// Lists with elements that are adjacent in the level below, or in the numbers.
 struct Level {
     ends: Ends,
     /// The lists, if some are null.
@@ -103,7 +103,7 @@ impl Ends {
         Ok((len, start..end))
     }
 
-    /// Returns the place of the first element of list `list`.
+    /// Returns the index of the first element of list `list`.
     fn end(&self, list: usize) -> Result<usize> {
         let end = match self {
             Self::Small(ends) => ends.get(list).and_then(|end| usize::try_from(*end).ok()),

@@ -27,7 +27,7 @@ pub struct Values {
 }
 
 struct Dictionary {
-    /// Place of the value of each row.
+    /// Index of the value of each row.
     keys: Vec<usize>,
     /// The values, if some are null.
     nullable: Option<ArrayRef>,
@@ -61,10 +61,10 @@ impl Values {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for a batch that is not of the table whose column this is.
+    /// [`crate::ErrorKind::Format`] for a batch that is not of the table that this column belongs to.
     pub fn new(batch: &RecordBatch, column: &TableColumn) -> Result<Self> {
         let other =
-            || Error::format("the rows are of another table than the index declares").with("column", &column.name);
+            || Error::format("the rows are of a different table than the index declares").with("column", &column.name);
         let mut nullable: Vec<ArrayRef> = Vec::new();
         for name in &column.path {
             let found = match nullable.last() {
@@ -126,7 +126,7 @@ impl Dictionary {
 }
 
 impl ArrowKind {
-    /// Returns the values of `array` for `encoding`; `None` if the column was of another type.
+    /// Returns the values of `array` for `encoding`; `None` if the column was of a different type.
     fn of(array: &ArrayRef, encoding: &Encoding) -> Option<Self> {
         let kind = array.data_type();
         if let Some(bytes) = Bytes::of(array) {

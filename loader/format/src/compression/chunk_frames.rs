@@ -4,7 +4,7 @@
 //! ```text
 //!   "LDFZ01\0\0" | u16 version | u16 flags | u32 n | u32 items of a frame | u32 frames
 //!       | u32 offset[0..=n] in the content of all frames
-//!       | for each frame: u32 first item | u32 items | u64 place | u32 bytes | u32 bytes of the content
+//!       | for each frame: u32 first item | u32 items | u64 offset | u32 bytes | u32 bytes of the content
 //!       | frames of zstd
 //! ```
 
@@ -46,11 +46,12 @@ pub(crate) fn front_bytes(items: u64) -> u64 {
     items.saturating_add(1).saturating_mul(4).saturating_add(HEAD_BYTES as u64)
 }
 
-/// Returns the bytes of the unpacked chunk, of which `front` is the front.
+/// Returns the bytes of the unpacked chunk; `front` is its front.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Format`] for a chunk that is not one of `items` items; [`ErrorKind::Unsupported`] for another version.
+/// [`ErrorKind::Format`] for a chunk that is not one of `items` items; [`ErrorKind::Unsupported`] for a different
+/// version.
 pub(crate) fn raw_bytes(front: &[u8], items: u64) -> Result<u64> {
     let head = Head::read(front)?;
     if u64::from(head.items) != items {

@@ -26,7 +26,7 @@ impl Codec for Gzip {
     }
 }
 
-/// The members of a file, one after another, of which each is a gzip stream. Zeros after one are no member: tapes and
+/// The members of a file in sequence, each one a gzip stream. Zeros after one are no member: tapes and
 /// some archivers fill blocks with them, and gzip itself leaves them out.
 struct Members<R> {
     /// `None` after the last one.

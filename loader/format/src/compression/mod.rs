@@ -1,5 +1,5 @@
 //! Whole-file compression: br, bz2, gz, snappy and zstd, each with its levels, named as in the index (`zstd:3`), and
-//! compressions of other programs, which are only read.
+//! compressions of all programs, which are only read.
 //!
 //! A family of algorithms is a file with an implementation of `Codec` (`codec`) and an entry in `registry`. Nothing
 //! else in the engine lists its extensions or encodings (`file_names`).
@@ -61,7 +61,7 @@ impl Compression {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] for any other text.
+    /// [`ErrorKind::Unsupported`] for any further text.
     pub fn parse(text: &str) -> Result<Self> {
         let (name, level) = match text.split_once(':') {
             Some((name, level)) => (name, Some(level)),
@@ -128,7 +128,7 @@ impl Compression {
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`] for a compression that needs all of the stream at once. Reads return the errors of
-    /// `packed`, and others for a stream that is damaged.
+    /// `packed`, and further errors for a stream that is damaged.
     pub fn reader<'a>(self, packed: impl BufRead + 'a) -> Result<Box<dyn Read + 'a>> {
         codec::reader(self.codec, packed)
     }

@@ -39,7 +39,7 @@ impl Codec for Zstd {
     }
 }
 
-/// Stream whose errors name a window that is too large.
+/// Stream with errors that name a window that is too large.
 struct Stream<R>(R);
 
 impl<R: Read> Read for Stream<R> {

@@ -34,7 +34,7 @@ macro_rules! dtypes {
                 }
             }
 
-            /// First byte of an MDS `ndarray` whose column does not fix the type; `None` for `bfloat16`.
+            /// First byte of an MDS `ndarray` if its column does not fix the type; `None` for `bfloat16`.
             pub fn code(self) -> Option<u8> {
                 match self {
                     $(Self::$variant => $code,)*

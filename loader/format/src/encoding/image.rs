@@ -61,7 +61,7 @@ impl<'a> Pixels<'a> {
     }
 }
 
-/// Bytes of one row in Pillow's modes; `None` for unknown modes, whose size is not checked.
+/// Bytes of one row in Pillow's modes; `None` for unknown modes: their size is not checked.
 fn row_bytes(mode: &str, width: u32) -> Option<u128> {
     // u128, because a false width times a false height times four can overflow 64 bits.
     let width = u128::from(width);
@@ -94,7 +94,7 @@ pub(super) fn encode_list<T>(
     Ok(())
 }
 
-/// Calls `element` for each element of such a list, after the `reserved` bytes of newer lists, whose value is ignored
+/// Calls `element` for each element of such a list, after the `reserved` bytes of newer lists, which are ignored
 /// as in the reference. The table of sizes is checked against the number of bytes before anything is allocated.
 pub(super) fn decode_list<'a, T>(
     bytes: &'a [u8],

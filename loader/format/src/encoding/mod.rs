@@ -1,4 +1,4 @@
-//! Encodings between a column's values and bytes: those of MDS, and the three text types of JSONL and XSV.
+//! Encodings between a column's values and bytes: the encodings of MDS, and the three text types of JSONL and XSV.
 //!
 //! * [`dtype`](DType) — number types; [`scalar`](Scalar) — single numbers;
 //! * [`value`](Value) — value of a column, borrowed from the sample if possible;
@@ -65,8 +65,8 @@ pub enum Encoding {
     Npy,
     /// A Python pickle: never decoded here.
     Pickle,
-    /// An encoding that users registered with the reference under this name, which may be that of another encoding:
-    /// only its bytes can be read.
+    /// An encoding that users registered with the reference under this name, which may be the name of a different
+    /// encoding: only its bytes can be read.
     Custom(String),
 }
 
@@ -159,8 +159,8 @@ impl Encoding {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] if the value has another type or does not fit, or if a value of a fixed-size column has
-    /// another size; `out` may then hold a part of the value.
+    /// [`ErrorKind::Config`] if the value has a different type or does not fit, or if a value of a fixed-size column
+    /// has a different size; `out` may then hold a part of the value.
     pub fn encode(&self, value: &Value<'_>, out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         self.encode_unchecked(value, out)?;
@@ -215,7 +215,8 @@ impl Encoding {
         Ok(())
     }
 
-    /// Encoding of the elements of a list, and the reserved bytes before their number; `None` for other values.
+    /// Encoding of the elements of a list, and the reserved bytes before their number; `None` for values that are no
+    /// lists.
     fn list(&self) -> Option<(&Self, &'static [u8])> {
         match self {
             Self::JpegArray(_) => Some((&Self::Jpeg, &[])),
@@ -236,7 +237,7 @@ impl Encoding {
         self.decode_inner(bytes).map_err(|e| e.with("encoding", self))
     }
 
-    /// Splits a list of pictures into the bytes of each. `None` for encodings of other values.
+    /// Splits a list of pictures into the bytes of each. `None` for encodings that are no pictures.
     ///
     /// # Errors
     ///

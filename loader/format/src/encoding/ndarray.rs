@@ -8,7 +8,7 @@
 //!
 //! `s` is 0, 1, 2 or 3 for a shape of u8, u16, u32 or u64, the narrowest that holds the largest dimension.
 //!
-//! Other data sets have forms that are only read:
+//! Some data sets have forms that are only read:
 //!
 //! ```text
 //! flat                   :                                                         values, along one axis
@@ -36,7 +36,7 @@ pub struct ArrayType {
 /// Form of a stored array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 enum Form {
-    /// That of MDS.
+    /// The form of MDS.
     #[default]
     Mds,
     /// Elements of a fixed type, along one axis.
@@ -46,7 +46,7 @@ enum Form {
 }
 
 impl ArrayType {
-    /// Arrays of `dtype` with one axis, whose length follows from their bytes.
+    /// Arrays of `dtype` with one axis. Its length follows from their bytes.
     pub fn flat(dtype: DType) -> Self {
         Self { dtype: Some(dtype), shape: None, form: Form::Flat }
     }
@@ -82,7 +82,7 @@ impl ArrayType {
         Some(Self { dtype: Some(dtype), shape: Some(shape), form: Form::Mds })
     }
 
-    /// Makes the type of arrays with a header of words of 32 bits, the first of which is the number of the type in
+    /// Makes the type of arrays with a header of words of 32 bits. The first one is the number of the type in
     /// `types`.
     pub(crate) fn with_types(types: &'static [Option<DType>], is_big_endian: bool) -> Self {
         Self { dtype: None, shape: None, form: Form::Words { types, is_big_endian } }

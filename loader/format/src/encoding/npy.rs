@@ -16,7 +16,7 @@ const HEADER_BYTES_MAX: usize = 64 << 10;
 /// Most dimensions, as in numpy.
 const AXES_MAX: usize = 64;
 
-/// Array of a file, whose values may have another order than those of a batch.
+/// Array of a file. Its values may have a different order than the values of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NpyArray<'a> {
     /// Type of the elements; `uint8` for booleans.
@@ -100,7 +100,7 @@ impl<'a> NpyArray<'a> {
     }
 
     /// Returns the elements of an array of this `shape` in C order, little-endian. `side` is used where they are stored
-    /// in another order.
+    /// in a different order.
     pub fn into_values(self, shape: &[usize], side: &'a mut Vec<u8>) -> &'a [u8] {
         let is_one_column = shape.iter().filter(|d| **d != 1).count() <= 1;
         let (is_turned, is_swapped) = (self.is_fortran && !is_one_column, self.is_big_endian && self.dtype.size() > 1);
@@ -121,7 +121,7 @@ impl<'a> NpyArray<'a> {
     }
 }
 
-/// Appends the elements of `data`, whose first dimension changes fastest, to `out` in C order.
+/// Appends the elements of `data`, with the first dimension changing fastest, to `out` in C order.
 fn turn(data: &[u8], size: usize, shape: &[usize], out: &mut Vec<u8>) {
     let mut strides = Vec::with_capacity(shape.len());
     let mut stride = size;
@@ -183,7 +183,7 @@ struct Header<'a> {
 
 impl<'a> Header<'a> {
     fn parse(text: &'a str, shape: &mut Vec<usize>) -> Result<Self> {
-        let broken = || Error::format("the header of an array is not that of numpy's `save`");
+        let broken = || Error::format("the header of an array is not from numpy's `save`");
         let mut rest = text.strip_prefix('{').ok_or_else(broken)?.trim_start();
         let (mut descr, mut is_fortran, mut has_shape) = (None, None, false);
         while rest != "}" {

@@ -136,7 +136,8 @@ impl Scalar {
         }
     }
 
-    /// Converts the number to another type by the rules of [`of_int`](Self::of_int) and [`of_float`](Self::of_float).
+    /// Converts the number to a different type by the rules of [`of_int`](Self::of_int) and
+    /// [`of_float`](Self::of_float).
     #[inline]
     pub fn cast(self, dtype: DType) -> Option<Self> {
         match self {

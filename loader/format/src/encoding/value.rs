@@ -62,7 +62,7 @@ impl Value<'_> {
         }
     }
 
-    /// A number as text, abridged, and other values by their kind, for messages.
+    /// A number as text, abridged, and all further values by their kind, for messages.
     pub(super) fn shown(&self) -> String {
         match self {
             Self::Int(int) => int.to_string(),

@@ -4,7 +4,7 @@ use crate::HashAlgo;
 
 /// Hashes of one file by algorithm, in the order of the index.
 ///
-/// One allocation, or none without hashes: for each hash the place of its algorithm in [`HashAlgo::ALL`], then the
+/// One allocation, or none without hashes: for each hash the index of its algorithm in [`HashAlgo::ALL`], then the
 /// digest's bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Digests(Box<[u8]>);
@@ -14,12 +14,12 @@ impl Digests {
     ///
     /// # Panics
     ///
-    /// If a digest has the wrong length or other characters. The parser of the index checks both.
+    /// If a digest has the wrong length or invalid characters. The parser of the index checks both.
     pub fn new<S: AsRef<str>>(hashes: impl IntoIterator<Item = (HashAlgo, S)>) -> Self {
         let mut bytes = Vec::new();
         for (algo, hex) in hashes {
             let hex = hex.as_ref();
-            assert_eq!(hex.len(), algo.hex_len(), "a {} digest of another length", algo.name());
+            assert_eq!(hex.len(), algo.hex_len(), "a {} digest of a different length", algo.name());
             bytes.push(HashAlgo::ALL.iter().position(|known| *known == algo).expect("all are listed") as u8);
             bytes.extend(hex::decode(hex).expect("hexadecimal digits"));
         }

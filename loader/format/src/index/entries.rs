@@ -1,4 +1,4 @@
-//! Entries of an index, one after the other. Most are equal to the one before but for names, sizes and hashes: of those
+//! Entries of an index, in sequence. Most are equal to the one before but for names, sizes and hashes: of those
 //! the shared part is compared as text, and not parsed again.
 
 use super::digests::Digests;
@@ -8,10 +8,10 @@ use crate::{HashAlgo, json};
 use forebay_core::error::{Context, Error, Result};
 use std::ops::Range;
 
-/// Keys whose values differ from shard to shard, in quotes.
+/// Keys with values that differ from shard to shard, in quotes.
 const PER_SHARD: [&[u8]; 5] = [b"\"raw_data\"", b"\"zip_data\"", b"\"raw_meta\"", b"\"zip_meta\"", b"\"samples\""];
 
-/// Places of a key, with its quotes, and of its value.
+/// Offsets of a key, with its quotes, and of its value.
 type EntrySpan = (Range<usize>, Range<usize>);
 
 /// Entries of an index.
@@ -21,10 +21,10 @@ pub(super) struct Entries<'a> {
     samples: u64,
     /// The first error.
     failed: Option<Error>,
-    /// Text of the last entry, and the places of its keys and values.
+    /// Text of the last entry, and the offsets of its keys and values.
     last: &'a [u8],
     places: Vec<EntrySpan>,
-    /// Those of the entry that is added.
+    /// Offsets of the entry that is added.
     found: Vec<EntrySpan>,
 }
 

@@ -69,7 +69,7 @@ pub(super) fn shard(entry: &Json, previous: Option<&Shard>) -> Result<Shard> {
     Ok(shard)
 }
 
-/// Checks sizes and presence of files against each other and against the number of samples.
+/// Checks sizes and presence of files among themselves and against the number of samples.
 pub(super) fn check_files(shard: &Shard) -> Result<()> {
     let wrong = |field: &str, what: String| Err(Error::format(what).with("field", field));
     if shard.layout.format.is_split() && shard.raw_meta.is_none() {

@@ -7,11 +7,11 @@ use super::shard::{INDEX_BASENAME, Index};
 use forebay_core::error::{Context, Error, ErrorKind, Result};
 
 impl Index {
-    /// Parses the index of `folder`, whose file `read` returns, with the most bytes that it may have.
+    /// Parses the index of `folder`. `read` returns its file, with the most bytes that it may have.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] if there is none, with the data sets that are near; errors of the file; those of
+    /// [`ErrorKind::NotFound`] if there is none, with the data sets that are near; errors of the file; the errors of
     /// [`parse`](Self::parse).
     pub fn of_folder(folder: &Path, read: impl FnOnce(&Path, u64) -> std::io::Result<Vec<u8>>) -> Result<Self> {
         let file = folder.join(INDEX_BASENAME);

@@ -10,15 +10,15 @@ use serde_json::Value as Json;
 pub(crate) struct IndexedFormat {
     /// Name in the index.
     pub(crate) name: &'static str,
-    /// Keys of a shard's entry that other formats do not have.
+    /// Keys of a shard's entry that no further formats have.
     pub(crate) keys: &'static [&'static str],
     /// Returns the layout of a shard with this entry.
     pub(crate) layout: fn(&JsonObject<'_>) -> Result<Layout>,
-    /// Index in the form of another program.
+    /// Index in the form of a second program.
     pub(crate) foreign: Option<ForeignIndex>,
 }
 
-/// Index of a format in the form of another program.
+/// Index of a format in the form of a second program.
 pub(crate) struct ForeignIndex {
     /// Noun for the files, as in "an index of LitData's chunks".
     pub(crate) noun: &'static str,
@@ -36,7 +36,7 @@ pub(crate) fn sizes_of(columns: &[Column]) -> Json {
     columns.iter().map(|column| Json::from(column.size)).collect()
 }
 
-/// Returns the value of `column_sampled`: true if the columns are those of some samples.
+/// Returns the value of `column_sampled`: true if the columns are from some samples.
 pub(crate) fn is_sampled(entry: &JsonObject<'_>) -> Result<bool> {
     match entry.0.get("column_sampled") {
         None => Ok(false),

@@ -1,7 +1,7 @@
 //! `index.json`: the shards of a data set, their files and columns.
 //!
-//! * [`Index`], [`Shard`], [`FileInfo`], [`Digests`] — the index as values, with the place of a shard's offset table;
-//! * `parse` — from bytes, checked; `entries` — an entry after the other, most of which are like the last one;
+//! * [`Index`], [`Shard`], [`FileInfo`], [`Digests`] — the index as values, with the offset of a shard's offset table;
+//! * `parse` — from bytes, checked; `entries` — entry by entry: most are like the last one;
 //!   `entry` — one
 //!   alone; `emit` — to the bytes of the reference's writer; `indexed_format` —
 //!   the part of an entry that belongs to a format; `object` — the JSON of an entry;

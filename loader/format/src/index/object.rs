@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use forebay_core::error::{Error, Result};
 
-/// JSON object whose fields are read by name, with errors that name the field.
+/// JSON object with fields that are read by name, with errors that name the field.
 pub(crate) struct JsonObject<'a>(pub(crate) &'a Map<String, Json>);
 
 impl<'a> JsonObject<'a> {

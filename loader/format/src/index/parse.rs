@@ -22,8 +22,8 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`], or [`crate::ErrorKind::Unsupported`] for another version, format, compression or
-    /// hash, with `file`, shard number and field.
+    /// [`crate::ErrorKind::Format`], or [`crate::ErrorKind::Unsupported`] for a different version, format, compression
+    /// or hash, with `file`, shard number and field.
     pub fn parse(bytes: &[u8], file: &str) -> Result<Self> {
         index(bytes).context("file", || file)
     }
@@ -64,7 +64,7 @@ fn index(bytes: &[u8]) -> Result<Index> {
         let message = format!("this is an index of {noun}, which a Loader reads");
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
-    // Another version may have other entries, so the version is checked before errors in the entries are reported.
+    // A different version may have other entries, so the version is checked before errors in the entries are reported.
     version(version_at.map(|at| json::parse(&bytes[at])).transpose()?.as_ref())?;
     let list = &bytes[shards_at.ok_or_else(|| missing("shards"))?];
     if !list.starts_with(b"[") {
@@ -75,8 +75,8 @@ fn index(bytes: &[u8]) -> Result<Index> {
     Ok(Index { shards })
 }
 
-/// Returns true if no two files have one name. Those of a data set are nearly in order, so that it takes no table of
-/// all.
+/// Returns true if no two files have one name. The names of a data set are nearly in order, so that it takes no table
+/// of all.
 fn are_unique(shards: &[Shard]) -> bool {
     let files: [fn(&Shard) -> Option<&FileInfo>; 4] = [
         |shard| Some(&shard.raw_data),
@@ -214,7 +214,7 @@ mod tests {
             let (alone, both) = (parse(&index(&[&second])).unwrap(), parse(&index(&[&first, &second])).unwrap());
             assert_eq!((both.shards.len(), &both.shards[1]), (2, &alone.shards[0]));
             assert_ne!(both.shards[0].samples, both.shards[1].samples);
-            // Other columns, and a shard without compression.
+            // Different columns, and a shard without compression.
             let other = entry(text).replace("\"x\"", "\"y\"").replace("\"a\"", "\"c\"").replace("00000", "00002");
             let mixed = parse(&index(&[&first, &other])).unwrap();
             assert_eq!(mixed.shards[1], parse(&index(&[&other])).unwrap().shards[0]);

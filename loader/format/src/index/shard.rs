@@ -59,20 +59,20 @@ pub struct Shard {
 /// Range of files that several shards share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// The range, and the places of the samples in it.
+    /// The range, and the offsets of the samples in it.
     pub part: SlicePart,
     /// Bytes of the whole data file.
     pub data_bytes: u64,
-    /// Bytes of the whole file that has the places, if another one has.
+    /// Bytes of the whole file that has the offsets, if a different one has.
     pub meta_bytes: u64,
 }
 
 /// Samples of a range of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlicePart {
-    /// Token ids, the places of which another file has.
+    /// Token ids. A different file has their offsets.
     Tokens(TokenPart),
-    /// Records of a text, the places of which follow from their bytes.
+    /// Records of a text. Their offsets follow from their bytes.
     Lines(LineRange),
 }
 
@@ -129,8 +129,8 @@ impl Shard {
         }
     }
 
-    /// Returns the size that `file`, which is one of the shard's files, has on disk: the index has that of the shard's
-    /// range of it.
+    /// Returns the size that `file`, which is one of the shard's files, has on disk: the index has the size of the
+    /// shard's range of it.
     pub fn disk_bytes(&self, file: &FileInfo) -> u64 {
         match &self.slice {
             None => file.bytes,
@@ -181,7 +181,7 @@ impl Shard {
         self.raw_meta.as_deref().unwrap_or(&self.raw_data)
     }
 
-    /// Returns the place of sample `index` in its text; `None` for a shard of another source.
+    /// Returns the position of sample `index` in its text; `None` for a shard of a different source.
     pub fn line_of(&self, index: u64) -> Option<TextLine> {
         let sliced = || match &self.slice.as_deref()?.part {
             SlicePart::Lines(range) => Some((self.raw_data.basename.clone(), range)),
@@ -196,7 +196,7 @@ impl Shard {
         OffsetTable::bytes(self.samples)
     }
 
-    /// Reads the places of the samples from `file`, which is the shard's [`table_file`](Self::table_file).
+    /// Reads the offsets of the samples from `file`, which is the shard's [`table_file`](Self::table_file).
     ///
     /// # Errors
     ///
@@ -209,7 +209,7 @@ impl Shard {
             Some(Slice { part: SlicePart::Tokens(part), data_bytes, .. }) => part.places_in_file(file, *data_bytes),
             Some(Slice { part: SlicePart::Lines(range), data_bytes, .. }) => {
                 let file = ByRef(file);
-                let places = found(&range.of(&file)).unwrap_or_else(|| Err(Error::internal("a slice without places")));
+                let places = found(&range.of(&file)).unwrap_or_else(|| Err(Error::internal("a slice without offsets")));
                 places.map(|places| places.shifted(range.start, *data_bytes))
             }
             None => assembled.or_else(|| found(&ByRef(file))).unwrap_or_else(|| self.parse_offsets(file)),
@@ -225,7 +225,7 @@ impl Shard {
     /// [`crate::ErrorKind::Format`] for a sample that is damaged, with its place.
     pub fn check(&self, file: &[u8], places: &OffsetTable) -> Result<()> {
         if self.raw_meta.is_some() || self.slice.is_some() {
-            // The samples are in another file, or among others.
+            // The samples are in a different file, or among more.
             return Ok(());
         }
         self.layout.format.check(file, places).context("file", || &self.table_file().basename)
@@ -234,10 +234,10 @@ impl Shard {
     fn parse_offsets<R: ReadAt + ?Sized>(&self, file: &R) -> Result<OffsetTable> {
         let mut front = vec![0; usize::try_from(self.table_bytes().min(file.bytes())).unwrap_or(usize::MAX)];
         file.read_at(&mut front, 0)?;
-        // In a split format the samples are in the other file, which has no table before them.
+        // In a split format the samples are in the second file, which has no table before them.
         let (first_min, data_bytes, may_have_trailer) = match self.raw_meta {
             Some(_) => (0, self.raw_data.bytes, false),
-            // Of other files the front may be there alone.
+            // Of further files the front may be there alone.
             None => (self.table_bytes(), if self.is_estimated() { file.bytes() } else { self.raw_data.bytes }, true),
         };
         OffsetTable::parse(&front, self.samples, first_min, data_bytes, may_have_trailer)

@@ -1,8 +1,8 @@
-//! Descriptions of messages with vectors at places that flatbuffers does not allow, as old versions of polars (1.9)
+//! Descriptions of messages with vectors at offsets that flatbuffers does not allow, as old versions of polars (1.9)
 //! write them.
 //!
-//! Such a vector is copied behind the description, to a place that is a multiple of its elements' alignment, and the
-//! field of its table is changed to name it there. All other fields keep their places.
+//! Such a vector is copied behind the description, to an offset that is a multiple of its elements' alignment, and the
+//! field of its table is changed to name it there. All remaining fields keep their offsets.
 
 /// Alignment of the vectors of a batch.
 const ALIGNMENT: usize = 8;
@@ -19,7 +19,7 @@ const DATA: usize = 1;
 const DICTIONARY: u8 = 2;
 const BATCH: u8 = 3;
 
-/// Returns the description `message` with all vectors at allowed places; `None` if they are there already, or if it is
+/// Returns the description `message` with all vectors at allowed offsets; `None` if they are there already, or if it is
 /// damaged.
 pub(super) fn aligned(message: &[u8]) -> Option<Vec<u8>> {
     let batch = batch(message)?;
@@ -44,7 +44,7 @@ pub(super) fn aligned(message: &[u8]) -> Option<Vec<u8>> {
     out
 }
 
-/// Returns the place of the table of a message's batch.
+/// Returns the offset of the table of a message's batch.
 fn batch(message: &[u8]) -> Option<usize> {
     let root = follow(message, 0)?;
     let kind = *message.get(field_at(message, root, HEADER_TYPE)?)?;
@@ -56,7 +56,7 @@ fn batch(message: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the place of the value of field number `field` of the table at `table`.
+/// Returns the offset of the value of field number `field` of the table at `table`.
 fn field_at(message: &[u8], table: usize, field: usize) -> Option<usize> {
     let back = word(message, table)?.cast_signed();
     let fields = usize::try_from(i64::try_from(table).ok()? - i64::from(back)).ok()?;
@@ -66,7 +66,7 @@ fn field_at(message: &[u8], table: usize, field: usize) -> Option<usize> {
     (offset != 0).then_some(table.checked_add(offset.into())?)
 }
 
-/// Returns the place that the offset at `at` names.
+/// Returns the position that the offset at `at` names.
 fn follow(message: &[u8], at: usize) -> Option<usize> {
     at.checked_add(usize::try_from(word(message, at)?).ok()?).filter(|place| *place < message.len())
 }

@@ -1,4 +1,4 @@
-//! Places of the batches of a file, by its footer.
+//! Offsets of the batches of a file, by its footer.
 
 use super::guard::{damaged, guarded};
 use super::head::TableHead;
@@ -14,9 +14,9 @@ const END_BYTES: u64 = 10;
 /// Bytes at the end of a file that nearly always have its whole footer.
 const TAIL_BYTES: u64 = 64 << 10;
 
-/// Returns the places of all rows of `file`; `None` for a file without a footer.
+/// Returns the positions of all rows of `file`; `None` for a file without a footer.
 ///
-/// The messages of a file may be those of a stream, but some programs write no schema there. The footer counts.
+/// The messages of a file may come from a stream, but some programs write no schema there. The footer counts.
 pub(super) fn batches<R: ReadAt + ?Sized>(file: &R) -> Result<Option<Batches>> {
     let Some(footer) = footer(file)? else { return Ok(None) };
     let (schema, blocks) = guarded(|| TableHead::of_footer(&footer))?;
@@ -60,7 +60,7 @@ fn footer<R: ReadAt + ?Sized>(file: &R) -> Result<Option<Vec<u8>>> {
     Ok(Some(footer))
 }
 
-/// Place of a message.
+/// Offset of a message.
 struct BlockPlace {
     start: u64,
     bytes: u64,

@@ -28,7 +28,7 @@ pub struct TableHead {
     version: MetadataVersion,
 }
 
-/// Places of messages in a footer.
+/// Offsets of messages in a footer.
 pub(super) struct Blocks {
     pub(super) batches: Vec<Block>,
     pub(super) dictionaries: Vec<Block>,
@@ -47,7 +47,7 @@ impl TableHead {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for other bytes.
+    /// [`crate::ErrorKind::Format`] for invalid bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         guarded(|| {
             if let Some(footer) = bytes.strip_prefix(MAGIC) {
@@ -59,7 +59,7 @@ impl TableHead {
         })
     }
 
-    /// Parses the footer of a file. Returns the places of its messages, too.
+    /// Parses the footer of a file. Returns the offsets of its messages, too.
     pub(super) fn of_footer(bytes: &[u8]) -> Result<(Self, Blocks)> {
         let footer = root_as_footer(bytes).map_err(|e| damaged().caused_by(e.to_string()))?;
         let (schema, version) = (footer.schema().ok_or_else(damaged)?, footer.version());
@@ -67,7 +67,7 @@ impl TableHead {
         let mut ids = HashSet::new();
         schema.fields().iter().for_each(|field| add_ids(field, &mut ids));
         // As a message the schema is short, and the same for all files with these columns. The library gives
-        // dictionaries other numbers in it.
+        // dictionaries different numbers in it.
         let bytes = match message_of(&schema, version) {
             Some(message) if ids.is_empty() => message.into(),
             _ => [MAGIC, bytes].concat().into(),
@@ -148,7 +148,7 @@ impl Reader {
     }
 }
 
-/// Returns `message` as the library reads it, and the place of the body in it.
+/// Returns `message` as the library reads it, and the offset of the body in it.
 fn block(mut message: Bytes) -> Result<(Bytes, Block)> {
     let (mut prefix, mut head) = lengths(&message).ok_or_else(damaged)?;
     let parts = message.split_at_checked((prefix + head) as usize).ok_or_else(damaged)?;

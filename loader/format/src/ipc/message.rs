@@ -6,7 +6,7 @@ use arrow_ipc::{MessageHeader, root_as_message};
 use arrow_schema::{DataType, Fields, UnionMode};
 use forebay_core::error::{Error, Result};
 
-/// First bytes of the file format, whose messages begin at byte 8, and its last ones.
+/// First bytes of the file format, with messages from byte 8 on, and its last ones.
 pub(super) const MAGIC: &[u8; 6] = b"ARROW1";
 
 /// Longest description of a message.
@@ -20,7 +20,7 @@ pub(super) struct Message {
     pub(super) kind: MessageHeader,
     pub(super) rows: u64,
     pub(super) body: u64,
-    /// Number of a dictionary, and true if its values come after those of the one before it.
+    /// Number of a dictionary, and true if its values come after the values of the one before it.
     pub(super) dictionary: Option<(i64, bool)>,
     is_compressed: bool,
 }
@@ -76,7 +76,7 @@ fn row_bits(kind: &DataType) -> u64 {
     }
 }
 
-/// Returns the bytes before the description of a message, and those of the description.
+/// Returns the bytes before the description of a message, and the bytes of the description.
 pub(super) fn lengths(message: &[u8]) -> Option<(u64, u64)> {
     let (first, rest) = message.split_first_chunk::<4>()?;
     let (prefix, len) = if *first == [0xff; 4] { (8, rest.first_chunk::<4>()?) } else { (4, first) };

@@ -1,18 +1,18 @@
-//! Arrow's stream and file formats: messages one after another, of which the first has the schema. A file ends with a
-//! footer, which has the schema and the places of the batches.
+//! Arrow's stream and file formats: messages in sequence; the first one has the schema. A file ends with a
+//! footer, which has the schema and the offsets of the batches.
 //!
 //! ```text
 //!   stream: schema | dictionary | batch | batch | ..          file: ARROW1 | stream | footer | length | ARROW1
 //! ```
 //!
-//! * [`batches`]: places of the rows of a file, by `footer` or, without one, by a `scan` of its messages;
-//! * `places`: the places of the rows of a file;
-//! * `message`: the description of a message; `alignment` repairs those of old versions of polars;
+//! * [`batches`]: positions of the rows of a file, by `footer` or, without one, by a `scan` of its messages;
+//! * `places`: the positions of the rows of a file;
+//! * `message`: the description of a message; `alignment` repairs descriptions of old versions of polars;
 //! * [`TableHead`]: the columns of a file, and its [`Reader`] of rows; `dictionaries` has the numbers of those that
 //!   columns need.
 //!
-//! The crate `arrow-ipc` decodes. Files are not trusted: what is declared has bounds, and a panic of the crate is an
-//! error.
+//! The crate `arrow-ipc` decodes. Files are not trusted: all declared numbers have bounds, and a panic of the crate is
+//! an error.
 
 mod alignment;
 mod dictionaries;
@@ -33,15 +33,15 @@ use forebay_core::error::{Error, ErrorKind, Result};
 use message::MAGIC;
 use std::ops::Range;
 
-/// First bytes of Feather's first version, which is another format. The second one is the file format.
+/// First bytes of Feather's first version, which is a different format. The second one is the file format.
 const FEATHER1: &[u8; 4] = b"FEA1";
 
-/// Returns the places of all rows of `file`.
+/// Returns the positions of all rows of `file`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Format`] for another file, with the place; [`ErrorKind::Unsupported`] for version 1 of Feather; errors
-/// of its storage.
+/// [`ErrorKind::Format`] for a different file, with the offset; [`ErrorKind::Unsupported`] for version 1 of Feather;
+/// errors of its storage.
 pub fn batches<R: ReadAt + ?Sized>(file: &R) -> Result<Batches> {
     let mut front = [0; 8];
     if file.bytes() >= front.len() as u64 {

@@ -1,9 +1,9 @@
-//! Places of rows.
+//! Offsets of rows.
 
 use super::head::TableHead;
 use serde::{Deserialize, Serialize};
 
-/// Places of the rows of a file.
+/// Offsets of the rows of a file.
 #[derive(Debug)]
 pub struct Batches {
     /// The columns.
@@ -37,6 +37,6 @@ pub struct Dictionary {
     pub bytes: u64,
     /// Number of batches before it, for which it has no meaning.
     pub before: u64,
-    /// Its values come after those of the one before it, and do not replace them.
+    /// Its values come after the values of the one before it, and do not replace them.
     pub is_delta: bool,
 }

@@ -1,4 +1,4 @@
-//! Places of the batches of a stream, by a pass over the descriptions of its messages.
+//! Offsets of the batches of a stream, by a pass over the descriptions of its messages.
 
 use super::guard::{damaged, guarded};
 use super::head::TableHead;
@@ -8,7 +8,7 @@ use crate::read_at::ReadAt;
 use arrow_ipc::MessageHeader;
 use forebay_core::error::{Error, Result};
 
-/// Returns the places of all rows of `file`, whose messages begin at byte `start`.
+/// Returns the positions of all rows of `file`, with messages from byte `start` on.
 pub(super) fn batches<R: ReadAt + ?Sized>(file: &R, start: u64) -> Result<Batches> {
     let (mut at, end) = (start, file.bytes());
     let (mut schema, mut batches, mut dictionaries) = (None, Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Places of batches, and files that declare others.
+//! Offsets of batches, and files that declare different ones.
 
 use super::batches;
 use arrow_array::{ArrayRef, RecordBatch, new_null_array};
@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field, Fields, Schema, UnionFields, UnionMode};
 use forebay_core::error::ErrorKind;
 use std::sync::Arc;
 
-/// Number of rows that is not in a file for other reasons.
+/// Number of rows that is not in a file for further reasons.
 const ROWS: usize = 1_234;
 
 /// Returns a stream of one batch of a column of nulls.
@@ -20,7 +20,7 @@ fn stream(kind: &DataType, options: IpcWriteOptions) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-/// Returns `file` whose batch and columns declare `rows` rows.
+/// Returns `file` with a batch and columns that declare `rows` rows.
 fn declaring(file: &[u8], rows: u64) -> Vec<u8> {
     let mut out = file.to_vec();
     let places = out.windows(8).enumerate().filter(|(_, bytes)| *bytes == (ROWS as u64).to_le_bytes());

@@ -22,7 +22,7 @@ struct Cells {
     form: LineForm,
     /// Cells of a row.
     width: usize,
-    /// Number of each column's cell; `None` for columns of other files.
+    /// Number of each column's cell; `None` for columns of further files.
     cells: Vec<Option<usize>>,
     /// Columns that some rows lack.
     optional: Vec<String>,
@@ -106,7 +106,7 @@ fn check_width(found: usize, width: usize) -> Result<()> {
     Err(Error::format(format!("the row has {found} cells, and the first line of the file names {width} columns")))
 }
 
-/// Returns the places of the cells of `row`, with their quotes.
+/// Returns the offsets of the cells of `row`, with their quotes.
 fn row(row: &[u8], separator: u8) -> impl Iterator<Item = Range<usize>> {
     let (mut at, mut is_at_end) = (0, false);
     std::iter::from_fn(move || {
@@ -133,7 +133,7 @@ fn row(row: &[u8], separator: u8) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Appends the text of a cell in quotes to `side`; `None` for a cell without, whose text are its bytes.
+/// Appends the text of a cell in quotes to `side`; `None` for a cell without: its text are its bytes.
 fn unquoted(cell: &[u8], side: &mut Vec<u8>) -> Option<Span> {
     let (b'"', rest) = cell.split_first()? else { return None };
     let (start, mut place) = (side.len(), CellPlace::Quoted);
@@ -161,11 +161,11 @@ fn text<'a>(cell: &'a [u8], side: &'a mut Vec<u8>) -> &'a [u8] {
     }
 }
 
-/// Returns the names of the columns in the first row of a file. One without a name has that of pandas.
+/// Returns the names of the columns in the first row of a file. One without a name has the name of pandas.
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Format`] for names that are no text or are used twice, and for another separator.
+/// [`crate::ErrorKind::Format`] for names that are no text or are used twice, and for a different separator.
 pub(super) fn header(first: &[u8], separator: u8) -> Result<Vec<String>> {
     let (mut names, mut known, mut side) = (Vec::new(), HashSet::new(), Vec::new());
     for (number, cell) in row(first, separator).enumerate() {
@@ -208,7 +208,7 @@ pub(super) fn count(sample: &[u8], separator: u8, header: &[String], counts: &mu
     Ok(())
 }
 
-/// Returns the kind of a cell. Only what every reader takes for a number is one.
+/// Returns the kind of a cell. Only a text that every reader takes for a number is one.
 fn kind_of(cell: &[u8]) -> u16 {
     let digits = cell.strip_prefix(b"-").unwrap_or(cell);
     if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) {

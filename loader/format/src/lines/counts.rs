@@ -98,7 +98,7 @@ impl LineCounts {
         Ok(number)
     }
 
-    /// Adds the records of `other`.
+    /// Adds the records of a second count.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! JSON lines: a record is an object, whose keys are columns.
+//! JSON lines: a record is an object, and its keys are columns.
 
 use super::counts::{LineCounts, kind};
 use super::records::{LineForm, offsets};
@@ -97,7 +97,7 @@ impl ShardFormat for JsonLines {
     }
 }
 
-/// Calls `entry` with each key of the record `object`, and the place of its value.
+/// Calls `entry` with each key of the record `object`, and the offset of its value.
 fn entries(object: &[u8], mut entry: impl FnMut(&str, Range<usize>) -> Result<()>) -> Result<()> {
     json::scan_object(object, |key, value| {
         let plain = &object[key.start + 1..key.end - 1];
@@ -216,5 +216,5 @@ fn number(token: &[u8], is_int: bool, side: &mut Vec<u8>) -> Result<()> {
 
 fn other_kind(token: &[u8], encoding: &Encoding) -> Error {
     let shown = String::from_utf8_lossy(&token[..token.len().min(40)]).into_owned();
-    Error::format(format!("`{shown}` is of another kind than the values that were counted, {encoding}"))
+    Error::format(format!("`{shown}` is of a different kind than the values that were counted, {encoding}"))
 }

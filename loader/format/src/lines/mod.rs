@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A record is a line, or in CSV and TSV several, where quotes have line ends in them. Empty lines are no records,
-//! and a line may end in `\r\n`. The bytes of a sample are those of its record, without the line end.
+//! and a line may end in `\r\n`. The bytes of a sample are the bytes of its record, without the line end.
 //!
-//! * `records` — the records of a text, one after the other;
+//! * `records` — the records of a text, in sequence;
 //! * `survey` — the one pass over a text; `counts` — columns and the kinds of their values, which become encodings;
 //! * `range` — neighbouring records of a text, which are a shard, with their line numbers;
 //! * `json_lines`, `cells` — the formats of shards: a record's bytes to its columns.

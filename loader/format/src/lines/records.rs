@@ -9,7 +9,7 @@ use std::ops::Range;
 /// Bytes that are read at once.
 const READ_BYTES: u64 = 1 << 20;
 
-/// Most bytes of a record: a longer one is a file of another kind, or has a quote that is not closed.
+/// Most bytes of a record: a longer one is a file of a different kind, or has a quote that is not closed.
 const RECORD_BYTES_MAX: usize = 256 << 20;
 
 /// Byte order mark of UTF-8.
@@ -72,7 +72,7 @@ struct Search {
     has_quotes: bool,
 }
 
-/// Place of a byte in a row of cells.
+/// Position of a byte in a row of cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum CellPlace {
     /// At the start of a cell.
@@ -86,7 +86,7 @@ pub(super) enum CellPlace {
 }
 
 impl CellPlace {
-    /// Returns the place after `byte`, which is no line end unless it is quoted.
+    /// Returns the position after `byte`, which is no line end unless it is quoted.
     pub(super) fn after(self, byte: u8, separator: u8) -> Self {
         match (self, byte) {
             (Self::Start | Self::AfterQuote, b'"') => Self::Quoted,
@@ -99,7 +99,7 @@ impl CellPlace {
 }
 
 impl<'a> Records<'a> {
-    /// Returns the records of `range`, the first of which begins in line `line`.
+    /// Returns the records of `range`; the first one begins in line `line`.
     pub(super) fn new(file: &'a dyn ReadAt, form: LineForm, range: Range<u64>, line: u64) -> Self {
         Self { file, form, window: Vec::new(), start: range.start, end: range.end, at: 0, line }
     }
@@ -182,7 +182,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Reads more of the file. The record that begins at the current place stays in the window.
+    /// Reads more of the file. The record that begins at the current offset stays in the window.
     fn read_on(&mut self) -> Result<()> {
         self.window.drain(..self.at);
         self.start += self.at as u64;
@@ -217,7 +217,7 @@ impl Search {
     }
 }
 
-/// Reads the places of the records of `file`, which the index declares to be `samples`.
+/// Reads the offsets of the records of `file`, which the index declares to be `samples`.
 pub(super) fn offsets(file: &dyn ReadAt, form: LineForm, samples: u64) -> Result<OffsetTable> {
     let mut records = Records::new(file, form, 0..file.bytes(), 1);
     let mut ranges = Vec::new();

@@ -96,7 +96,7 @@ impl DataSet {
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>> {
         match places(bytes) {
             Ok(Some((config, chunks))) => Self::of_parts(&bytes[config], &bytes[chunks]).map(Some),
-            // The parser of our index has the message about other documents.
+            // The parser of our index has the message about unknown documents.
             _ => Ok(None),
         }
     }
@@ -145,7 +145,7 @@ impl DataSet {
         Ok(are_rows.then(|| self.chunks.iter().map(|chunk| chunk.name.clone()).collect()))
     }
 
-    /// Returns the index of the data set, whose files are in `files`.
+    /// Returns the index of the data set with the files `files`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Items of a chunk: their places, and one item's bytes to its columns.
+//! Items of a chunk: their offsets, and one item's bytes to its columns.
 
 use super::leaf::JSON;
 use super::nested::{to_array, to_json};
@@ -17,7 +17,7 @@ const SIZE_BYTES: usize = 4;
 /// Most bytes of an item that is compressed alone.
 const ITEM_BYTES_MAX: u64 = 1 << 30;
 
-/// End of a chunk whose rows are an Arrow file, which replaces the items.
+/// End of a chunk with an Arrow file of rows instead of the items.
 const ARROW_END: [u8; 8] = *b"LDARW01\0";
 
 /// Form of the samples of a chunk.
@@ -65,7 +65,7 @@ pub(super) fn window_bytes(columns: &[Column], form: ItemForm) -> (u64, u64) {
     (window.into(), u64::from(stride) * dtype.map_or(1, |dtype| dtype.size() as u64))
 }
 
-/// Reads the places of the samples of `chunk`, of which the index declares `samples`.
+/// Reads the offsets of the samples of `chunk`; the index declares `samples` of them.
 pub(super) fn offsets<R: ReadAt + ?Sized>(
     chunk: &R,
     samples: u64,
@@ -144,7 +144,7 @@ fn convert(column: &Column, span: &Span, item: &[u8], side: &mut Vec<u8>) -> Res
     Ok(Span::Side(start..side.len()))
 }
 
-/// Splits `item` into its leaves, whose places become `spans`.
+/// Splits `item` into its leaves; their offsets become `spans`.
 fn split_leaves(columns: &[Column], item: &[u8], spans: &mut Vec<Span>, span: fn(Range<usize>) -> Span) -> Result<()> {
     let mut start = SIZE_BYTES * columns.len();
     let sizes = item.get(..start).unwrap_or_default().chunks_exact(SIZE_BYTES);

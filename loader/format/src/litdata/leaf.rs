@@ -71,7 +71,7 @@ pub(super) fn encoding_of(serializer: &str) -> Encoding {
         "numpy" => Encoding::Array(ArrayType::with_types(&ARRAY_TYPES, false)),
         "no_header_tensor" => flat(&TENSOR_TYPES).map_or_else(custom, |dtype| Encoding::Array(ArrayType::flat(dtype))),
         "no_header_numpy" => flat(&ARRAY_TYPES).map_or_else(custom, |dtype| Encoding::Array(ArrayType::flat(dtype))),
-        // Pictures are in the format of the first sample or in another: their own headers decide.
+        // Pictures are in the format of the first sample or in a different one: their own headers decide.
         "bytes" | "file" | "image" | "tif" | "tiff" | "tifffile" | "video" | "audio" | "nifti" | "mesh" | "pdf" => {
             Encoding::Bytes
         }

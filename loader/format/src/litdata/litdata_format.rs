@@ -37,8 +37,8 @@ pub(super) struct Items {
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Format`] if there are other numbers of names and serialisers, or if items of tokens have several
-/// leaves or one of another kind.
+/// [`crate::ErrorKind::Format`] if the numbers of names and serialisers differ, or if items of tokens have several
+/// leaves or one of a different kind.
 pub(super) fn layout(names: Vec<String>, serializers: Vec<String>, form: ItemForm) -> Result<Layout> {
     if names.len() != serializers.len() {
         let message = format!("an item has {} leaves and {} formats", names.len(), serializers.len());

@@ -1,4 +1,4 @@
-//! LitData's chunks: files of items, each of which is the leaves of a tree of values.
+//! LitData's chunks: files of items; each item is the leaves of a tree of values.
 //!
 //! ```text
 //!   chunk:  u32 n | u32 offset[0..=n] | item | item ...
@@ -9,15 +9,15 @@
 //!
 //! * `document` — LitData's `index.json`: the chunks, and the tree of an item; `places` — its parts;
 //! * `tree` — names of the leaves, which become columns; `leaf` — their serialisers, which become encodings;
-//! * `items` — the places of the items and windows of a chunk; one item's bytes to its columns; `windows` — samples of
+//! * `items` — the offsets of the items and windows of a chunk; one item's bytes to its columns; `windows` — samples of
 //!   as many tokens each;
 //! * `litdata_format` — the format, and its entry in an index;
 //! * `rows` — chunks whose samples are the rows of an Arrow file, which is read as other Arrow files are; `nested` —
 //!   lists and dictionaries that are a leaf each.
 //!
 //! LitData's index does not have all that ours has: the lengths of the files follow from it by a rule that depends on
-//! the version that wrote them, and those of compressed chunks do not. So a data set becomes an index, in the form of
-//! ours, once the first bytes of some files are known.
+//! the version that wrote them, and the sizes of compressed chunks do not. So a data set becomes an index, in the form
+//! of ours, once the first bytes of some files are known.
 
 mod document;
 mod items;

@@ -10,7 +10,7 @@ pub(super) fn is_document(bytes: &[u8]) -> bool {
     matches!(places(bytes), Ok(Some(_)))
 }
 
-/// Returns the places of `config` and `chunks` in a document of LitData.
+/// Returns the offsets of `config` and `chunks` in a document of LitData.
 pub(super) fn places(bytes: &[u8]) -> Result<Option<(Range<usize>, Range<usize>)>> {
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Ok(None);

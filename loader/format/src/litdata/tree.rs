@@ -13,7 +13,7 @@ const LEVELS_MAX: usize = 64;
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Format`] for a description that has another form.
+/// [`crate::ErrorKind::Format`] for a description that has a different form.
 pub(super) fn leaf_names(spec: &str, root: &str) -> Result<Vec<String>> {
     let wrong = || Error::format("the description of an item is not one of LitData's").with("field", "data_spec");
     let spec = json::parse(spec.as_bytes())?;
@@ -29,7 +29,7 @@ pub(super) fn leaf_names(spec: &str, root: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Adds the names of the leaves of `tree`, whose path is `path`.
+/// Adds the names of the leaves of `tree`, which has the path `path`.
 fn leaves(tree: &Json, path: &str, levels_left: usize, names: &mut Vec<String>) -> Option<()> {
     let children = tree.get("children_spec")?.as_array()?;
     let Some(kind) = tree.get("type")?.as_str() else {
@@ -59,7 +59,7 @@ fn keys(kind: &str, context: &Json, children: usize) -> Option<Vec<String>> {
             };
             context.get("dict_context")?.clone()
         }
-        // Other classes, which users register.
+        // Classes that users register.
         _ => return Some(numbers()),
     };
     let keys: Vec<String> = keys.as_array()?.iter().map(key).collect::<Option<_>>()?;

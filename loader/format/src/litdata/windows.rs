@@ -13,7 +13,7 @@ use crate::tokens::TokenWindow;
 use forebay_core::error::{Error, Result};
 
 impl Index {
-    /// Returns true for chunks of tokens, whose samples may be windows.
+    /// Returns true for chunks of tokens: their samples may be windows.
     pub fn has_tokens(&self) -> bool {
         self.shards.first().is_some_and(|shard| tokens_of(&shard.layout).is_some())
     }
@@ -23,7 +23,7 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] for other shards, and for a window without tokens or of more than 4 GiB.
+    /// [`crate::ErrorKind::Config`] for shards without tokens, and for a window without tokens or of more than 4 GiB.
     pub fn windows(&self, window: TokenWindow) -> Result<Self> {
         let mut shards: Vec<Shard> = Vec::with_capacity(self.shards.len());
         for shard in &self.shards {
@@ -48,10 +48,10 @@ fn tokens_of(layout: &Layout) -> Option<&Items> {
 fn window_layout(layout: &Layout, window: TokenWindow) -> Result<Layout> {
     let TokenWindow { tokens, stride } = window;
     let (Some(items), [column]) = (tokens_of(layout), &*layout.columns) else {
-        return Err(Error::config("windows are cut from tokens, as in LitData's TokensLoader; here are other samples"));
+        return Err(Error::config("windows are cut from tokens, as in LitData's TokensLoader; here are no tokens"));
     };
     let Encoding::Array(kind) = &column.encoding else {
-        return Err(Error::internal("tokens have another encoding than arrays"));
+        return Err(Error::internal("tokens have an encoding that is not of arrays"));
     };
     let window = kind.dtype().and_then(|dtype| ArrayType::fixed(dtype, vec![tokens as usize]));
     let window = window.filter(|_| stride > 0).ok_or_else(|| {

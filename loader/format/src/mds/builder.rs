@@ -5,7 +5,7 @@ use crate::layout::Layout;
 use crate::table::{OffsetTable, offset_table};
 use forebay_core::error::{Error, Result};
 
-/// Most bytes of a file, whose offsets have 32 bits.
+/// Most bytes of a file: its offsets have 32 bits.
 const FILE_BYTES_MAX: u64 = u32::MAX as u64;
 
 /// Builder of an MDS file from the stored bytes of its columns' values.
@@ -38,11 +38,11 @@ impl<'a> MdsBuilder<'a> {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for a value of another size than the column's, or of more than 4 GiB;
-    /// [`crate::ErrorKind::Internal`] for another number of values.
+    /// [`crate::ErrorKind::Format`] for a value of a different size than the column's, or of more than 4 GiB;
+    /// [`crate::ErrorKind::Internal`] for a different number of values.
     pub fn push(&mut self, values: &[&[u8]]) -> Result<()> {
         if values.len() != self.layout.columns.len() {
-            return Err(Error::internal("a sample with another number of values than columns"));
+            return Err(Error::internal("a sample with a different number of values than columns"));
         }
         self.push_with(|column, out| {
             out.extend_from_slice(values[column]);
@@ -50,12 +50,12 @@ impl<'a> MdsBuilder<'a> {
         })
     }
 
-    /// Adds a sample whose values `append` appends, given the number of the column in the layout. After an error the
+    /// Adds a sample: `append` appends its values, given the number of the column in the layout. After an error the
     /// file cannot be used.
     ///
     /// # Errors
     ///
-    /// As [`push`](Self::push); those of `append`.
+    /// As [`push`](Self::push); the errors of `append`.
     pub fn push_with(&mut self, mut append: impl FnMut(usize, &mut Vec<u8>) -> Result<()>) -> Result<()> {
         let columns = &self.layout.columns;
         let start = self.bytes.len();
@@ -92,7 +92,7 @@ impl<'a> MdsBuilder<'a> {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for another number of samples than `samples`, which the index declares;
+    /// [`crate::ErrorKind::Format`] for a different number of samples than `samples`, which the index declares;
     /// [`crate::ErrorKind::Config`] for a file of more than 4 GiB.
     pub fn finish(self, samples: u64) -> Result<Vec<u8>> {
         if self.sizes.len() as u64 != samples {
@@ -110,7 +110,7 @@ impl<'a> MdsBuilder<'a> {
         Ok(file)
     }
 
-    /// Bytes of a file of `samples` samples of `layout`, whose values have `value_bytes` bytes together.
+    /// Bytes of a file of `samples` samples of `layout`, with values of `value_bytes` bytes together.
     pub fn file_bytes(layout: &Layout, samples: u64, value_bytes: u64) -> u64 {
         let heads = samples.saturating_mul(head_bytes(&layout.columns) as u64);
         OffsetTable::bytes(samples).saturating_add(heads).saturating_add(value_bytes)

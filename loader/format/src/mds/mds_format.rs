@@ -114,8 +114,8 @@ fn columns(entry: &JsonObject<'_>) -> Result<Vec<Column>> {
                     .context("column", || name)?,
             ),
         };
-        // Users may register encodings, under known names as well: an unknown name or another size means such a one,
-        // and its bytes can be read. Pickles remain unsafe whatever their size.
+        // Users may register encodings, under known names as well: an unknown name or a different size means such a
+        // one, and its bytes can be read. Pickles remain unsafe whatever their size.
         let known = Encoding::parse(encoding).ok().filter(|known| known.fixed_size() == size || !known.is_safe());
         let encoding = known.unwrap_or_else(|| Encoding::Custom(encoding.to_owned()));
         columns.push(Column { name: name.to_owned(), encoding, size });

@@ -92,7 +92,7 @@ fn read(file: &[u8]) -> Result<()> {
     for (name, _) in columns {
         found += value(file, &name)?.len() as u64;
     }
-    if found == bytes { Ok(()) } else { Err(Error::internal("other sizes than surveyed")) }
+    if found == bytes { Ok(()) } else { Err(Error::internal("different sizes than surveyed")) }
 }
 
 const FORMS: [Form; 4] = [

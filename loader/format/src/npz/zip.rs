@@ -51,9 +51,9 @@ pub(super) struct Member {
     method: Method,
     packed_bytes: u64,
     crc: u32,
-    /// Place of its local header.
+    /// Offset of its local header.
     header_at: u64,
-    /// Place of the directory, before which the content ends.
+    /// Offset of the directory, before which the content ends.
     directory_at: u64,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Member {
 /// # Errors
 ///
 /// [`ErrorKind::Format`] for a file that is no zip archive or is damaged; [`ErrorKind::Unsupported`] for members that
-/// are encrypted or compressed by another method than deflate, and for too many; errors of its storage.
+/// are encrypted or compressed by a different method than deflate, and for too many; errors of its storage.
 pub(super) fn members(file: &dyn ReadAt) -> Result<Vec<Member>> {
     let Directory { start, bytes, members } = directory(file)?;
     let mut directory = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
@@ -82,7 +82,7 @@ pub(super) fn members(file: &dyn ReadAt) -> Result<Vec<Member>> {
     Ok(found)
 }
 
-/// Place of the directory of an archive.
+/// Offset of the directory of an archive.
 struct Directory {
     start: u64,
     bytes: u64,
@@ -124,7 +124,7 @@ fn directory(file: &dyn ReadAt) -> Result<Directory> {
     Ok(found)
 }
 
-/// Returns the end of the directory of an archive of zip64, and its place, if there is one before the end at `end_at`.
+/// Returns the end of the directory of an archive of zip64, and its offset, if there is one before the end at `end_at`.
 fn directory64(file: &dyn ReadAt, end_at: u64) -> Result<Option<(u64, Directory)>> {
     let Some(locator_at) = end_at.checked_sub(LOCATOR_BYTES as u64) else { return Ok(None) };
     let mut locator = [0; LOCATOR_BYTES];
@@ -180,7 +180,7 @@ fn entry(directory: &[u8], directory_at: u64) -> Result<(Member, &[u8])> {
         8 if bytes <= packed_bytes.saturating_mul(DEFLATE_RATIO_MAX) => Method::Deflated,
         0 | 8 => return Err(about(Error::format("the sizes of an array do not fit its compression"))),
         other => {
-            let message = "the array is compressed by another method than deflate: save it by numpy's savez_compressed";
+            let message = "the array is not compressed by deflate: save it by numpy's savez_compressed";
             return Err(about(Error::new(ErrorKind::Unsupported, message).with("method", other)));
         }
     };

@@ -1,7 +1,7 @@
 //! Least and largest values of a column in a group of rows, by which a filter skips groups.
 //!
-//! Those of whole numbers, floats, truth values and text in UTF-8 are kept. Of other types the order in the file may be
-//! another than that of the values, and old writers compared text as signed bytes, which the footer shows.
+//! Bounds of whole numbers, floats, truth values and text in UTF-8 are kept. Of further types the order in the file may
+//! be different from the order of the values, and old writers compared text as signed bytes, which the footer shows.
 
 use parquet::basic::{ColumnOrder, ConvertedType, LogicalType, SortOrder, Type};
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -39,7 +39,7 @@ pub enum Values {
 }
 
 impl Bounds {
-    /// Returns the bounds of a column in a group, whose values are in this order.
+    /// Returns the bounds of a column in a group, for values in this order.
     pub(super) fn of(chunk: &ColumnChunkMetaData, order: ColumnOrder) -> Self {
         let may_be_null = chunk.column_descr().max_def_level() > 0;
         let unknown = Self { values: Values::Unknown, has_nulls: may_be_null };

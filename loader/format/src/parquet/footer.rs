@@ -1,4 +1,4 @@
-//! Footer of a file, reduced to what is needed to read its rows.
+//! Footer of a file, reduced to the parts that its rows are read by.
 
 use super::bounds::Bounds;
 use super::schema::{END_BYTES, TableSchema};
@@ -101,7 +101,7 @@ impl Footer {
     /// # Errors
     ///
     /// [`ErrorKind::Format`] for a damaged footer, with the number of the row group; [`ErrorKind::Unsupported`] for
-    /// columns in other files.
+    /// columns in further files.
     pub fn parse(tail: &[u8], file_bytes: u64) -> Result<Self> {
         let bytes = footer_bytes(tail, file_bytes)?;
         let start = usize::try_from(bytes).ok().and_then(|bytes| tail.len().checked_sub(bytes));
@@ -158,7 +158,7 @@ impl Group {
 impl Chunk {
     fn new(chunk: &ColumnChunkMetaData, end: u64) -> Result<Self> {
         if chunk.file_path().is_some_and(|path| !path.is_empty()) {
-            return Err(Error::new(ErrorKind::Unsupported, "a column is in another file"));
+            return Err(Error::new(ErrorKind::Unsupported, "a column is in a different file"));
         }
         let whole = |number: i64| u64::try_from(number).map_err(|_| Error::format("a column has less than no bytes"));
         let first = chunk.dictionary_page_offset().filter(|start| *start > 0).unwrap_or(chunk.data_page_offset());

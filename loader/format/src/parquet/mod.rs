@@ -1,12 +1,12 @@
-//! Parquet files: what their footers declare, and how their rows are read.
+//! Parquet files: the contents of their footers, and the reading of their rows.
 //!
 //! ```text
-//!   last bytes of a file --Footer::parse--> schema, row groups: rows, places of the columns' bytes
+//!   last bytes of a file --Footer::parse--> schema, row groups: rows, offsets of the columns' bytes
 //!                                              | kept in the source's index
 //!   bytes of the wanted columns --Parts--> rows of an Arrow table
 //! ```
 //!
-//! * [`footer`](Footer): the footer of a file, reduced to what is needed to read its rows;
+//! * [`footer`](Footer): the footer of a file, reduced to the parts that its rows are read by;
 //! * [`bounds`](Bounds): least and largest values of a column in a group of rows;
 //! * [`schema`](TableSchema): the columns of a file, as an Arrow table;
 //! * `parts`: bytes that were fetched of a file, from which the [recipe](super::recipe) of a shard reads rows;

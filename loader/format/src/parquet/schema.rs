@@ -32,7 +32,7 @@ impl TableSchema {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for other bytes.
+    /// [`crate::ErrorKind::Format`] for invalid bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         guarded(|| {
             thrift::check_schema(bytes)?;
@@ -41,9 +41,9 @@ impl TableSchema {
         })
     }
 
-    /// Returns the columns of the file whose footer has `file`.
+    /// Returns the columns of the file with the schema `file` in its footer.
     pub(super) fn of_file(file: &FileMetaData) -> Result<Self> {
-        // Other entries differ from file to file.
+        // Further entries differ from file to file.
         let is_schema = |entry: &&parquet::file::metadata::KeyValue| entry.key == ARROW_SCHEMA_META_KEY;
         let entries = file.key_value_metadata().into_iter().flatten().filter(is_schema).cloned().collect();
         let file = FileMetaData::new(1, 0, None, Some(entries), file.schema_descr_ptr(), None);
@@ -59,7 +59,7 @@ impl TableSchema {
         let footer = Arc::new(ParquetMetaData::new(file, Vec::new()));
         let read = |options| ArrowReaderMetadata::try_new(footer.clone(), options);
         let found = read(ArrowReaderOptions::new());
-        // Types that another writer has noted may be unknown.
+        // Types that a second writer has noted may be unknown.
         let found =
             found.or_else(|_| read(ArrowReaderOptions::new().with_skip_arrow_metadata(true))).map_err(damaged)?;
         let arrow = Arc::new(Schema::new(as_views(found.schema().fields())));
@@ -92,8 +92,8 @@ impl TableSchema {
     }
 
     /// Returns the number of the column that has the values of `path`, one for each row; `None` if a value is made of
-    /// others. Such a value is not null because theirs are: an empty list has a null in the file, and so has a struct
-    /// of nulls.
+    /// others. Such a value is not null because these values are: an empty list has a null in the file, and so has a
+    /// struct of nulls.
     pub fn column_of_rows(&self, path: &[String]) -> Option<usize> {
         let is_it = |number: &usize| self.columns.column(*number).path().parts() == path;
         (0..self.columns.num_columns()).find(is_it).filter(|number| self.has_value_of_each_row(*number))
@@ -131,7 +131,7 @@ impl fmt::Debug for TableSchema {
     }
 }
 
-/// Returns `fields` with views in place of texts and binary values, which are then not copied, and without
+/// Returns `fields` with views instead of texts and binary values, which are then not copied, and without
 /// dictionaries.
 fn as_views(fields: &Fields) -> Fields {
     fields.iter().map(|field| Arc::new(as_view(field))).collect()
@@ -157,7 +157,7 @@ fn as_view(field: &FieldRef) -> Field {
     Field::new(field.name(), kind, field.is_nullable())
 }
 
-/// Returns the error of a file whose columns another program must have changed.
+/// Returns the error of a file with columns that a second program must have changed.
 pub(crate) fn other_file() -> Error {
-    Error::format("the index is of another file")
+    Error::format("the index is of a different file")
 }

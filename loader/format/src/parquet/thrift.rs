@@ -1,4 +1,4 @@
-//! Bounds of a footer, whose Thrift document the library reads by recursion and without a limit on its depth.
+//! Bounds of a footer: the library reads its Thrift document by recursion and without a limit on its depth.
 
 use forebay_core::error::{Error, Result};
 
@@ -7,7 +7,7 @@ const DEPTH_MAX: usize = 64;
 /// Deepest nesting of the document's structs, which no footer needs.
 const STRUCTS_MAX: usize = 16;
 
-/// Place of the schema in a footer, and of the number of children in one of its elements.
+/// Offset of the schema in a footer, and of the number of children in one of its elements.
 const SCHEMA: i64 = 2;
 const CHILDREN: i64 = 5;
 
@@ -15,7 +15,7 @@ const CHILDREN: i64 = 5;
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Format`] for another document.
+/// [`crate::ErrorKind::Format`] for a different document.
 pub(super) fn check_schema(footer: &[u8]) -> Result<()> {
     let mut document = Document { rest: footer };
     let mut id = 0;

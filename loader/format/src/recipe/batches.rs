@@ -11,7 +11,7 @@ use forebay_core::error::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// File whose rows are read, with the columns that are wanted of it.
+/// File with the rows to read, with the columns that are wanted of it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BatchFile {
     /// Key relative to the remote.
@@ -79,7 +79,7 @@ impl RowBatches {
             }
             let rows = reader.read(content).map_err(|e| e.with("batch", number))?;
             if rows.num_rows() as u64 != batch.rows {
-                return Err(Error::format("a batch has another number of rows than the index declares"));
+                return Err(Error::format("a batch has a different number of rows than the index declares"));
             }
             let own = self.rows.start.saturating_sub(first)..(self.rows.end - first).min(batch.rows);
             let place = |e: Error, row: u64| e.with("batch", number).with("row", row);

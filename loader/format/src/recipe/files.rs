@@ -48,8 +48,8 @@ impl FileColumns {
     /// Name of the column with its number.
     pub const LABEL: &'static str = "label";
 
-    /// Columns `files` and `values`, each with its name and encoding, and those of the path that `values` does not
-    /// have.
+    /// Columns `files` and `values`, each with its name and encoding, and the columns of the path that `values` does
+    /// not have.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl FileColumns {
         &self.layout
     }
 
-    /// First folders of all paths, sorted: the place of each is its label.
+    /// First folders of all paths, sorted: the index of each is its label.
     pub fn classes(&self) -> Option<&Texts> {
         self.classes.as_ref()
     }
@@ -126,7 +126,7 @@ pub enum Piece<'a> {
 pub struct FileGroup {
     /// Columns.
     pub columns: Arc<FileColumns>,
-    /// Paths of the files below the folder of the list: all those of the first sample, then of the next one.
+    /// Paths of the files below the folder of the list: all paths of the first sample, then of the next one.
     pub paths: Texts,
     /// Bytes of each file.
     pub bytes: Vec<u64>,
@@ -169,7 +169,7 @@ impl FileGroup {
     ///
     /// # Errors
     ///
-    /// Those of `each`; [`crate::ErrorKind::Format`] for a value of more than 4 GiB.
+    /// The errors of `each`; [`crate::ErrorKind::Format`] for a value of more than 4 GiB.
     pub fn pieces(&self, i: usize, mut each: impl FnMut(Piece<'_>) -> Result<()>) -> Result<()> {
         let mut numbers = [0; 8];
         for origin in &self.columns.origins {

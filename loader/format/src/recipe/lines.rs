@@ -25,7 +25,7 @@ impl LinesOfText {
     fn read(&self, parts: Vec<Bytes>) -> Result<Vec<u8>> {
         let mut parts = parts.into_iter();
         let (Some(fetched), None) = (parts.next(), parts.next()) else {
-            return Err(Error::internal("other ranges were fetched than a shard is made of"));
+            return Err(Error::internal("ranges of a different shard were fetched"));
         };
         let Some((compression, text_bytes)) = self.packed else { return Ok(fetched.into()) };
         let mut text = Vec::new();

@@ -4,11 +4,11 @@
 //!   Recipe::ranges --> one GET for each --> Recipe::assemble --> MDS file --> cache
 //! ```
 //!
-//! The files of some data sets cannot be read as they are, because a sample is not in one place (a row group of
+//! The files of some data sets cannot be read as they are, because a sample is not at one offset (a row group of
 //! Parquet), is alone in its object (a folder of pictures), or is in a file that is too large for a shard. A source
-//! cuts them into shards, each with a recipe. The file that a recipe makes is MDS, or another format that is read as it
-//! is, so every reader takes it as any other shard: this folder has all that is particular to a source, next to the
-//! source's own index.
+//! cuts them into shards, each with a recipe. The file that a recipe makes is MDS, or a different format that is read
+//! as it is, so every reader takes it as any further shard: this folder has all that is particular to a source, next to
+//! the source's own index.
 //!
 //! [`Recipe`] is implemented once for each origin:
 //!
@@ -16,7 +16,7 @@
 //! * `unpacked_files`: files that are samples, each with several columns, by a [`SampleFormat`](super::SampleFormat);
 //! * `tokens`: a range of a file of token ids, which stays as it is;
 //! * `rows`: rows of a Parquet file, which [`parquet`](super::parquet) describes;
-//! * `batches`: rows of an Arrow file, which [`ipc`](super::ipc) describes; `table` has what the two have in common;
+//! * `batches`: rows of an Arrow file, which [`ipc`](super::ipc) describes; `table` has the common parts of both;
 //! * `lines`: records of a text, which stay as they are;
 //! * `records`: chunks of an ArrayRecord file, which become TensorFlow's records.
 
@@ -81,7 +81,7 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for bytes that are not what the index declares; [`crate::ErrorKind::Config`] for a
+    /// [`crate::ErrorKind::Format`] for bytes that differ from the index; [`crate::ErrorKind::Config`] for a
     /// file of more than 4 GiB.
     fn assemble(&self, layout: &Layout, samples: u64, parts: Vec<Bytes>) -> Result<Vec<u8>>;
 
@@ -91,7 +91,7 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
         true
     }
 
-    /// Returns the places of the samples in the data file, if it does not have them itself.
+    /// Returns the offsets of the samples in the data file, if it does not have them itself.
     fn places_assembled(&self) -> Option<Result<OffsetTable>> {
         None
     }
@@ -111,7 +111,7 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the place of sample `index` of the shard in the stored files, as facts for an error. The shard's own
+    /// Returns the position of sample `index` of the shard in the stored files, as facts for an error. The shard's own
     /// file exists in the cache at most.
     fn facts_of(&self, index: u32) -> Vec<(&'static str, String)> {
         if let Some(path) = self.path_of(index) {
@@ -128,7 +128,7 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the key of the text of which the samples are records, and their range.
+    /// Returns the key of the text that has the samples as records, and their range.
     fn as_lines(&self) -> Option<(Arc<str>, &LineRange)> {
         None
     }
@@ -145,12 +145,12 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
 }
 
 impl dyn Recipe {
-    /// Returns true if the samples are rows of a table, whose values may be null.
+    /// Returns true if the samples are rows of a table, with values that may be null.
     pub fn is_table(&self) -> bool {
         self.as_table().is_some()
     }
 
-    /// Returns the place of sample `index` of the shard in its file; `None` for a shard that is no table.
+    /// Returns the position of sample `index` of the shard in its file; `None` for a shard that is no table.
     pub fn row_of(&self, index: u32) -> Option<RowPlace> {
         self.as_table().map(|table| table.place_of(index.into()))
     }

@@ -16,7 +16,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ColumnChunkMetaDataBuilder, R
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes between two columns that are fetched with them: cheaper than another request.
+/// Bytes between two columns that are fetched with them: cheaper than a second request.
 const GAP_BYTES: u64 = 64 << 10;
 
 /// Advice for rows that become too many bytes. Neighbouring groups up to 16 MiB are a shard together.
@@ -28,7 +28,7 @@ const SMALLER_GROUPS: &str = "if they are data, such as padded tokens, write sma
 const BATCH_BYTES: u64 = 8 << 20;
 const BATCH_ROWS_MAX: u64 = 4096;
 
-/// File whose rows are read, with the columns that are wanted of it.
+/// File with the rows to read, with the columns that are wanted of it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RowFile {
     /// Key relative to the remote.
@@ -50,7 +50,7 @@ pub struct RowGroups {
     pub file: Arc<RowFile>,
     /// Number of the first group in the file.
     pub first: usize,
-    /// The groups, of which each has a [`Chunk`] for each of the file's `leaves`.
+    /// The groups, each with a [`Chunk`] for each of the file's `leaves`.
     pub groups: Arc<[Group]>,
     /// The rows, counted from the first of the first group.
     pub rows: Range<u64>,
@@ -90,7 +90,7 @@ impl RowGroups {
         self.groups.iter().flat_map(|group| &group.chunks)
     }
 
-    /// Places of the parts of the file that have the columns, in the order of the file.
+    /// Offsets of the parts of the file that have the columns, in the order of the file.
     fn parts(&self) -> Vec<Range<u64>> {
         let mut all: Vec<Range<u64>> = self.chunks().map(|chunk| chunk.start..chunk.start + chunk.bytes).collect();
         all.sort_by_key(|part| (part.start, part.end));
@@ -135,7 +135,7 @@ impl RowGroups {
         Ok(())
     }
 
-    /// Adds the place of `row`, counted from the first of the first group, to `error`.
+    /// Adds the position of `row`, counted from the first of the first group, to `error`.
     fn describe(&self, error: Error, row: u64) -> Error {
         let (number, row) = place_in(row, self.groups.iter().map(|group| group.rows));
         error.with("row_group", self.first + number).with("row", row)

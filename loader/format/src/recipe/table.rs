@@ -10,7 +10,7 @@ use forebay_core::error::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Place of a row in the file of its table.
+/// Position of a row in the file of its table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowPlace {
     /// Key of the file relative to the remote.
@@ -26,7 +26,7 @@ pub trait TableRows {
     /// All columns of the table, also those that are not read.
     fn fields(&self) -> &Fields;
 
-    /// Returns the place of sample `index` of the shard in its file.
+    /// Returns the position of sample `index` of the shard in its file.
     fn place_of(&self, index: u64) -> RowPlace;
 
     /// Returns the bounds of the values of column number `column` of the layout in the rows of the shard; `None` for a
@@ -35,12 +35,12 @@ pub trait TableRows {
         None
     }
 
-    /// Calls `each` with each row, whose columns are in the order of the layout. `parts` are the bytes of the ranges of
+    /// Calls `each` with each row, with columns in the order of the layout. `parts` are the bytes of the ranges of
     /// the recipe.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for bytes that are not what the index declares; those of `each`.
+    /// [`crate::ErrorKind::Format`] for bytes that differ from the index; the errors of `each`.
     fn for_each_row(&self, parts: Vec<Bytes>, each: &mut dyn FnMut(&TableRow<'_>) -> Result<()>) -> Result<()>;
 }
 
@@ -98,7 +98,7 @@ impl TableRow<'_> {
     }
 }
 
-/// Calls `each` with the rows `rows` of `batch`. `place` adds the place of a row of the batch to an error.
+/// Calls `each` with the rows `rows` of `batch`. `place` adds the position of a row of the batch to an error.
 pub(super) fn for_each_row(
     columns: &[TableColumn],
     batch: &RecordBatch,
@@ -117,7 +117,7 @@ pub(super) fn for_each_row(
     Ok(())
 }
 
-/// Appends `row` to `file`, whose columns are the row's.
+/// Appends `row` to `file`, which has the row's columns.
 pub(super) fn append_row(file: &mut MdsBuilder<'_>, row: &TableRow<'_>) -> Result<()> {
     file.push_with(|column, out| row.append(column, out))
 }

@@ -1,4 +1,4 @@
-//! Recipes of files with other contents than their index declares.
+//! Recipes of files with different contents than their index declares.
 
 use super::*;
 use crate::Encoding;

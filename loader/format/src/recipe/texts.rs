@@ -50,7 +50,7 @@ impl Texts {
         self.characters.len() as u64
     }
 
-    /// Returns the place of `text` in a sorted list.
+    /// Returns the index of `text` in a sorted list.
     pub fn find(&self, text: &str) -> Option<usize> {
         let (mut start, mut end) = (0, self.len());
         while start < end {

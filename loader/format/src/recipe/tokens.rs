@@ -15,12 +15,12 @@ pub struct TokenRange {
     pub part: TokenPart,
     /// Key relative to the remote, and bytes, of the file.
     pub data: (Arc<str>, u64),
-    /// Those of the file with the places of the samples; not used for windows.
+    /// Ranges of the file with the offsets of the samples; not used for windows.
     pub index: (Arc<str>, u64),
 }
 
 impl TokenRange {
-    /// All ranges, also those without bytes: first those of the index, then that of the ids.
+    /// All ranges, also those without bytes: first the ranges of the index, then the range of the ids.
     fn all_ranges(&self) -> impl Iterator<Item = ObjectRange> {
         let range = |(key, whole): &(Arc<str>, u64), start, bytes| ObjectRange {
             key: key.clone(),

@@ -37,8 +37,8 @@ impl PartialEq for UnpackedColumns {
 impl Eq for UnpackedColumns {}
 
 impl UnpackedColumns {
-    /// Columns `columns` of files of `format`, and those of their list, `listed`. A column of the files replaces one of
-    /// the path with its name.
+    /// Columns `columns` of files of `format`, and the columns of their list, `listed`. A column of the files replaces
+    /// one of the path with its name.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Files of an archive, one after the other.
+//! Files of an archive, in sequence.
 
 use tar::Header;
 
@@ -28,7 +28,7 @@ pub struct Member {
     pub end: u64,
     /// Offset and bytes of its stored content.
     pub content: (u64, u64),
-    /// Places of that content in the file, for files that are stored without their zeros.
+    /// Offsets of that content in the file, for files that are stored without their zeros.
     pub sparse: Option<SparseMap>,
     /// False for directories, links and devices.
     pub is_file: bool,
@@ -246,7 +246,7 @@ impl<'a, R: ReadAt + ?Sized> Members<'a, R> {
     }
 }
 
-/// Sum of a header's bytes, with spaces in the place of the sum itself.
+/// Sum of a header's bytes, with spaces for the sum itself.
 fn sum(block: &[u8; BLOCK as usize], value: impl Fn(u8) -> i32) -> u32 {
     let bytes = block.iter().enumerate();
     bytes.map(|(i, byte)| if (148..156).contains(&i) { value(b' ') } else { value(*byte) }).sum::<i32>() as u32
@@ -258,7 +258,7 @@ fn content_bytes(header: &Header) -> Result<u64> {
     if field.iter().all(|byte| matches!(byte, 0 | b' ')) {
         return Ok(0);
     }
-    // A number of 95 bits with a sign, of which `entry_size` reads 64 alone.
+    // A number of 95 bits with a sign, and `entry_size` reads 64 of them.
     let is_binary = field[0] & 0x80 != 0;
     if is_binary && (field[0] != 0x80 || field[1..4] != [0; 3]) {
         return Err(Error::format("a size that is negative or needs more than 64 bits"));

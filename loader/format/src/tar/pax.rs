@@ -38,7 +38,7 @@ pub(super) fn number(text: &[u8]) -> Result<u64> {
     })
 }
 
-/// Error for a header whose numbers cannot be read.
+/// Error for a header with numbers that cannot be read.
 pub(super) fn damaged(error: std::io::Error) -> Error {
     Error::format(format!("a damaged header: {error}"))
 }

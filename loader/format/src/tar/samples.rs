@@ -39,7 +39,7 @@ pub struct FieldCounts {
     pub samples: u64,
     /// Number of samples with each field.
     pub fields: BTreeMap<String, u64>,
-    /// The fields are those of some samples: others may lack any of them.
+    /// The fields are from some samples: the rest may lack any of them.
     pub is_sampled: bool,
 }
 
@@ -112,7 +112,7 @@ pub fn count_fields<R: ReadAt + ?Sized>(archive: &R) -> Result<FieldCounts> {
     Ok(counts)
 }
 
-/// Returns the places of the samples of `archive`, of which the index declares `samples`.
+/// Returns the offsets of the samples of `archive`; the index declares `samples` of them.
 pub(super) fn offsets<R: ReadAt + ?Sized>(archive: &R, samples: u64) -> Result<OffsetTable> {
     // Each has at least one header, which bounds the memory by the archive's size.
     let mut ranges = Vec::with_capacity(samples.min(archive.bytes() / BLOCK) as usize);
@@ -175,7 +175,7 @@ fn for_each<R: ReadAt + ?Sized>(
     if sample.fields.is_empty() { Ok(()) } else { end(&mut sample).map(drop) }
 }
 
-/// Error for more fields than a data set has, of which `fields` are some.
+/// Error for more fields than a data set has; `fields` are some of them.
 fn too_many_fields<'a>(fields: impl Iterator<Item = &'a String>) -> Error {
     let some = fields.take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
     Error::format(format!(

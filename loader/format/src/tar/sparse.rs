@@ -13,7 +13,7 @@ const PIECES_MAX: usize = 1 << 16;
 /// Most bytes of the sparse files of a sample with their zeros: a damaged header could describe any number.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Places of the stored pieces of a file.
+/// Offsets of the stored pieces of a file.
 #[derive(Clone, Debug, Default)]
 pub struct SparseMap {
     /// Bytes of the file with its zeros.
@@ -75,7 +75,7 @@ impl SparseMap {
         Ok(())
     }
 
-    /// Checks that the file, after `before` bytes of others of its sample, is within the bound of one.
+    /// Checks that the file, after `before` bytes of files of its sample, is within the bound of one.
     pub(super) fn check_room(&self, before: usize) -> Result<()> {
         if (before as u64).saturating_add(self.bytes) > BYTES_MAX {
             return Err(Error::format(format!("the sparse files of a sample have more than {BYTES_MAX} bytes")));
@@ -124,7 +124,7 @@ impl Records {
             b"GNU.sparse.name" => self.name = Some(value.to_vec()),
             b"GNU.sparse.size" | b"GNU.sparse.realsize" => self.bytes = Some(number(value)?),
             b"GNU.sparse.offset" | b"GNU.sparse.numbytes" => {
-                // The bound of the records is one of their numbers; that of the pieces is checked by `add`.
+                // The bound of the records is one of their numbers; the bound of the pieces is checked by `add`.
                 self.numbers.get_or_insert_default().push(number(value)?);
             }
             b"GNU.sparse.map" => {

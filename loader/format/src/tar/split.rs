@@ -19,7 +19,7 @@ pub(super) fn split(
 ) -> Result<()> {
     let Scratch { spans, side, ranks } = scratch;
     spans.resize(columns.len(), Span::Absent);
-    // Place among its column's names of the file that was found; the first one has priority.
+    // Index among its column's names of the file that was found; the first one has priority.
     ranks.clear();
     ranks.resize(columns.len(), usize::MAX);
     let mut members = Members::of_part(sample);

@@ -25,14 +25,14 @@ pub(crate) const INDEXED: IndexedFormat =
 pub(crate) struct Tar {
     /// Columns that some samples lack.
     optional: Vec<String>,
-    /// The columns are those of some samples: others may lack any of them.
+    /// The columns are from some samples: the rest may lack any of them.
     is_sampled: bool,
     /// Columns whose compressed files are unpacked: those that fields read otherwise than as stored bytes.
     packed: Vec<String>,
 }
 
 impl Layout {
-    /// Makes the layout of archives whose samples have the fields `counts`. Fields that some of the samples lack are
+    /// Makes the layout of archives of samples with the fields `counts`. Fields that some of the samples lack are
     /// optional.
     pub fn tar(counts: &FieldCounts) -> Self {
         let names = [KEY].into_iter().chain(counts.fields.keys().map(String::as_str));
@@ -150,7 +150,7 @@ impl Tar {
             return Some((Vec::new(), of_all.cloned().collect()));
         };
         let found = |column: &ColumnUse<'_>| {
-            // The index may be made of some samples. Others can have the field.
+            // The index may be made of some samples. The rest can have the field.
             if !column.has_default && column.name != FIELDS && !self.has_column(columns, column.name) {
                 return None;
             }

@@ -22,11 +22,11 @@ pub(super) struct Jsonl {
 }
 
 impl Layout {
-    /// Makes a layout of JSONL with these columns, whose types are `str`, `int` and `float`.
+    /// Makes a layout of JSONL with these columns, of the types `str`, `int` and `float`.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] for another type or a repeated column.
+    /// [`crate::ErrorKind::Config`] for a different type or a repeated column.
     pub fn jsonl<'a>(columns: impl IntoIterator<Item = (&'a str, &'a str)>, newline: &str) -> Result<Self> {
         let columns = sorted(columns.into_iter().map(text_column))?;
         Ok(Self::new(Jsonl { newline: newline.to_owned() }, columns))
@@ -84,8 +84,8 @@ impl ShardFormat for Jsonl {
     }
 }
 
-/// Splits `sample` into `columns`, which are sorted by name. Other keys are ignored; the last of two equal keys counts,
-/// as in Python.
+/// Splits `sample` into `columns`, which are sorted by name. Further keys are ignored; the last of two equal keys
+/// counts, as in Python.
 fn split(columns: &[Column], newline: &str, sample: &[u8], scratch: &mut Scratch) -> Result<()> {
     let Some(object) = sample.strip_suffix(newline.as_bytes()) else {
         return Err(Error::format(format!("the sample does not end with its newline {newline:?}")));

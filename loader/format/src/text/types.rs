@@ -30,7 +30,7 @@ pub(super) fn text_column((name, kind): (&str, &str)) -> Result<Column> {
     Ok(Column { name: name.to_owned(), encoding, size: None })
 }
 
-/// Returns the text of a number; other values do not belong into `column`.
+/// Returns the text of a number; all further values do not belong into `column`.
 pub(super) fn number<'a>(column: &Column, value: &'a Value<'_>, words: [&str; 2]) -> Result<Cow<'a, str>> {
     match (&column.encoding, value) {
         (Encoding::StrFloat, Value::Float(float)) => Ok(json::python_float(*float, words).into()),

@@ -60,12 +60,12 @@ pub(super) struct Xsv {
 }
 
 impl Layout {
-    /// Makes a layout of separated values with these columns, whose types are `str`, `int` and `float`. `separator` is
-    /// used for [`XsvKind::Xsv`] only; the others imply theirs.
+    /// Makes a layout of separated values with these columns, of the types `str`, `int` and `float`. `separator` is
+    /// used for [`XsvKind::Xsv`] only; the rest imply theirs.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] for another type, a repeated column, an empty separator or newline, or a column
+    /// [`crate::ErrorKind::Config`] for a different type, a repeated column, an empty separator or newline, or a column
     /// name that contains either.
     pub fn xsv<'a>(
         kind: XsvKind,
@@ -147,7 +147,7 @@ impl ShardFormat for Xsv {
 }
 
 impl Xsv {
-    /// Appends a row, and returns the places of its cells relative to the row's start.
+    /// Appends a row, and returns the offsets of its cells relative to the row's start.
     fn append_row(&self, columns: &[Column], values: &[Value<'_>], out: &mut Vec<u8>) -> Result<Vec<Range<usize>>> {
         let mut text = String::new();
         let mut cells = Vec::with_capacity(columns.len());
@@ -170,7 +170,7 @@ impl Xsv {
     }
 
     /// With separators of several characters, the end of a value and the separator after it can look like a separator
-    /// that starts earlier. Such a row would be read as other cells, so it is rejected.
+    /// that starts earlier. Such a row would be read as different cells, so it is rejected.
     fn check_reads_back(
         &self,
         columns: &[Column],
@@ -181,7 +181,7 @@ impl Xsv {
         scratch.clear();
         self.split(columns, row, scratch).map_err(|e| e.of_kind(ErrorKind::Config))?;
         if SampleColumns::new(row, scratch).iter().ne(cells.iter().map(|cell| &row[cell.clone()])) {
-            return Err(Error::config("the row would be read back as other cells; use another separator"));
+            return Err(Error::config("the row would be read back as different cells; use a different separator"));
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ pub(super) fn features<'a>(
                 }
             }
             (2, Content::Bytes(_)) => {
-                let message = "a record is a tf.train.SequenceExample, and others are Examples";
+                let message = "a record is a tf.train.SequenceExample, and most are Examples";
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
             _ => {}
@@ -114,7 +114,7 @@ pub(super) fn texts<'a>(bytes: &'a [u8], list: Range<usize>) -> impl Iterator<It
 /// Part of a list of numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Numbers {
-    /// Numbers next to each other, as usual.
+    /// Numbers in sequence, as usual.
     Packed(Range<usize>),
     /// A single one.
     Int(u64),

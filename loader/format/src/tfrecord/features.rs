@@ -21,7 +21,7 @@ pub struct FeatureCounts {
     pub damaged: u64,
     /// Features by name; `None` if the records are no Examples.
     pub(super) features: Option<BTreeMap<String, Counts>>,
-    /// The features are those of some records: others may lack any of them.
+    /// The features are from some records: the rest may lack any of them.
     pub(super) is_sampled: bool,
 }
 
@@ -42,8 +42,8 @@ impl FeatureCounts {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for a record that is no Example where others are, or that has values of another type;
-    /// [`ErrorKind::Unsupported`] for a SequenceExample there.
+    /// [`ErrorKind::Format`] for a record that is no Example where the rest are, or that has values of a different
+    /// type; [`ErrorKind::Unsupported`] for a SequenceExample there.
     pub fn add(&mut self, data: &[u8]) -> Result<()> {
         if self.samples == 0 {
             self.features = Some(BTreeMap::new());
@@ -69,7 +69,7 @@ impl FeatureCounts {
             return Ok(());
         }
         parsed.map_err(|e| match e.kind() {
-            ErrorKind::Format => Error::format("the record is no tf.train.Example, and others are").caused_by(e),
+            ErrorKind::Format => Error::format("the record is no tf.train.Example, and the rest are").caused_by(e),
             _ => e,
         })?;
         for (name, counts) in found {
@@ -80,11 +80,11 @@ impl FeatureCounts {
         Ok(())
     }
 
-    /// Adds the records of another file.
+    /// Adds the records of a different file.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] if one of them has Examples and the other has not, and for values of other types.
+    /// [`ErrorKind::Format`] if one of them has Examples and the remaining has not, and for values of different types.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         let damaged = self.damaged + other.damaged;
         if self.samples == 0 && other.samples > 0 {
@@ -107,15 +107,15 @@ impl FeatureCounts {
             (None, Some(features)) if features.is_empty() => {}
             _ => {
                 return Err(Error::format(
-                    "the records of one file are tf.train.Examples, and those of another are not",
+                    "the records of one file are tf.train.Examples, and records of a second file are not",
                 ));
             }
         }
         Ok(())
     }
 
-    /// Returns true if a layout does not show all that counts of other records change: a feature has only empty lists,
-    /// or there are no features.
+    /// Returns true if a layout does not show all that counts of further records change: a feature has only empty
+    /// lists, or there are no features.
     pub fn is_partial(&self) -> bool {
         self.features.as_ref().is_some_and(|all| all.is_empty() || all.values().any(|feature| feature.values.1 == 0))
     }

@@ -1,4 +1,4 @@
-//! TensorFlow's record files, whose records are `tf.train.Example`s: features by name, each a list of numbers or of
+//! TensorFlow's record files, with records that are `tf.train.Example`s: features by name, each a list of numbers or of
 //! texts.
 //!
 //! ```text
@@ -6,13 +6,13 @@
 //!   Example:  { name: one of bytes_list [..], float_list [..], int64_list [..] }          as a protocol buffer
 //! ```
 //!
-//! * `record` — the records of a file, one after the other: their places, which the file does not list; their CRCs;
+//! * `record` — the records of a file, in sequence: their offsets, which the file does not list; their CRCs;
 //! * `example` — the features of a record;
 //! * `features` — the features that the records of a file have, which become columns; `parts` — the encodings of these;
 //! * `split` — one record's bytes to its columns; `tfrecord_format` — the format, with the columns by the features.
 //!
-//! The bytes of a sample are those of its whole record, so that its CRC is compared whenever it is read. Every file has
-//! the column `record` with the bytes of a record, which is the only one where records are no Examples, such as
+//! The bytes of a sample are the bytes of its whole record, so that its CRC is compared whenever it is read. Every file
+//! has the column `record` with the bytes of a record, which is the only one where records are no Examples, such as
 //! SequenceExamples.
 
 mod example;

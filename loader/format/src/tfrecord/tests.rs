@@ -177,7 +177,7 @@ fn records_that_are_no_examples_are_bytes() {
     let mixed: Vec<u8> =
         [example(&[("a", List::Ints(&[1]))]), b"\xff".to_vec()].iter().flat_map(|data| record(data)).collect();
     let e = count_features(&mixed[..]).unwrap_err();
-    assert!(e.to_string().contains("no tf.train.Example, and others are"), "{e}");
+    assert!(e.to_string().contains("no tf.train.Example, and the rest are"), "{e}");
     // An empty record is an Example without features, and anything else.
     for first in [&b""[..], &field(2, b"")] {
         let file: Vec<u8> = [first, b"\xff\xff", b""].iter().flat_map(|data| record(data)).collect();
@@ -222,7 +222,7 @@ fn counts_of_a_layout_merge_as_the_original_ones() {
     let others = example(&[("text", List::Bytes(&[b"a", b"b"])), ("box", List::Floats(&[1.0, 2.0]))]);
     all.push(count_features(&record(&others)[..]).unwrap());
     let again = |counts: &FeatureCounts| FeatureCounts::of_layout(&Layout::tfrecord(counts), counts.samples).unwrap();
-    // An empty list of another type.
+    // An empty list of a different type.
     let empty = example(&[("text", List::Ints(&[])), ("float", List::Bytes(&[])), ("int", List::Ints(&[4]))]);
     all.push(count_features(&[record(&empty), file].concat()[..]).unwrap());
     assert!(!all[6].is_partial() && count_features(&record(&empty)[..]).unwrap().is_partial());

@@ -37,7 +37,7 @@ pub(crate) struct TfRecord {
 impl FeatureCounts {
     /// Returns counts of `samples` records for which [`Layout::tfrecord`] makes `layout`, and that give the same layout
     /// as the original ones when others are merged, unless those [are partial](Self::is_partial); `None` for a layout
-    /// of another format.
+    /// of a different format.
     pub fn of_layout(layout: &Layout, samples: u64) -> Option<Self> {
         let TfRecord { optional, parts, is_sampled } = layout.format_as()?;
         if parts.contains(&RecordPart::Whole) {

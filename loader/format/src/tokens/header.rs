@@ -40,7 +40,7 @@ impl Header {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for a file of another kind, or with other tables than it announces;
+    /// [`ErrorKind::Format`] for a file of a different kind, or with other tables than it announces;
     /// [`ErrorKind::Unsupported`] for ids that are not integers; errors of the file's storage.
     pub fn read<R: ReadAt + ?Sized>(file: &R) -> Result<Self> {
         let bytes = file.bytes();
@@ -111,7 +111,7 @@ impl Header {
         self.lengths_at() + 4 * self.sequences
     }
 
-    /// Place of the first bound.
+    /// Offset of the first bound.
     pub(super) fn bounds_at(&self) -> u64 {
         self.pointers_at() + 8 * self.sequences
     }
@@ -121,12 +121,12 @@ impl Header {
         self.dtype.size() as u64
     }
 
-    /// Number of tokens, by the place and the length of the last sequence alone: a writer puts each after the one
+    /// Number of tokens, by the offset and the length of the last sequence alone: a writer puts each after the one
     /// before.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for a place outside of a `.bin` file of `bin_bytes` bytes; errors of the file's storage.
+    /// [`ErrorKind::Format`] for an offset outside of a `.bin` file of `bin_bytes` bytes; errors of the file's storage.
     pub fn tokens<R: ReadAt + ?Sized>(&self, file: &R, bin_bytes: u64) -> Result<u64> {
         let Some(last) = self.sequences.checked_sub(1) else { return Ok(0) };
         let (mut length, mut pointer, mut first) = ([0; 4], [0; 8], [0; 8]);
@@ -142,7 +142,7 @@ impl Header {
             .zip(u64::try_from(length).ok())
             .and_then(|(start, length)| start.checked_add(length.checked_mul(self.token_bytes())?));
         let Some(end) = end else {
-            let error = Error::format("the last sequence has no place in the .bin file");
+            let error = Error::format("the last sequence is outside of the .bin file");
             return Err(error.with("sequence", last).with("length", length).with("pointer", pointer));
         };
         check_end(end, bin_bytes)?;
@@ -156,7 +156,7 @@ pub(super) fn check_end(end: u64, bin_bytes: u64) -> Result<()> {
         return Ok(());
     }
     let message =
-        "the .bin file ends before the last sequence of its .idx: it is not complete, or belongs to another .idx";
+        "the .bin file ends before the last sequence of its .idx: it is not complete, or belongs to a different .idx";
     Err(Error::format(message).with("bin_bytes", bin_bytes).with("needed", end))
 }
 

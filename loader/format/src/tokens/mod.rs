@@ -5,13 +5,13 @@
 //!                              \------- Window --------------------> TokenPart --places--> OffsetTable
 //! ```
 //!
-//! A `.bin` file has the ids of all documents, one after the other, and may have hundreds of GB. Its shards are ranges
+//! A `.bin` file has the ids of all documents, in sequence, and may have hundreds of GB. Its shards are ranges
 //! of it, cut between documents or windows. A range needs no conversion: a sample is the bytes of its ids. So a file on
 //! this machine is read where it is, and a range of a remote one is stored as it is.
 //!
 //! * `window` — samples of as many tokens each, over the concatenation of all documents;
-//! * `header` — the fields of an `.idx` and the places of its tables; `survey` — a pass over them;
-//! * `part` — a shard: range of the file, and the places of the samples in it.
+//! * `header` — the fields of an `.idx` and the offsets of its tables; `survey` — a pass over them;
+//! * `part` — a shard: range of the file, and the offsets of the samples in it.
 
 mod header;
 mod part;

@@ -1,4 +1,4 @@
-//! Shard of a file of ids: a range of the file, and the places of the samples in it.
+//! Shard of a file of ids: a range of the file, and the offsets of the samples in it.
 
 use super::header::Header;
 use super::survey::Cut;
@@ -72,7 +72,7 @@ impl TokenPart {
         self.dtype.size() as u64
     }
 
-    /// Ranges of the `.idx` file with the places of the samples, as offset and bytes; none for windows.
+    /// Ranges of the `.idx` file with the offsets of the samples, as offset and bytes; none for windows.
     pub fn index_ranges(&self) -> Vec<(u64, u64)> {
         let Samples::Documents { header, from, to } = &self.samples else { return Vec::new() };
         let lengths = (header.lengths_at() + 4 * from.sequence, 4 * (to.sequence - from.sequence));
@@ -81,8 +81,8 @@ impl TokenPart {
         [lengths].into_iter().chain(bounds).collect()
     }
 
-    /// Returns the places of the samples in the whole file of `file_bytes` bytes. `idx` is the `.idx` file; for windows
-    /// it is not read.
+    /// Returns the offsets of the samples in the whole file of `file_bytes` bytes. `idx` is the `.idx` file; for
+    /// windows it is not read.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl TokenPart {
         Ok(self.windows(window)?.shifted(self.start, file_bytes))
     }
 
-    /// Returns the places of the samples in a file that [`assembled`](Self::assembled) has made, if it does not have
+    /// Returns the offsets of the samples in a file that [`assembled`](Self::assembled) has made, if it does not have
     /// them.
     pub fn places_assembled(&self) -> Option<Result<OffsetTable>> {
         match self.samples {
@@ -148,7 +148,7 @@ impl TokenPart {
     /// Returns the number of tokens of each document, by the [ranges](Self::index_ranges) of the `.idx`.
     fn document_tokens(&self, tables: &[impl AsRef<[u8]>]) -> Result<Vec<u32>> {
         let Samples::Documents { from, to, .. } = &self.samples else { return Ok(Vec::new()) };
-        // The index of the stream was made of the same file, all of which was checked then.
+        // The index of the stream was made of the same file, which was checked as a whole then.
         let changed = || Error::format("the .idx file has changed since the loader's index was made: remove that");
         let lengths = tables.first().ok_or_else(changed)?.as_ref().chunks_exact(4);
         let mut lengths = lengths.map(|l| u32::from_le_bytes([l[0], l[1], l[2], l[3]]));

@@ -1,4 +1,4 @@
-//! Pass over the tables of an `.idx`: checks all of it, and finds the places at which the `.bin` file is cut.
+//! Pass over the tables of an `.idx`: checks all of it, and finds the offsets at which the `.bin` file is cut.
 
 use super::header::{Header, check_end, misplaced};
 use crate::read_at::ReadAt;
@@ -11,7 +11,7 @@ const BLOCK_BYTES: u64 = 8 << 20;
 /// Documents of a shard at most, because an open shard has an offset of each in memory.
 const DOCUMENTS_MAX: u64 = 1 << 20;
 
-/// Place between two documents.
+/// Position between two documents.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Serialize)]
 #[serde(from = "[u64; 3]", into = "[u64; 3]")]
 pub struct Cut {
@@ -68,11 +68,11 @@ impl Header {
     }
 
     /// Returns the cuts between shards of about `shard_bytes` bytes: the start of each shard, and the end of the last.
-    /// All tables of `idx` are read and checked. `bin_bytes` are those of the `.bin` file.
+    /// All tables of `idx` are read and checked. `bin_bytes` is the size of the `.bin` file.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for lengths, places and bounds that cannot be, with their number; errors of the
+    /// [`crate::ErrorKind::Format`] for lengths, offsets and bounds that cannot be, with their number; errors of the
     /// file's storage.
     pub fn cuts<R: ReadAt + ?Sized>(&self, idx: &R, bin_bytes: u64, shard_bytes: u64) -> Result<Vec<Cut>> {
         let token_bytes = self.token_bytes();
@@ -118,7 +118,7 @@ impl Header {
     }
 }
 
-/// Ends of the documents, one after the other.
+/// Ends of the documents, in sequence.
 struct Ends<'a, R: ?Sized> {
     bounds: Option<Table<'a, R>>,
 }
@@ -143,10 +143,10 @@ impl<'a, R: ReadAt + ?Sized> Ends<'a, R> {
     }
 }
 
-/// Entries of a table, one after the other.
+/// Entries of a table, in sequence.
 struct Table<'a, R: ?Sized> {
     file: &'a R,
-    /// Place and bytes of the part that has not been read.
+    /// Offset and bytes of the part that has not been read.
     at: u64,
     left: u64,
     block: Vec<u8>,

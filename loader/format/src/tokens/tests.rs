@@ -55,7 +55,7 @@ impl Files {
     }
 }
 
-/// Samples of `part`, read in place and from the shard's own file.
+/// Samples of `part`, read where they are and from the shard's own file.
 fn samples(files: &Files, part: &TokenPart) -> Vec<Vec<u16>> {
     let (idx, bin) = (files.idx(), files.bin());
     let cut = |(at, bytes): &(u64, u64)| idx[*at as usize..][..*bytes as usize].to_vec();

@@ -132,7 +132,7 @@ impl Writer {
         })
     }
 
-    /// Rejects a forked child, whose copy of the writer has no threads.
+    /// Rejects a forked child: its copy of the writer has no threads.
     fn check_process(&self) -> Result<()> {
         if self.process == std::process::id() {
             return Ok(());
@@ -237,7 +237,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns the way to end this writer while another thread is in one of its methods.
+    /// Returns the way to end this writer while a second thread is in one of its methods.
     pub fn canceller(&self) -> Canceller {
         Canceller(Arc::downgrade(&self.context))
     }
@@ -296,7 +296,7 @@ impl Drop for Writer {
     }
 }
 
-/// Way to end a [`Writer`] while another thread is in one of its methods.
+/// Way to end a [`Writer`] while a second thread is in one of its methods.
 #[derive(Clone)]
 pub struct Canceller(Weak<WriterContext>);
 

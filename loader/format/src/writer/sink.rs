@@ -17,10 +17,10 @@ pub trait Sink: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Any failure, also that of an earlier file; the writer then stops and writes no index.
+    /// Any failure, also of an earlier file; the writer then stops and writes no index.
     fn put(&self, basename: &str, pieces: &[Bytes]) -> Result<()>;
 
-    /// Stores the index, after all other files are stored and safe from a crash.
+    /// Stores the index, after all remaining files are stored and safe from a crash.
     ///
     /// # Errors
     ///
@@ -28,7 +28,7 @@ pub trait Sink: Send + Sync {
     fn finish(&self, index: &[u8]) -> Result<()>;
 
     /// Ends calls and files in flight, without waiting for that: nothing more is stored, and further calls fail. Does
-    /// nothing for a destination whose calls end soon.
+    /// nothing for a destination with calls that end soon.
     fn cancel(&self) {}
 }
 

@@ -11,15 +11,15 @@ use std::sync::Arc;
 use crate::rng::Generator;
 use crate::shuffle::Cursor;
 
-/// Division of a sequence into windows and batches. Columns count the places of a canonical node's part.
+/// Division of a sequence into windows and batches. Columns count the cells of a canonical node's part.
 #[derive(Clone, Debug)]
 pub(super) struct Division {
     pub(super) canonical: u64,
-    /// Places of the sequence in a global batch.
+    /// Cells of the sequence in a global batch.
     pub(super) batch: u64,
     /// Global batches of a window.
     pub(super) batches: u64,
-    /// Places of the sequence in the epoch.
+    /// Cells of the sequence in the epoch.
     pub(super) places: u64,
     /// Seed of the order of a window's batches; `None`: from the shortest to the longest.
     pub(super) seed: Option<u128>,

@@ -1,4 +1,4 @@
-//! Arrangement: the rows of an epoch in place of its draws.
+//! Arrangement: the order of an epoch's rows, which are made from its draws.
 //!
 //! The shuffle has a draw for each position. An arrangement is a cursor around the shuffle's: it permutes and repeats
 //! draws within the part of a canonical node, so that partition, ranks and resumption do not depend on it. Its results
@@ -28,7 +28,7 @@ pub(super) struct Arrangement {
 
 /// Buckets of a sequence.
 pub(super) struct BucketArgs {
-    /// Places of the sequence in a global batch.
+    /// Cells of the sequence in a global batch.
     pub(super) batch: u64,
     /// Global batches of a window.
     pub(super) batches: u64,
@@ -37,7 +37,7 @@ pub(super) struct BucketArgs {
 }
 
 impl Arrangement {
-    /// An arrangement of canonical nodes' parts that begin at `starts`, whose last item is the end.
+    /// An arrangement of canonical nodes' parts that begin at `starts`; the last item of `starts` is the end.
     pub(super) fn new(repeats: u32, buckets: Option<BucketArgs>, starts: &[u64]) -> Self {
         let canonical = starts.len() as u64 - 1;
         // Parts of canonical nodes are made equally long.
@@ -49,14 +49,14 @@ impl Arrangement {
         Self { repeats: repeats.into(), division, starts }
     }
 
-    /// Changes the places in a global batch.
+    /// Changes the cells in a global batch.
     pub(super) fn set_batch(&mut self, places: u64) {
         if let Some(division) = &mut self.division {
             division.batch = places;
         }
     }
 
-    /// Returns the cursor of the rows; `length` returns that of a row's sample.
+    /// Returns the cursor of the rows; `length` returns the length of a row's sample.
     pub(super) fn cursor(&self, shuffle: &Shuffle, length: impl FnOnce() -> SampleOf<f32>) -> Box<dyn Cursor> {
         let mut rows = shuffle.cursor();
         if self.repeats > 1 {
@@ -79,7 +79,7 @@ impl Arrangement {
         if self.repeats > 1 { row / self.repeats } else { row }
     }
 
-    /// First and last place, in the part of a canonical node with `len` places, of the draws that the shuffle puts at
+    /// First and last cell, in the part of a canonical node with `len` cells, of the draws that the shuffle puts at
     /// `first` to `last` of it; `None` if the epoch has none of them.
     pub(super) fn places(&self, canonical: u32, (first, last): (u64, u64), len: u64) -> Option<(u64, u64)> {
         let first = first.saturating_mul(self.repeats);

@@ -1,4 +1,4 @@
-//! Repeated augmentation: each draw several times in succession, and as many places as without repeats. So an epoch has
+//! Repeated augmentation: each draw several times in succession, and as many cells as without repeats. So an epoch has
 //! the first draws of each canonical node's part, one in `repeats` of them, as in DeiT, torchvision and timm.
 
 use std::sync::Arc;

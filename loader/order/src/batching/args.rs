@@ -93,7 +93,7 @@ impl BatchingArgs<'_> {
         Ok(Sequence { stream, draws: Arc::new(draws), partition, shuffle, arrangement })
     }
 
-    /// Buckets of a sequence whose global batches are those of the epoch.
+    /// Buckets of a sequence with the same global batches as the epoch.
     fn buckets(&self) -> Option<BucketArgs> {
         let seed = u128::from(self.start.seed) + u128::from(self.start.epoch);
         let seed = self.config.shuffle.then_some(seed);

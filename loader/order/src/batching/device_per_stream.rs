@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::args::BatchingArgs;
 use super::origins;
-use super::sequence::{RankPlace, RowSource, Sequence};
+use super::sequence::{RankPosition, RowSource, Sequence};
 use crate::error::{OrderError, OrderWarning};
 use crate::partition::PartitionArgs;
 use crate::rng::Generator;
@@ -70,20 +70,20 @@ impl DevicePerStream {
         Ok((sequences, method, node_rows / args.ranks_per_node()))
     }
 
-    /// The node whose device batches a rank gets, and the number of its device batch in a global batch. Device batches
-    /// are interleaved node by node, but dealt to the ranks of a node together.
-    fn source(&self, place: &RankPlace) -> (u64, u64) {
+    /// The node that a rank gets device batches of, and the number of its device batch in a global batch. Device
+    /// batches are interleaved node by node, but dealt to the ranks of a node together.
+    fn source(&self, place: &RankPosition) -> (u64, u64) {
         let devices = self.nodes * self.ranks_per_node;
         let device_batch = place.batch * devices + place.node * self.ranks_per_node + place.rank_of_node;
         (device_batch % self.nodes, device_batch / self.nodes)
     }
 
-    pub(super) fn seek(&self, place: &mut RankPlace) {
+    pub(super) fn seek(&self, place: &mut RankPosition) {
         let (node, row) = self.source(place);
         origins::count_to(place, &self.origins[node as usize], self.streams, row);
     }
 
-    pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<RowSource> {
+    pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPosition, column: u64) -> Option<RowSource> {
         let (node, row) = self.source(place);
         if row >= self.origins[node as usize].len() as u64 {
             return None;
@@ -95,24 +95,24 @@ impl DevicePerStream {
         Some(RowSource { sequence: place.sequence, cell })
     }
 
-    /// Canonical node of the physical node, rank and index of the rank's place for a sample of a node's stream.
+    /// Canonical node of the physical node, rank and index of the rank's cell for a sample of a node's stream.
     fn place(&self, sample: u64) -> (u64, u64, u64) {
         let (rest, rank) = (sample / self.ranks_per_node, sample % self.ranks_per_node);
         (rest % self.canonical_per_node, rank, rest / self.canonical_per_node)
     }
 
-    /// Lower bound of the sample number, in a physical node's stream, of the `index`-th place of one of its canonical
-    /// nodes. The bound is less than one place of each canonical node and rank too low.
+    /// Lower bound of the sample number, in a physical node's stream, of the `index`-th cell of one of its canonical
+    /// nodes. The bound is less than one cell of each canonical node and rank too low.
     pub(crate) fn node_sample_at(&self, index: u64) -> u64 {
         index / self.ranks_per_node * self.canonical_per_node * self.ranks_per_node
     }
 
-    /// The canonical nodes whose samples are in `source`'s device batches.
+    /// The canonical nodes with samples in `source`'s device batches.
     pub(crate) fn canonical_of(&self, source: u64) -> Range<u64> {
         source * self.canonical_per_node..(source + 1) * self.canonical_per_node
     }
 
-    /// The nodes whose device batches the ranks of `node` get.
+    /// The nodes that the ranks of `node` get device batches of.
     pub(crate) fn sources_of(&self, node: u64) -> BTreeSet<u64> {
         (0..self.ranks_per_node).map(|rank| (node * self.ranks_per_node + rank) % self.nodes).collect()
     }

@@ -1,7 +1,7 @@
-//! Batching methods. `random` makes one sequence of all streams; the others make a sequence of each stream (its draws,
-//! its deal, its shuffle) and merge them.
+//! Batching methods. `random` makes one sequence of all streams; the remaining methods make a sequence of each stream
+//! (its draws, its deal, its shuffle) and merge them.
 //!
-//! A [`Batching`] maps a row of a rank's batch to a sequence and a place in it; nothing is stored per sample. Each
+//! A [`Batching`] maps a row of a rank's batch to a sequence and a cell in it; nothing is stored per sample. Each
 //! method has a file.
 
 mod args;
@@ -13,7 +13,7 @@ mod sequence;
 mod stratified;
 
 pub(super) use args::BatchingArgs;
-pub(super) use sequence::{RankPlace, RowSource, Sequence};
+pub(super) use sequence::{RankPosition, RowSource, Sequence};
 
 use super::config::BatchingMethod;
 use super::error::{OrderError, OrderWarning};
@@ -26,7 +26,7 @@ pub(super) struct Batching {
     pub(super) first: u64,
     /// Global batches of the epoch, or from `first` on if only those are dealt.
     batches: u64,
-    /// Number of places of the whole epoch, all ranks together.
+    /// Number of cells of the whole epoch, all ranks together.
     pub(super) end: u64,
 }
 
@@ -75,7 +75,7 @@ impl Batching {
     }
 
     /// Moves a reader to a batch below `batches`.
-    pub(super) fn seek(&self, place: &mut RankPlace, batch: u64) {
+    pub(super) fn seek(&self, place: &mut RankPosition, batch: u64) {
         place.batch = self.first + batch;
         match &self.method {
             Method::Random | Method::Stratified(_) => {}
@@ -86,7 +86,7 @@ impl Batching {
 
     /// The source of `column` of the reader's batch; `None` for padding.
     #[inline]
-    pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<RowSource> {
+    pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPosition, column: u64) -> Option<RowSource> {
         match &self.method {
             Method::Random => random::row_source(&sequences[0], place, column),
             Method::PerStream(method) => method.row_source(sequences, place, column),

@@ -1,6 +1,6 @@
 //! Streams of the batches, in the order of the batches.
 
-use super::sequence::RankPlace;
+use super::sequence::RankPosition;
 use crate::error::OrderError;
 use crate::numbers::reserve;
 use crate::rng::Generator;
@@ -23,7 +23,7 @@ pub(super) fn shuffled(generator: &mut Generator, batches: &[u64], nodes: u64) -
     Ok(origins)
 }
 
-/// Returns the places of a stream in `origins`.
+/// Returns the cells of a stream in `origins`.
 pub(super) fn of_stream(origins: &[u32], stream: usize) -> impl Iterator<Item = u64> {
     let places = origins.iter().enumerate().filter(move |&(_, &origin)| origin as usize == stream);
     places.map(|(at, _)| at as u64)
@@ -31,7 +31,7 @@ pub(super) fn of_stream(origins: &[u32], stream: usize) -> impl Iterator<Item = 
 
 /// Moves a reader to `origins[at]`: its stream, and the number of earlier batches of the stream. A step forward takes
 /// time for the batches in between; a step back starts from the first batch.
-pub(super) fn count_to(place: &mut RankPlace, origins: &[u32], streams: usize, at: u64) {
+pub(super) fn count_to(place: &mut RankPosition, origins: &[u32], streams: usize, at: u64) {
     if at < place.counted || place.counts.len() != streams {
         place.counts.clear();
         place.counts.resize(streams, 0);

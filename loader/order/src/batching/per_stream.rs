@@ -3,7 +3,7 @@
 
 use super::args::BatchingArgs;
 use super::origins;
-use super::sequence::{RankPlace, RowSource, Sequence};
+use super::sequence::{RankPosition, RowSource, Sequence};
 use crate::error::{OrderError, OrderWarning};
 use crate::rng::Generator;
 
@@ -39,11 +39,11 @@ impl PerStream {
         Ok((sequences, method, batches))
     }
 
-    pub(super) fn seek(&self, place: &mut RankPlace) {
+    pub(super) fn seek(&self, place: &mut RankPosition) {
         origins::count_to(place, &self.origins, self.streams, place.batch);
     }
 
-    pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<RowSource> {
+    pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPosition, column: u64) -> Option<RowSource> {
         let partition = &sequences[place.sequence].partition;
         let cell = partition.cell(place.node, place.rank_of_node, place.row * self.batch + column)?;
         Some(RowSource { sequence: place.sequence, cell })

@@ -1,7 +1,7 @@
 //! All streams in one sequence, which is dealt directly.
 
 use super::args::BatchingArgs;
-use super::sequence::{RankPlace, RowSource, Sequence};
+use super::sequence::{RankPosition, RowSource, Sequence};
 use crate::error::{OrderError, OrderWarning};
 use crate::ids::StreamId;
 use crate::partition::PartitionArgs;
@@ -14,7 +14,7 @@ pub(super) fn build(args: &BatchingArgs<'_>, warnings: &mut Vec<OrderWarning>) -
 }
 
 #[inline]
-pub(super) fn row_source(sequence: &Sequence, place: &RankPlace, column: u64) -> Option<RowSource> {
+pub(super) fn row_source(sequence: &Sequence, place: &RankPosition, column: u64) -> Option<RowSource> {
     let k = place.batch * sequence.partition.args.batch + column;
     let cell = sequence.partition.cell(place.node, place.rank_of_node, k)?;
     Some(RowSource { sequence: 0, cell })

@@ -44,7 +44,7 @@ impl Sequence {
 
 /// Position of a rank's reader.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RankPlace {
+pub(crate) struct RankPosition {
     pub(crate) node: u64,
     pub(crate) rank_of_node: u64,
     /// Global batch, of the epoch or of the part of it that is dealt.
@@ -64,7 +64,7 @@ pub(crate) struct RowSource {
     pub(crate) cell: Cell,
 }
 
-impl RankPlace {
+impl RankPosition {
     /// Position of a rank's reader, which must be moved to a batch before use.
     pub(crate) fn new(node: u64, rank_of_node: u64) -> Self {
         Self { node, rank_of_node, ..Self::default() }

@@ -1,8 +1,8 @@
 //! A fixed share of every stream in each global batch. Streams are dealt to a single node, and each contributes its
-//! next part to every global batch, one stream after the other.
+//! next part to every global batch, stream by stream.
 
 use super::args::BatchingArgs;
-use super::sequence::{RankPlace, RowSource, Sequence};
+use super::sequence::{RankPosition, RowSource, Sequence};
 use crate::error::{OrderError, OrderWarning};
 use crate::partition::PartitionArgs;
 
@@ -58,7 +58,7 @@ impl Stratified {
         Ok((sequences, Stratified { batch: args.config.batch_size, ranks_per_node, parts, batches }, batches))
     }
 
-    pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<RowSource> {
+    pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPosition, column: u64) -> Option<RowSource> {
         let in_batch = (place.node * self.ranks_per_node + place.rank_of_node) * self.batch + column;
         let sequence = self.parts.partition_point(|&start| start <= in_batch) - 1;
         let portion = self.parts[sequence + 1] - self.parts[sequence];

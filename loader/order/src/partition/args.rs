@@ -2,14 +2,14 @@
 
 use crate::error::OrderError;
 
-/// Place in the deal.
+/// Cell in the deal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// The canonical node whose part of the shuffled epoch holds the position.
+    /// The canonical node that has the position in its part of the shuffled epoch.
     pub(crate) canonical: u32,
     /// Position in the shuffled epoch.
     pub(crate) position: u64,
-    /// True if the position is repeated here only to make parts equal; its own place is elsewhere.
+    /// True if the position is repeated here only to make parts equal; its own cell is elsewhere.
     pub(crate) repeat: bool,
 }
 
@@ -26,22 +26,22 @@ pub(crate) struct PartitionArgs {
 }
 
 impl PartitionArgs {
-    /// The last place at which the reference resumes the epoch.
+    /// The last cell at which the reference resumes the epoch.
     pub(crate) fn reference_end(&self) -> u64 {
         let ranks = self.nodes * self.ranks_per_node;
         // A whole round is added even if no sample is missing, as in the reference.
         self.samples + (ranks - self.samples % ranks)
     }
 
-    /// The last place at which the epoch can end in any world with this global batch: rows of canonical nodes are made
-    /// equal, then ranks, whose number divides the global batch.
+    /// The last cell at which the epoch can end in any world with this global batch: rows of canonical nodes are made
+    /// equal, then ranks, since their number divides the global batch.
     pub(super) fn last_end(&self) -> u64 {
         let filled = self.samples.div_ceil(self.canonical) * self.canonical;
         let global_batch = (self.nodes * self.ranks_per_node).saturating_mul(self.batch);
         filled.checked_next_multiple_of(global_batch).unwrap_or(u64::MAX)
     }
 
-    /// True if canonical nodes can be dealt to physical nodes: one number divides the other.
+    /// True if canonical nodes can be dealt to physical nodes: one number divides the second.
     pub(super) fn nodes_divide(&self) -> bool {
         self.canonical.is_multiple_of(self.nodes) || self.nodes.is_multiple_of(self.canonical)
     }

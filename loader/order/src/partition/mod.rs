@@ -1,5 +1,5 @@
 //! Partition of an epoch's positions among ranks. Positions are dealt column by column from the canonical nodes' rows
-//! to physical nodes, and from each node to its ranks in turn. Places are computed; nothing is stored per sample.
+//! to physical nodes, and from each node to its ranks in turn. Cells are computed; nothing is stored per sample.
 //!
 //! `orig` is that deal. `relaxed` deals for the nodes of the first run and then cuts the same global batches for the
 //! nodes of the current run.
@@ -24,7 +24,7 @@ use super::error::{OrderError, OrderWarning};
 pub(super) struct Partition {
     pub(super) args: PartitionArgs,
     pub(super) deal: Deal,
-    /// Samples of a device's batch in the deal: with a recut, those of the first run.
+    /// Samples of a device's batch in the deal: with a recut, the samples of the first run.
     pub(super) batch: u64,
     /// Set if the deal is for the nodes of the first run.
     recut: Option<Recut>,
@@ -51,7 +51,7 @@ impl Partition {
         Ok(Self { args, deal: Deal::new(dealt, equalise, warnings)?, batch: dealt.batch, recut })
     }
 
-    /// The `k`-th place of a rank, or `None` for padding.
+    /// The `k`-th cell of a rank, or `None` for padding.
     #[inline]
     pub(super) fn cell(&self, node: u64, rank: u64, k: u64) -> Option<Cell> {
         match &self.recut {
@@ -70,7 +70,7 @@ impl Partition {
         self.deal.rank_len() / self.batch
     }
 
-    /// Global batches with at least one place.
+    /// Global batches with at least one cell.
     pub(super) fn batches(&self) -> u64 {
         self.deal.rank_len().div_ceil(self.batch)
     }
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(partition(at(128)).expect("the end").batches(), 0);
         assert_eq!(partition(at(120)).expect("before the end").batches(), 8);
         let rejected = [117, 118, 119, 128].map(|place| at(place).reject_as_reference().is_err());
-        assert_eq!(rejected, [false, false, true, true], "the reference rejects earlier places");
+        assert_eq!(rejected, [false, false, true, true], "the reference rejects earlier cells");
     }
 
     #[test]

@@ -4,35 +4,35 @@ use super::args::{Cell, PartitionArgs};
 use crate::error::{OrderError, OrderWarning};
 use std::ops::Range;
 
-/// Deal of positions; places are computed, not stored.
+/// Deal of positions; cells are computed, not stored.
 #[derive(Debug)]
 pub(crate) struct Deal {
     /// The input; `drop_first` is a multiple of the nodes.
     args: PartitionArgs,
     /// First position of each canonical node, and `samples` at the end.
     pub(crate) starts: Vec<u64>,
-    /// Places of a row before `padding`.
+    /// Cells of a row before `padding`.
     row_filled: u64,
-    /// Places of a row: rows are made equal by repeating their last position, then padded.
+    /// Cells of a row: rows are made equal by repeating their last position, then padded.
     row: u64,
     /// Columns that pad a row, repeated as often as necessary.
     padding: Range<u64>,
     /// True if there are too few samples for the rules: rows then repeat all positions.
     pub(crate) is_tiled: bool,
-    /// Places of each node, before ranks are made equal.
+    /// Cells of each node, before ranks are made equal.
     node_len: u64,
-    /// Places of each node, a multiple of its ranks.
+    /// Cells of each node, a multiple of its ranks.
     pub(crate) node_len_padded: u64,
-    /// Places of a node, dropped ones counted, that are repeated to make its ranks equal.
+    /// Cells of a node, dropped ones counted, that are repeated to make its ranks equal.
     tail: Range<u64>,
 }
 
-/// Choice of the places that make ranks equal in the rest of an epoch.
+/// Choice of the cells that make ranks equal in the rest of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Equalise {
-    /// Places of the rest, as in the reference.
+    /// Cells of the rest, as in the reference.
     WithRest,
-    /// The places that do so in the whole epoch, if the ranks stopped at the same place: the rest is then the epoch's
+    /// The cells that do so in the whole epoch, if the ranks stopped at the same cell: the rest is then the epoch's
     /// tail, repeats included.
     AsInWholeEpoch,
 }
@@ -94,18 +94,18 @@ impl Deal {
         self.node_len_padded / self.args.ranks_per_node
     }
 
-    /// Number of places of the whole epoch, all nodes together.
+    /// Number of cells of the whole epoch, all nodes together.
     pub(crate) fn end(&self) -> u64 {
         (self.row * self.args.canonical).next_multiple_of(self.args.nodes * self.args.ranks_per_node)
     }
 
-    /// The `k`-th place of a rank; `None` after the last.
+    /// The `k`-th cell of a rank; `None` after the last.
     #[inline]
     pub(crate) fn rank_cell(&self, node: u64, rank: u64, k: u64) -> Option<Cell> {
         self.node_cell(node, k * self.args.ranks_per_node + rank)
     }
 
-    /// The `i`-th place of a node; `None` after the last.
+    /// The `i`-th cell of a node; `None` after the last.
     #[inline]
     pub(crate) fn node_cell(&self, node: u64, i: u64) -> Option<Cell> {
         if i < self.node_len {
@@ -114,12 +114,12 @@ impl Deal {
         if i >= self.node_len_padded {
             return None;
         }
-        // Places are missing, so the tail is not empty.
+        // Cells are missing, so the tail is not empty.
         let i = self.tail.start + (i - self.node_len) % (self.tail.end - self.tail.start);
         Some(Cell { repeat: true, ..self.cell(i * self.args.nodes + node) })
     }
 
-    /// The `t`-th place, column by column.
+    /// The `t`-th cell, column by column.
     fn cell(&self, t: u64) -> Cell {
         let (column, canonical) = (t / self.args.canonical, t % self.args.canonical);
         if self.is_tiled {
@@ -148,12 +148,12 @@ impl Deal {
 
     /// True if `node` gets positions of a canonical node. Not for tiled deals.
     pub(crate) fn is_dealt(&self, node: u64, canonical: u64) -> bool {
-        // One number divides the other.
+        // One number divides the second.
         let parts = self.args.canonical.min(self.args.nodes);
         canonical % parts == node % parts
     }
 
-    /// Number of places at the end of a node's list that may be repeats or be repeated.
+    /// Number of cells at the end of a node's list that may be repeats or be repeated.
     pub(crate) fn tail(&self) -> u64 {
         let nodes_per_row = self.args.nodes.div_ceil(self.args.canonical);
         2 * (self.args.ranks_per_node + nodes_per_row + 1)

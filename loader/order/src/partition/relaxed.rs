@@ -33,11 +33,11 @@ impl Recut {
         Ok((Self { ranks_per_node, ranks, batch, devices, device_batch, is_equal }, dealt))
     }
 
-    /// The `k`-th place of a rank of this run; `None` for padding.
+    /// The `k`-th cell of a rank of this run; `None` for padding.
     pub(super) fn cell(&self, deal: &Deal, node: u64, rank: u64, k: u64) -> Option<Cell> {
         let (batch, column) = (k / self.batch, k % self.batch);
         // Rows of each device of the first run and of each rank of this run. In the last global batch the reference
-        // leaves out those that its devices lacked, so that some ranks have fewer than others, or none.
+        // leaves out rows that its devices lacked, so that some ranks have fewer rows, or none.
         let (mut device_rows, mut rank_rows) = (self.device_batch, self.batch);
         if self.is_equal {
             device_rows = device_rows.min(deal.rank_len().saturating_sub(batch * self.device_batch));

@@ -1,7 +1,7 @@
-//! Expected number of a canonical node's samples that `py1e` puts before a place, computed without drawing their
+//! Expected number of a canonical node's samples that `py1e` puts before an offset, computed without drawing their
 //! shifts.
 
-/// Samples at `size` whole places from `start` on, each shifted evenly by `low` to `high`.
+/// Samples at `size` whole offsets from `start` on, each shifted evenly by `low` to `high`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spread {
     pub(super) start: f64,
@@ -10,15 +10,15 @@ pub(super) struct Spread {
     pub(super) high: f64,
 }
 
-/// Returns the expected number of samples before each of `places`.
+/// Returns the expected number of samples before each of `offsets`.
 ///
-/// The density of a span's samples is a trapezoid: it rises from its earliest place, stays, and falls to its latest.
+/// The density of a span's samples is a trapezoid: it rises from its earliest offset, stays, and falls to its latest.
 /// The corners of all trapezoids are visited in order, and density and count are integrated.
-pub(super) fn before(spreads: &[Spread], places: &[f64]) -> Vec<f64> {
-    // Place, change of density, change of its slope.
+pub(super) fn before(spreads: &[Spread], offsets: &[f64]) -> Vec<f64> {
+    // Offset, change of density, change of its slope.
     let mut corners: Vec<(f64, f64, f64)> = Vec::with_capacity(4 * spreads.len());
     for &Spread { start, size, low, high } in spreads {
-        // A whole place represents the interval around it.
+        // A whole offset represents the interval around it.
         let (first, last) = (start - 0.5, start + size - 0.5);
         let width = high - low;
         if width > 0.0 {
@@ -30,21 +30,21 @@ pub(super) fn before(spreads: &[Spread], places: &[f64]) -> Vec<f64> {
         }
     }
     corners.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let mut order: Vec<usize> = (0..places.len()).collect();
-    order.sort_unstable_by(|&a, &b| places[a].total_cmp(&places[b]));
+    let mut order: Vec<usize> = (0..offsets.len()).collect();
+    order.sort_unstable_by(|&a, &b| offsets[a].total_cmp(&offsets[b]));
 
-    let mut counts = vec![0.0; places.len()];
+    let mut counts = vec![0.0; offsets.len()];
     let (mut at, mut count, mut density, mut slope) = (f64::NEG_INFINITY, 0.0, 0.0, 0.0);
     let mut corners = corners.into_iter().peekable();
     for target in order {
-        while let Some((place, more_density, more_slope)) = corners.next_if(|corner| corner.0 < places[target]) {
-            let step = if at.is_finite() { place - at } else { 0.0 };
+        while let Some((offset, more_density, more_slope)) = corners.next_if(|corner| corner.0 < offsets[target]) {
+            let step = if at.is_finite() { offset - at } else { 0.0 };
             count += step * (density + step * slope / 2.0);
             density += step * slope + more_density;
             slope += more_slope;
-            at = place;
+            at = offset;
         }
-        let step = if at.is_finite() { places[target] - at } else { 0.0 };
+        let step = if at.is_finite() { offsets[target] - at } else { 0.0 };
         counts[target] = count + step * (density + step * slope / 2.0);
     }
     counts

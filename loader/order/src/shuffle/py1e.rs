@@ -1,9 +1,9 @@
 //! Parts of shards as in `py1s`, their samples shuffled, then every sample shifted at random within a block around its
-//! part. The shifted places give the order.
+//! part. The shifted offsets give the order.
 //!
-//! A sample moves at most half a block, so the order is made by a sweep: a part is opened before the first place that
-//! it can reach, its samples are put into buckets of places, and each bucket is sorted when the sweep reaches it. A
-//! sweep can start anywhere, since the samples before a place can be counted by opening the parts around it.
+//! A sample moves at most half a block, so the order is made by a sweep: a part is opened before the first offset that
+//! it can reach, its samples are put into buckets of offsets, and each bucket is sorted when the sweep reaches it. A
+//! sweep can start anywhere, since the samples before an offset can be counted by opening the parts around it.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use crate::rng::{Generator, Snapshot};
 /// fill: half of the pending ones are half empty, and there may be a sweep for each of many canonical nodes.
 const BUCKET: f64 = 8_192.0;
 
-/// Largest error, in samples, of expected counts due to rounding of places.
+/// Largest error, in samples, of expected counts due to rounding of offsets.
 const SLACK: f64 = 8.0;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Py1e {
     whole_max: u64,
 }
 
-/// Shift of a span's samples. Places count from the node's first position.
+/// Shift of a span's samples. Offsets count from the node's first position.
 #[derive(Clone, Copy, Debug)]
 struct Shift {
     /// Generator before the span's samples are shuffled.
@@ -92,10 +92,10 @@ impl Py1e {
         Ok(Self { nodes, generator, shifts, whole_max: 2 * args.block })
     }
 
-    /// Bounds from the spans' ranges alone, of two kinds. Certain: the samples before a place are at least those of the
-    /// spans that end before it and at most those of the spans that start before it. Probable: of m samples that may be
-    /// on either side, the number before the place differs from the expected one by at most 4 times the root of m,
-    /// except for one case in 10^14 (Hoeffding).
+    /// Bounds from the spans' ranges alone, of two kinds. Certain: the samples before an offset are at least the
+    /// samples of the spans that end before it and at most the samples of the spans that start before it. Probable: of
+    /// m samples that may be on either side, the number before the offset differs from the expected one by at most 4
+    /// times the root of m, except for one case in 10^14 (Hoeffding).
     pub(super) fn visit_spans(&self, canonical: u32, visit: &mut dyn FnMut(Stretch)) {
         let node = canonical as usize;
         let (spans, positions) = (self.nodes.of_node(node), self.nodes.positions(node));
@@ -109,16 +109,17 @@ impl Py1e {
         let spreads: Vec<Spread> = spans.clone().map(spread).collect();
         let earliest = spreads.iter().map(|s| s.start + s.low);
         let latest = spreads.iter().map(|s| s.start + s.size - 1.0 + s.high);
-        let places: Vec<f64> = earliest.chain(latest).collect();
-        let expected = before(&spreads, &places);
-        // Positions before a place: between the first and the second, and most likely between the others.
-        let bounds = |place: usize| {
-            let surely = shifts.partition_point(|s| s.latest_until_here < places[place]);
-            let perhaps = shifts.partition_point(|s| s.earliest_from_here <= places[place]);
+        let offsets: Vec<f64> = earliest.chain(latest).collect();
+        let expected = before(&spreads, &offsets);
+        // Positions before an offset: between the first and the second, and most likely between the third and the
+        // fourth.
+        let bounds = |offset: usize| {
+            let surely = shifts.partition_point(|s| s.latest_until_here < offsets[offset]);
+            let perhaps = shifts.partition_point(|s| s.earliest_from_here <= offsets[offset]);
             let surely = self.nodes.offsets.start(spans.start + surely) - positions.start;
             let perhaps = self.nodes.offsets.start(spans.start + perhaps) - positions.start;
             let slack = SLACK + 4.0 * (perhaps.saturating_sub(surely) as f64).sqrt();
-            let likely = (expected[place] - slack).max(0.0) as u64..(expected[place] + slack) as u64;
+            let likely = (expected[offset] - slack).max(0.0) as u64..(expected[offset] + slack) as u64;
             (surely.max(likely.start), perhaps.min(likely.end).max(1))
         };
         for (at, span) in spans.clone().enumerate() {
@@ -132,7 +133,7 @@ impl Py1e {
     }
 }
 
-/// Sweep over the places of a canonical node.
+/// Sweep over the offsets of a canonical node.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     /// The next span to open; `None` before the first window.
@@ -141,7 +142,7 @@ pub(crate) struct Sweep {
     position: u64,
     /// Number of the first bucket.
     bucket: usize,
-    /// (place, draw), each bucket in the order of the unshifted places.
+    /// (offset, draw), each bucket in the order of the unshifted offsets.
     buckets: VecDeque<Vec<(f64, u64)>>,
     /// Memory for a span's draws.
     draws: Vec<u32>,
@@ -161,16 +162,16 @@ impl Sweep {
         let first = shuffle.nodes.offsets.start(span) - shuffle.nodes.positions(node).start;
         let mut passed = 0;
         for (at, &draw) in self.draws.iter().enumerate() {
-            let place = (first + at as u64) as f64 + generator.uniform(shift.low, shift.high);
-            // Places are not negative: a shift is bounded by the node's start.
-            let Some(bucket) = ((place / BUCKET) as usize).checked_sub(self.bucket) else {
+            let offset = (first + at as u64) as f64 + generator.uniform(shift.low, shift.high);
+            // Offsets are not negative: a shift is bounded by the node's start.
+            let Some(bucket) = ((offset / BUCKET) as usize).checked_sub(self.bucket) else {
                 passed += 1;
                 continue;
             };
             while self.buckets.len() <= bucket {
                 self.buckets.push_back(Vec::new());
             }
-            self.buckets[bucket].push((place, begin + u64::from(draw)));
+            self.buckets[bucket].push((offset, begin + u64::from(draw)));
         }
         passed
     }
@@ -199,9 +200,9 @@ impl Sweep {
         loop {
             self.buckets.clear();
             self.bucket = bucket;
-            let place = bucket as f64 * BUCKET;
+            let offset = bucket as f64 * BUCKET;
             let first =
-                spans.start + shuffle.shifts[spans.clone()].partition_point(|shift| shift.latest_until_here < place);
+                spans.start + shuffle.shifts[spans.clone()].partition_point(|shift| shift.latest_until_here < offset);
             self.next_span = Some(first);
             let passed = self.open_first_bucket(shuffle, node);
             // All samples before the first bucket are counted now, since no later span has any.
@@ -222,17 +223,17 @@ impl Sweep {
         samples
     }
 
-    /// Sorts the first bucket by place, stably: of equal places, the one shifted from further ahead comes first.
+    /// Sorts the first bucket by offset, stably: of equal offsets, the one shifted from further ahead comes first.
     ///
-    /// There is about one sample to each whole place, so samples are distributed to their whole places, and then only
+    /// There is about one sample to each whole offset, so samples are distributed to their whole offsets, and then only
     /// the few that share one are compared: a third of the time of a comparison sort.
     fn sort(&mut self, samples: &mut [(f64, u64)]) {
         let first = self.bucket as f64 * BUCKET;
-        let whole_place = |place: f64| (place - first) as usize;
+        let whole_offset = |offset: f64| (offset - first) as usize;
         self.counts.clear();
         self.counts.resize(BUCKET as usize + 1, 0);
-        for &(place, _) in samples.iter() {
-            self.counts[whole_place(place) + 1] += 1;
+        for &(offset, _) in samples.iter() {
+            self.counts[whole_offset(offset) + 1] += 1;
         }
         for at in 1..self.counts.len() {
             self.counts[at] += self.counts[at - 1];
@@ -240,7 +241,7 @@ impl Sweep {
         self.sorted.clear();
         self.sorted.resize(samples.len(), (0.0, 0));
         for &sample in samples.iter() {
-            let next = &mut self.counts[whole_place(sample.0)];
+            let next = &mut self.counts[whole_offset(sample.0)];
             self.sorted[*next as usize] = sample;
             *next += 1;
         }
@@ -264,7 +265,7 @@ impl DrawWindows for Py1e {
     fn fill(&self, canonical: u32, position: u64, sweep: &mut Sweep, window: &mut DrawWindow) {
         let node = canonical as usize;
         let positions = self.nodes.positions(node);
-        // A position shortly ahead is reached by continuing the sweep, any other by a new start.
+        // A position shortly ahead is reached by continuing the sweep, and all later and earlier ones by a new start.
         let is_near = position.checked_sub(sweep.position).is_some_and(|ahead| ahead as f64 <= 4.0 * BUCKET);
         if sweep.next_span.is_none() || !is_near {
             sweep.start(self, node, position);

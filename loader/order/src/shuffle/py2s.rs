@@ -13,7 +13,7 @@ pub(crate) struct Py2s {
     /// Start of each unit in that order.
     layout: Steps,
     run: Generator,
-    /// Parts: `begin` is a place in the layout.
+    /// Parts: `begin` is a cell in the layout.
     nodes: NodeSpans,
     epoch: Generator,
     /// Before the samples of each part are shuffled again.

@@ -1,5 +1,5 @@
 //! Windows bitmaps (BMP): palettes of 1, 4 and 8 bits, and colours of 16, 24 and 32 bits, without compression. The
-//! pixels are Pillow's, also those that crates for the format round in another way.
+//! pixels are Pillow's, also pixels that crates for the format round in a different way.
 //!
 //! Pixels are as large in the file as its header announces, so a small file takes little memory.
 
@@ -28,10 +28,10 @@ const MASKS_32: [Masks; 7] = [
     [0xff00_0000, 0xff00, 0xff, 0xff_0000],
 ];
 
-/// Bytes of the file's own header, in front of that of the bitmap.
+/// Bytes of the file's own header, in front of the bitmap's header.
 const FILE_HEADER: usize = 14;
 
-/// Place of the masks of colours, after the shortest header that has them, or in a longer one.
+/// Position of the masks of colours, after the shortest header that has them, or in a longer one.
 const MASKS_AT: usize = 54;
 
 /// Header of a file.

@@ -77,7 +77,7 @@ impl Header {
         if matches!(self.kind, b'3' | b'6') { 3 } else { 1 }
     }
 
-    /// Returns the values of a plain file as those of a binary one.
+    /// Returns the values of a plain file as the values of a binary one.
     fn values<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         let (width, h) = (self.size.w as usize * self.channels(), self.size.h as usize);
         let row = if self.kind == b'4' { width.div_ceil(8) } else { width * self.value_bytes() };
@@ -143,7 +143,7 @@ impl Header {
     fn level(&self, value: u32) -> u8 {
         match self.kind {
             b'1' | b'4' => 255 * (1 - value as u8),
-            // As other files of 16 bits: the upper 8 bits.
+            // As all files of 16 bits: the upper 8 bits.
             b'2' | b'5' if self.largest > 255 => (self.scaled(value, 65_535) >> 8) as u8,
             _ => self.scaled(value, 255) as u8,
         }

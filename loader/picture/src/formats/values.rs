@@ -17,7 +17,7 @@ pub(super) fn need_colours(format: &str, content: Content) -> Result<()> {
     let what = match content {
         Content::Colours | Content::Grey | Content::Opacity => return Ok(()),
         Content::Labels => "labels need a file of one channel",
-        Content::Deep => "mode I;16 needs a grey file of 16 or 8 bits: read others in mode RGB or L",
+        Content::Deep => "mode I;16 needs a grey file of 16 or 8 bits: read colours in mode RGB or L",
     };
     Err(Error::new(ErrorKind::Unsupported, what).with("format", format))
 }

@@ -102,7 +102,7 @@ impl BandRun<'_, '_> {
 }
 
 /// Stores the value of position `k` if the block `IS_KEPT`, and returns its bit of the history. It is 0 for a value
-/// whose bits are all above the sixteenth, because libjpeg-turbo stores zero as well.
+/// with bits that are all above the sixteenth, because libjpeg-turbo stores zero as well.
 #[inline(always)]
 fn store<const IS_KEPT: bool>(value: i16, k: u32, block: &mut [i16; BLOCK]) -> u64 {
     let place = (63 - k) & 63;
@@ -189,7 +189,7 @@ impl Bits<'_> {
         // Positions not passed yet, of coefficients with bits and of those without.
         let mut old = *history & band.mask;
         let mut zeros = !*history & band.mask;
-        // Coefficients whose next bit is one.
+        // Coefficients with a next bit of one.
         let mut ones = 0;
         if *eob_run == 0 {
             while old | zeros != 0 {

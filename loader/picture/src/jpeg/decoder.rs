@@ -10,7 +10,7 @@ use crate::pixels::Pixels;
 use forebay_core::error::{ErrorKind, Result};
 
 /// Decoder of JPEG files. Flawless pictures of the usual kinds are decoded natively, to the pixels of libjpeg-turbo.
-/// All others go to libjpeg-turbo, which decodes or rejects them, so both agree about every whole file. They may
+/// All the rest go to libjpeg-turbo, which decodes or rejects them, so both agree about every whole file. They may
 /// disagree about a region of a damaged one: the native decoder stops reading at the region's last block, libjpeg-turbo
 /// reads to the end of its row and into the next, and rejects the region for damage there.
 ///
@@ -43,7 +43,7 @@ impl Default for Decoder {
 impl Decoder {
     /// Returns true if devices can decode the file `bytes`: sequential, 8 bits, all components in one scan, grey, or
     /// YCbCr with whole or halved chroma, with no markers but restart markers in its data and with its end marker after
-    /// them. All other files, and damage between the markers, are left to this decoder.
+    /// them. All remaining files, and damage between the markers, are left to this decoder.
     pub fn is_device_decodable(&mut self, bytes: &[u8]) -> bool {
         is_device_decodable(bytes, self.native.as_mut())
     }
@@ -51,7 +51,7 @@ impl Decoder {
     /// Decodes as [`decode`](JpegDecoder::decode) does, at `scale`. `region` is a part of the scaled picture.
     ///
     /// With the picture's [`row index`](super::RowIndexer), entropy-coded data above, below and right of the region is
-    /// not decoded. The pixels are the same. An index whose 32-bit check does not match these bytes is not used.
+    /// not decoded. The pixels are the same. An index with a 32-bit check that does not match these bytes is not used.
     /// Decoding then takes longer, and damage has the same effect as without an index. `row_index` may be empty.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ impl Decoder {
     /// whole picture as far as libjpeg-turbo can read it ([`Turbo::decode_damaged`]). Returns true if damage was found.
     ///
     /// # Errors
-    /// Files of which nothing can be read, and unsupported kinds of JPEG.
+    /// Files without any readable part, and unsupported kinds of JPEG.
     pub fn decode_tolerant(
         &mut self,
         bytes: &[u8],

@@ -188,7 +188,7 @@ impl<'a> Bits<'a> {
     }
 }
 
-/// Returns the place of coefficient `k` in a block.
+/// Returns the position of coefficient `k` in a block.
 #[inline(always)]
 fn place<const BY_PAIRS: bool>(k: u32) -> usize {
     if BY_PAIRS { usize::from(PLACES[k as usize & 127]) } else { k as usize & 127 }
@@ -222,8 +222,8 @@ fn symbol(code: &Code, word: u64) -> Option<(u8, i16, u32)> {
     Some((symbol, value as i16, length + size))
 }
 
-/// Returns true if `next`, the position after a lookup, is the end of a block whose last symbol the lookup decoded.
-/// Other positions from 64 on mean that the lookup passed the end (its second symbol may belong to the next block), or
+/// Returns true if `next`, the position after a lookup, is the end of a block and the lookup decoded its last symbol.
+/// Most positions from 64 on mean that the lookup passed the end (its second symbol may belong to the next block), or
 /// decoded nothing.
 #[inline(always)]
 fn is_end(next: u32) -> bool {

@@ -66,7 +66,7 @@ impl Frame {
     pub(super) fn parse(body: &[u8]) -> Result<Self, Fallback> {
         let [precision, h1, h0, w1, w0, count, rest @ ..] = body else { return Err(Fallback("a cut frame header")) };
         let count = usize::from(*count);
-        let (list, []) = rest.as_chunks::<3>() else { return Err(Fallback("a frame header of another length")) };
+        let (list, []) = rest.as_chunks::<3>() else { return Err(Fallback("a frame header of a wrong length")) };
         if *precision != 8 || list.len() != count || !(count == 1 || count == 3) {
             return Err(Fallback("neither one nor three components of 8 bits"));
         }
@@ -103,7 +103,7 @@ impl Frame {
         Ok(frame.scaled(Scale::Full))
     }
 
-    /// Returns the frame of the same picture at `scale`. As in libjpeg, a component with fewer samples than others is
+    /// Returns the frame of the same picture at `scale`. As in libjpeg, a component with fewer samples than the rest is
     /// scaled down less if it then has as many of them.
     pub(super) fn scaled(mut self, scale: Scale) -> Self {
         self.decoded = scale.size(self.size);
@@ -156,7 +156,7 @@ impl Component {
         Size { w: self.size.w.div_ceil(self.block), h: self.size.h.div_ceil(self.block) }
     }
 
-    /// Returns the blocks whose samples the pixels of `region` are made from: columns and rows.
+    /// Returns the blocks with the samples that the pixels of `region` are made from: columns and rows.
     pub(super) fn needed(&self, region: Region) -> (Range<u32>, Range<u32>) {
         let by = self.upsampling;
         let axis = |start: u32, length: u32, factor: u32, smooth: bool, samples: u32| {

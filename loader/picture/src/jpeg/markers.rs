@@ -119,7 +119,7 @@ impl<'a> Headers<'a> {
                 0xdb => self.quantisation()?,
                 0xdd => match *self.body()? {
                     [high, low] => self.restart_interval = u32::from(u16::from_be_bytes([high, low])),
-                    _ => return Err(Fallback("a restart interval of another length")),
+                    _ => return Err(Fallback("a restart interval of a wrong length")),
                 },
                 0xda => return self.scan().map(Some),
                 EOI => return Ok(None),
@@ -134,7 +134,7 @@ impl<'a> Headers<'a> {
                     }
                 }
                 0xe1..=0xef | 0xfe => drop(self.body()?),
-                _ => return Err(Fallback("a marker of another kind of JPEG")),
+                _ => return Err(Fallback("a marker of a different kind of JPEG")),
             }
         }
     }
@@ -238,10 +238,10 @@ impl<'a> Headers<'a> {
         let Some((list, spectrum)) = rest.split_at_checked(2 * count) else {
             return Err(Fallback("a cut scan header"));
         };
-        let [first, last, bits] = *spectrum else { return Err(Fallback("a scan header of another length")) };
+        let [first, last, bits] = *spectrum else { return Err(Fallback("a scan header of a wrong length")) };
         let spectrum = Spectrum { first, last, high: bits >> 4, low: bits & 15 };
         if frame.is_progressive == (spectrum == Spectrum::ALL) {
-            return Err(Fallback("a scan of another kind than its frame"));
+            return Err(Fallback("a scan of a different kind than its frame"));
         }
         if !(1..=frame.components().len()).contains(&count) {
             return Err(Fallback("a scan of no components, or of more than the frame has"));
@@ -251,7 +251,7 @@ impl<'a> Headers<'a> {
         for (i, (out, entry)) in components.iter_mut().zip(list.as_chunks::<2>().0).enumerate() {
             let component = frame.components().iter().position(|c| c.id == entry[0]);
             let component = component.ok_or(Fallback("a scan of a component that the frame lacks"))?;
-            // In the frame's order, each once; libjpeg rejects most others.
+            // In the frame's order, each once; libjpeg rejects most different orders.
             if i > 0 && component <= previous {
                 return Err(Fallback("a scan's components out of order"));
             }

@@ -1,10 +1,10 @@
 //! JPEG decoders. They decode the requested region of a picture and skip the rest.
 //!
 //! [`Decoder`] is the entry point. Its native decoder takes sequential and progressive Huffman files of 8 bits, grey,
-//! YCbCr or RGB in any usual subsampling. Its pixels equal those of libjpeg-turbo's full decode (accurate integer
+//! YCbCr or RGB in any usual subsampling. Its pixels equal the pixels of libjpeg-turbo's full decode (accurate integer
 //! transform, fancy upsampling). Everything else falls back to [`turbo`], libjpeg-turbo: arithmetic and lossless files,
-//! samples of other than 8 bits (scaled to bytes, the largest sample becomes 255), CMYK, and all files that are
-//! damaged, incomplete or odd. So libjpeg-turbo alone decides which of these can be decoded.
+//! samples with a depth that is not 8 bits (scaled to bytes, the largest sample becomes 255), CMYK, and all files that
+//! are damaged, incomplete or odd. So libjpeg-turbo alone decides which of these can be decoded.
 //!
 //! ```text
 //! bytes --markers--> frame (geometry), tables, scans

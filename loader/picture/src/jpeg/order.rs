@@ -17,7 +17,7 @@ use crate::kernel::table;
 /// Coefficients of a block.
 pub(super) const BLOCK: usize = 64;
 
-/// Place of each row, or column, among the pairs that are added first.
+/// Position of each row, or column, among the pairs that are added first.
 const NUMBERS: [u8; 8] = [0, 5, 2, 6, 1, 7, 3, 4];
 
 /// Index in pair order of each coefficient in zigzag order. Entries from 64 on map to themselves.

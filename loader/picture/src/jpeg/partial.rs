@@ -1,4 +1,4 @@
-//! Decoding up to a stage, for `forebay-bench decode --stages`: the same work in the same order as that of a complete
+//! Decoding up to a stage, for `forebay-bench decode --stages`: the same work in the same order as in a complete
 //! decoder, and nothing is timed in here.
 
 use super::kernel::Kernels;

@@ -1,4 +1,4 @@
-//! A component's samples: those of all rows that the region needs, or a few that move down the picture with its MCU
+//! A component's samples: all rows that the region needs, or a few that move down the picture with its MCU
 //! rows.
 
 use std::ops::Range;

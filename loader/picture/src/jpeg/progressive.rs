@@ -4,8 +4,8 @@
 //! Rows below the region are not read in any scan. Of the rows above and the columns next to it, only the histories are
 //! kept that later scans need, see [`band`](super::band).
 //!
-//! A picture that lacks bits of some coefficient, or has them in another order than the standard's, is left to
-//! libjpeg-turbo, which guesses what is missing ("block smoothing") and decodes the whole picture for that.
+//! A picture that lacks bits of some coefficient, or has them in a different order than the standard's, is left to
+//! libjpeg-turbo, which guesses the missing bits ("block smoothing") and decodes the whole picture for that.
 
 use std::ops::Range;
 

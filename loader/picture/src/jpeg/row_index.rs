@@ -14,10 +14,11 @@
 //! are 0. The number of MCUs that remain in the interval follows from the row's number.
 //!
 //! Only flawless pictures with all components in one sequential scan have an index. The check detects a damaged index,
-//! and that of another file. This is necessary because decoding with an index reads no row to its end and could not
-//! notice. The seed is a CRC because that is fast on every machine: [`crc32fast`] detects the machine's instructions at
-//! run time. The check does not detect an index that was forged on purpose; its author could have changed the picture
-//! as well. But no value of an index is assumed to be in bounds, and no row is read beyond the start of the next.
+//! and the index of a different file. This is necessary because decoding with an index reads no row to its end and
+//! could not notice. The seed is a CRC because that is fast on every machine: [`crc32fast`] detects the machine's
+//! instructions at run time. The check does not detect an index that was forged on purpose; its author could have
+//! changed the picture as well. But no value of an index is assumed to be in bounds, and no row is read beyond the
+//! start of the next.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -43,7 +44,7 @@ pub(super) struct RowIndexWriter<'a> {
 }
 
 impl<'a> RowIndexWriter<'a> {
-    /// Returns a writer that appends the index of the picture `file`, whose only scan is `scan`, to `out`.
+    /// Returns a writer that appends the index of the picture `file`, with the only scan `scan`, to `out`.
     pub(super) fn new(file: &[u8], scan: &Scan, out: &'a mut Vec<u8>) -> Self {
         let start = out.len();
         out.extend([0; 4]);
@@ -85,7 +86,7 @@ impl<'a> RowIndexReader<'a> {
             Some((stored, rest)) if u32::from_le_bytes(*stored) == check(rest, seed(file)) => {
                 Ok(Self { rest, cursor: Cursor::new(scan) })
             }
-            _ => Err(Fallback("a row index that is damaged or another picture's")),
+            _ => Err(Fallback("a row index that is damaged or of a different picture")),
         }
     }
 
@@ -105,7 +106,7 @@ impl<'a> RowIndexReader<'a> {
     }
 }
 
-/// Position of writing or reading: a row, and its stored place.
+/// Position of writing or reading: a row, and its stored position.
 struct Cursor {
     /// Offset of the entropy-coded data in the file.
     data: usize,

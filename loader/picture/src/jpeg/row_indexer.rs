@@ -1,4 +1,4 @@
-//! Creation of row indexes: one pass over the scan that records only places and predictors.
+//! Creation of row indexes: one pass over the scan that records only positions and predictors.
 
 use super::fallback::Fallback;
 use super::markers::Headers;

@@ -1,4 +1,4 @@
-//! Limit on the scans of a picture, each of which costs a pass over it.
+//! Limit on the scans of a picture, since each scan costs a pass over it.
 
 use crate::geometry::Size;
 

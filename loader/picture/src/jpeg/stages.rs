@@ -5,7 +5,7 @@
 pub enum JpegStage {
     /// Headers are read, Huffman tables found or built, and the scans' bytes copied without stuffing.
     Bytes,
-    /// The region's coefficients are decoded, the others skipped.
+    /// The region's coefficients are decoded, the rest skipped.
     Coefficients,
     /// The coefficients are transformed to samples of each component.
     Samples,

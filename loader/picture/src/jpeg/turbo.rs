@@ -30,8 +30,8 @@ const MARGIN: u32 = 2;
 /// Smallest width of a region; the library upsamples narrower ones differently from the whole picture.
 const WIDTH_MIN: u32 = 16;
 
-/// Warning that leaves the pixels right and that no other can follow, unless restart markers are missing: too many
-/// bytes before the end. The library keeps only the first warning, so any other one may hide damage.
+/// Warning that leaves the pixels right and that no later one can follow, unless restart markers are missing: too many
+/// bytes before the end. The library keeps only the first warning, so any further one may hide damage.
 const HARMLESS_WARNING: &str = "extraneous bytes before marker 0xd9";
 
 /// Warning of a file without its end marker, the only one if nothing else is missing.
@@ -136,7 +136,7 @@ struct Header {
     /// Columns of the smallest unit that can be skipped; `None` if only a full decode works.
     unit: Option<u32>,
     format: OutputFormat,
-    /// Bits of a sample, 2 to 16. Only lossless pictures have others than 8 and 12.
+    /// Bits of a sample, 2 to 16. Only lossless pictures have depths that are not 8 or 12.
     bits: u32,
     scale: Scale,
     is_progressive: bool,
@@ -213,8 +213,8 @@ impl Turbo {
         let header = self.start(bytes, scale)?;
         let (mut region, all) = (widen(region, &header)?, Region::all(header.size));
         if header.is_progressive && Coverage::check_headers(bytes).is_err() {
-            // The library guesses missing bits from the blocks around each one, in a region from other blocks than in
-            // the whole picture.
+            // The library guesses missing bits from the blocks around each one, in a region from different blocks than
+            // in the whole picture.
             region = all;
         }
         match self.decode_flawless(bytes, &header, region, pixels) {
@@ -305,8 +305,8 @@ impl Turbo {
         Ok(warning.filter(|warning| !is_harmless(warning)))
     }
 
-    /// Returns the damage of a picture whose first `warning` may be about an odd header or a missing end marker only.
-    /// The library handles these in a known way; a repaired copy of the file shows later warnings.
+    /// Returns the damage of a picture with a first `warning` that may be about an odd header or a missing end marker
+    /// only. The library handles these in a known way; a repaired copy of the file shows later warnings.
     fn hidden_damage(
         &mut self,
         bytes: &[u8],

@@ -16,7 +16,7 @@ pub(super) struct Segments {
     spare: u32,
 }
 
-/// Place in a file's entropy-coded data.
+/// Position in a file's entropy-coded data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BitPlace {
     /// Offset of a byte in the file that is not stuffing.
@@ -48,9 +48,9 @@ impl Segments {
         Ok(headers.is_at_end())
     }
 
-    /// Reads `part` of the data in `file`, and returns the offset at which it stopped: that of the marker after the
-    /// scan if no end is given, or the end of a file without one. Restart markers belong to the data if `has_restarts`,
-    /// and must count up.
+    /// Reads `part` of the data in `file`, and returns the offset at which it stopped: the offset of the marker after
+    /// the scan if no end is given, or the end of a file without one. Restart markers belong to the data if
+    /// `has_restarts`, and must count up.
     pub(super) fn read(
         &mut self,
         kernels: Kernels,
@@ -61,7 +61,7 @@ impl Segments {
         let start = part.start;
         let data = file.get(start..part.end.map_or(file.len(), |end| end.byte));
         let data = data.ok_or(Fallback("a part of a scan that is not there"))?;
-        // The last byte may be an additional one, of which not all bits belong to the part.
+        // The last byte may be an additional one with bits that do not belong to the part.
         fit(&mut self.bytes, data.len() + 1 + MARGIN + BYTES_AFTER, 0);
         self.ends.clear();
         self.spare = 0;

@@ -15,7 +15,7 @@ pub(super) struct Workspace {
     /// Later stages are skipped.
     pub last_stage: JpegStage,
     pub dc: TableCache<DcTable>,
-    /// Those of sequential scans.
+    /// Blocks of sequential scans.
     pub ac: TableCache<AcTable>,
     /// The current scan.
     pub segments: Segments,
@@ -29,8 +29,8 @@ pub(super) struct Workspace {
     pub scratch: [Vec<u8>; 3],
 }
 
-/// Sets the offsets of a row's blocks to those of `places`, which count blocks, filled up to whole groups with the
-/// last.
+/// Sets the offsets of a row's blocks to the offsets in `places`, which count blocks, filled up to whole groups with
+/// the last.
 pub(super) fn set_offsets(offsets: &mut Vec<u32>, places: impl Iterator<Item = u32>) {
     offsets.clear();
     offsets.extend(places.map(|place| place * BLOCK as u32));

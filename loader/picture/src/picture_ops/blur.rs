@@ -11,7 +11,7 @@ const WEIGHT_MIN: f64 = 1e-8;
 /// picture reflected at its borders.
 ///
 /// torchvision adds up the products of a two-dimensional kernel in single precision. Here the rows are blurred first
-/// and then the columns, so a value in the middle between two grey levels may become the other one.
+/// and then the columns, so a value in the middle between two grey levels may become the second one.
 pub fn gaussian_blur(shape: Shape, pixels: &mut [u8], size: [usize; 2], sigma: [f64; 2], scratch: &mut Scratch) {
     let kernels = Kernels::default();
     let Shape { height, channels, .. } = shape;

@@ -20,7 +20,7 @@ pub fn affine_matrix(center: [f64; 2], angle: f64, translate: [f64; 2], scale: f
 
 /// Returns the coefficients of [`perspective`](super::perspective) that move the corners `start` to `end`, in single
 /// precision, as torchvision's `_get_perspective_coeffs`. `None` if there is no such transform. A coefficient that is
-/// exactly 0 may be 1e-16 there, which can move a place at the border of the source out of it.
+/// exactly 0 may be 1e-16 there, which can move a position at the border of the source out of it.
 pub fn perspective_coefficients(start: &[[f64; 2]; 4], end: &[[f64; 2]; 4]) -> Option<[f64; 8]> {
     let mut rows = [[0.0; 9]; 8];
     for ((rows, [x, y]), [x_out, y_out]) in rows.as_chunks_mut::<2>().0.iter_mut().zip(end).zip(start) {
@@ -112,7 +112,7 @@ impl Rotation {
     }
 }
 
-/// Rounds to 15 decimal places, as Python's `round`: by the decimal digits of the exact value.
+/// Rounds to 15 decimals, as Python's `round`: by the decimal digits of the exact value.
 fn rounded_15(value: f64) -> f64 {
     format!("{value:.15}").parse().unwrap_or(value)
 }

@@ -12,11 +12,11 @@
 //! kernel     inner loops, each compiled for the vectors that a machine may have; all give the same bits
 //! ```
 //!
-//! A picture is a slice of [`Shape::bytes`] bytes: rows without gaps, the channels of a pixel next to each other.
-//! Parameters are those of the Python functions, already drawn. Results are Pillow's own, which rounds differently from
-//! operation to operation: a single precision product in a blend, a truncation there, a division by 13 elsewhere. Each
-//! file names its source in Pillow or torchvision. No operation fails, and none allocates once its [`Scratch`] has the
-//! size of the pictures.
+//! A picture is a slice of [`Shape::bytes`] bytes: rows without gaps, the channels of a pixel in sequence.
+//! Parameters are the parameters of the Python functions, already drawn. Results are Pillow's own, which rounds
+//! differently from operation to operation: a single precision product in a blend, a truncation there, a division by 13
+//! elsewhere. Each file names its source in Pillow or torchvision. No operation fails, and none allocates once its
+//! [`Scratch`] has the size of the pictures.
 
 mod blur;
 mod colour;

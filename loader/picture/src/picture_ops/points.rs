@@ -1,10 +1,10 @@
-//! Point operations: each value becomes another, by a table for each channel.
+//! Point operations: each value is replaced, by a table for each channel.
 //!
 //! Tables compose, and so do histograms: an operation that needs the histogram of the picture before it takes the one
 //! of the source through the tables so far. So a run of operations reads and writes the pixels once. Contrast alone
 //! needs the pixels themselves in between, for the mean of their luma.
 //!
-//! The arithmetic is that of Pillow's `ImageEnhance` and `ImageOps`.
+//! The arithmetic is as in Pillow's `ImageEnhance` and `ImageOps`.
 
 use super::Shape;
 use super::kernel::{Kernels, blended};
@@ -89,7 +89,7 @@ impl Tables {
         Self::of(|value| blended(0, value, factor as f32))
     }
 
-    /// Returns the tables of [`PointOp::Contrast`] for a picture whose luma has this mean.
+    /// Returns the tables of [`PointOp::Contrast`] for a picture with this mean of its luma.
     pub fn contrast(factor: f64, mean: u8) -> Self {
         Self::of(|value| blended(mean, value, factor as f32))
     }
@@ -175,7 +175,7 @@ impl Tables {
     }
 }
 
-/// Number of pixels with each value, for each channel. Those of a grey picture are in the first.
+/// Number of pixels with each value, for each channel. The numbers of a grey picture are in the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram([[u32; 256]; 3]);
 

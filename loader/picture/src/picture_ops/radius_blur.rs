@@ -37,7 +37,7 @@ pub fn radius_blur(shape: Shape, pixels: &mut [u8], radius: f64, scratch: &mut S
 }
 
 impl Box {
-    /// Returns the box of which [`PASSES`] passes have the deviation `radius`, in Pillow's single precision.
+    /// Returns the box that has the deviation `radius` after [`PASSES`] passes, in Pillow's single precision.
     fn new(radius: f32) -> Self {
         let variance = radius * radius / PASSES as f32;
         let length = (12.0 * f64::from(variance) + 1.0).sqrt() as f32;
@@ -65,7 +65,7 @@ impl Box {
     fn pass(self, from: &[u8], to: &mut [u8]) {
         let (radius, last) = (self.radius as i64, from.len() as i64 - 1);
         let at = |place: i64| u32::from(from[place.clamp(0, last) as usize]);
-        // The box around the place in front of the first one.
+        // The box around the position in front of the first one.
         let mut sum: u32 = (-radius - 1..radius).map(at).fold(0, u32::wrapping_add);
         for (x, out) in (0..).zip(to.iter_mut()) {
             sum = sum.wrapping_add(at(x + radius)).wrapping_sub(at(x - radius - 1));

@@ -88,7 +88,7 @@ fn points_of(case: &Case) -> Option<Vec<PointOp>> {
     })
 }
 
-/// Runs an operation in place; false if it has another picture as its result.
+/// Runs an operation in the memory of its source; false if its result is a new picture.
 fn run_in_place(case: &Case, pixels: &mut [u8], scratch: &mut Scratch) -> bool {
     let shape = case.shape();
     let arg = |i: usize| case.args[i];

@@ -1,16 +1,16 @@
 //! Affine and perspective transforms, as Pillow's `Image.transform` does them: each pixel of the result is taken from
-//! the place of the source that a matrix gives for its centre. Places outside of the source get the fill colour.
+//! the position of the source that a matrix gives for its centre. Positions outside of the source get the fill colour.
 //!
 //! Bilinear and bicubic samples are computed in double precision, as in Pillow, and are equal to its own. Nearest
 //! samples of an affine transform have three ways there, with different roundings: a table of columns if there is
-//! neither rotation nor shear, 16 bits of fraction, and floating point for places far outside.
+//! neither rotation nor shear, 16 bits of fraction, and floating point for positions far outside.
 
 use super::kernel::{Kernels, Map};
 use super::matrices::{Rotation, Turn};
 use super::{Scratch, Shape};
 use crate::interpolation::Interpolation;
 
-/// Fills `to`, a picture of `to_shape`, from places of `from` that the `matrix` gives: x = m0 x' + m1 y' + m2,
+/// Fills `to`, a picture of `to_shape`, from positions of `from` that the `matrix` gives: x = m0 x' + m1 y' + m2,
 /// y = m3 x' + m4 y' + m5.
 #[allow(clippy::too_many_arguments)]
 pub fn affine(
@@ -39,7 +39,7 @@ pub fn affine(
     }
 }
 
-/// Fills `to`, a picture of `to_shape`, from places of `from` that the coefficients give:
+/// Fills `to`, a picture of `to_shape`, from positions of `from` that the coefficients give:
 /// x = (c0 x' + c1 y' + c2) / (c6 x' + c7 y' + 1), y = (c3 x' + c4 y' + c5) / (c6 x' + c7 y' + 1).
 pub fn perspective(
     from: &[u8],
@@ -92,7 +92,7 @@ fn warp(from: &[u8], shape: Shape, map: &Map, sampling: Interpolation, fill: [u8
     }
 }
 
-/// Whole part of a place, if a side of `len` pixels has it.
+/// Whole part of a position, if a side of `len` pixels has it.
 fn place(value: f64, len: usize) -> Option<usize> {
     (value >= 0.0 && value < len as f64).then_some(value as usize)
 }
@@ -121,7 +121,7 @@ fn scale(
     columns.clear();
     let mut first = 0;
     let mut x = matrix[2] + matrix[0] * 0.5;
-    // The columns that show the source follow each other.
+    // The columns that show the source are adjacent.
     for column in 0..to_shape.width {
         if let Some(place) = place(x, shape.width) {
             first = if columns.is_empty() { column } else { first };

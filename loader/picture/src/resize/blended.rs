@@ -15,7 +15,7 @@ pub(super) struct BlendedRows {
     values: AlignedVec<i16>,
     /// Values of each of a row's three planes.
     plane: usize,
-    /// Source row in each place.
+    /// Source row in each position.
     row_by_place: Vec<Option<u32>>,
     /// Starts of the rows that are needed now.
     starts: Vec<usize>,
@@ -43,7 +43,7 @@ impl BlendedRows {
         mut blend: impl FnMut(u32, [&mut [i16]; 3]),
         out: &mut [u8],
     ) {
-        // With a weight of one, the other rows have no effect.
+        // With a weight of one, the remaining rows have no effect.
         let (first, weights) = match weights.iter().position(|w| i32::from(*w) == ONE) {
             Some(only) => (first + only as u32, &weights[only..=only]),
             None => (first, weights),
@@ -87,8 +87,8 @@ impl BlendedRows {
         self.sums.resize(len, 0);
     }
 
-    /// Puts the places of `count` rows from `first` on into [`starts`](Self::starts). Rows that are missing come from
-    /// `blend`.
+    /// Puts the positions of `count` rows from `first` on into [`starts`](Self::starts). Rows that are missing come
+    /// from `blend`.
     fn ensure(&mut self, first: u32, count: usize, mut blend: impl FnMut(u32, [&mut [i16]; 3])) {
         let len = 3 * self.plane;
         self.starts.clear();

@@ -7,7 +7,7 @@
 //!
 //! The bicubic filter has weights below 0, so values between the passes may be outside of the grey levels, where Pillow
 //! clips them. It has Pillow's arithmetic: grey levels in between, weights of 22 bits, and rows first where Pillow 13
-//! does so. Its results are equal. So are those of the bilinear filter for colours with an opacity.
+//! does so. Its results are equal. So are results of the bilinear filter for colours with an opacity.
 //!
 //! All arithmetic is integer: every machine computes the same pixels with every kernel.
 
@@ -37,12 +37,12 @@ pub struct Resizer {
     /// Source row by channels.
     source: Planes<u8>,
     blended: BlendedRows,
-    /// Blend of source rows before that of their columns, and the values after it.
+    /// Blend of source rows before the blend of their columns, and the values after it.
     tall: Planes<u8>,
     values: AlignedVec<i16>,
     /// Computed columns of an output row.
     inner: Planes<u8>,
-    /// Columns of an output row that show other columns of the picture, with the places of these in `inner`.
+    /// Columns of an output row that show different columns of the picture, with the positions of these in `inner`.
     outside: Vec<[usize; 2]>,
     /// Complete output row with its borders.
     row: Planes<u8>,
@@ -63,7 +63,7 @@ struct Plan {
 /// Columns of the window that are inside of the resized picture.
 #[derive(Clone, Copy)]
 struct Inside {
-    /// Computed columns of the resized picture, of which the first one is `from`.
+    /// Computed columns of the resized picture, from `from` on.
     computed: usize,
     from: usize,
     /// Column of the window that it is, and the number of columns.
@@ -84,8 +84,8 @@ impl Inside {
     }
 }
 
-/// Returns each column of the window that shows a pixel in another place of the picture, and the computed column that
-/// has it.
+/// Returns each column of the window that shows a pixel in a different position of the picture, and the computed column
+/// that has it.
 fn outside(stage: &Stage, shown: (u32, u32)) -> impl Iterator<Item = [usize; 2]> {
     let Stage { window: PixelWindow { x, size, .. }, resized, border, flip, .. } = *stage;
     let columns = if border.mode == PaddingMode::Constant { 0 } else { size.w };

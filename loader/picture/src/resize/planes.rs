@@ -16,7 +16,7 @@ pub(super) fn three_rows<T>(values: &mut [T]) -> [&mut [T]; 3] {
     [a, b, c]
 }
 
-/// Three rows of whole chunks, one after the other.
+/// Three rows of whole chunks, in sequence.
 #[derive(Default)]
 pub(super) struct Planes<T> {
     values: Vec<T>,

@@ -9,7 +9,7 @@ use crate::pixels::Content;
 /// 1.0 as a weight. With 14 bits, the largest blend of 8-bit samples has 7 bits of fraction in 16.
 pub(super) const ONE: i32 = 1 << 14;
 
-/// Bits of a fine weight below those of a weight. Pillow's weights have 22 bits of fraction.
+/// Bits of a fine weight below the bits of a weight. Pillow's weights have 22 bits of fraction.
 pub(super) const FINE_BITS: u32 = 8;
 
 /// Added to a small number and subtracted again, it removes the fraction's bits: 1.5 * 2^52.
@@ -78,7 +78,7 @@ pub(super) struct Axis {
     first: Vec<u32>,
     /// `taps` per output sample; their sum is [`ONE`]. The last ones are 0 if fewer are needed.
     weights: Vec<i16>,
-    /// The lower [`FINE_BITS`] of each weight, for a filter that Pillow's results need; empty for others.
+    /// The lower [`FINE_BITS`] of each weight, for a filter that Pillow's results need; empty for most filters.
     fine: Vec<i16>,
     /// Number of weights in use, per output sample.
     used: Vec<u32>,

@@ -3,7 +3,7 @@
 //! ```text
 //! RIFF size WEBP --+-- VP8 | VP8L                                   one frame, nothing else
 //!                  +-- VP8X (canvas) ... VP8 | VP8L ...             one frame of the canvas' size
-//!                  +-- VP8X (canvas) ... ANMF (place VP8 | VP8L)... frames on the canvas
+//!                  +-- VP8X (canvas) ... ANMF (position VP8 | VP8L)... frames on the canvas
 //! ```
 
 use crate::geometry::{Region, Size};
@@ -93,7 +93,7 @@ fn named_chunk<'a>(mut rest: &'a [u8], names: &[&[u8]]) -> Result<Chunk<'a>> {
 }
 
 impl<'a> Frame<'a> {
-    /// Finds the first frame. A truncated chunk, and a frame whose own size differs from the file's, are errors.
+    /// Finds the first frame. A truncated chunk, and a frame with a size that differs from the file's, are errors.
     pub(super) fn first(bytes: &'a [u8]) -> Result<Self> {
         if !is_webp(bytes) {
             return Err(malformed("no WebP signature"));
@@ -201,7 +201,7 @@ pub(super) mod tests {
         body
     }
 
-    /// Returns an extended file: a frame's chunk after others.
+    /// Returns an extended file: a frame's chunk after more chunks.
     pub(in super::super) fn extended(size: Size, flags: u8, before: &[Named<'_>], frame: &[u8]) -> Vec<u8> {
         let mut chunks = chunk((*b"VP8X", &canvas(size, flags)));
         chunks.extend(before.iter().flat_map(|c| chunk(*c)));
@@ -209,7 +209,7 @@ pub(super) mod tests {
         file(&chunks)
     }
 
-    /// Returns an animation of frames, each a place and a chunk.
+    /// Returns an animation of frames, each a position and a chunk.
     pub(in super::super) fn animation(size: Size, frames: &[(Region, &[u8])]) -> Vec<u8> {
         let frames: Vec<Vec<u8>> = frames
             .iter()
@@ -266,7 +266,7 @@ pub(super) mod tests {
         let huge = Size { w: 1 << 24, h: 1 << 24 };
         for (what, bytes) in [
             ("nothing", vec![]),
-            ("another RIFF", b"RIFF\x04\0\0\0WAVE".to_vec()),
+            ("a wrong RIFF", b"RIFF\x04\0\0\0WAVE".to_vec()),
             ("no chunk", riff(&[])),
             ("an unknown chunk", riff(&[(*b"ABCD", &lossless(4, 4))])),
             ("no signature", riff(&[(*b"VP8L", &[0; 5])])),
@@ -278,7 +278,7 @@ pub(super) mod tests {
             ("a larger frame", extended(Size { w: 3, h: 4 }, 0, &[], &four)),
             ("a smaller frame", extended(huge, 0, &[], &four)),
             ("a frame in no animation", extended(size, 2, &[], &four)),
-            ("another size", animation(size, &[(place(0, 0, 3, 4), &four)])),
+            ("a wrong size", animation(size, &[(place(0, 0, 3, 4), &four)])),
             ("outside of the canvas", animation(size, &[(place(2, 0, 4, 4), &four)])),
             ("an empty animation", animation(size, &[])),
             ("an animation cut", extended(size, 2, &[(*b"ANMF", &[0; 15])], &[])),

@@ -1,9 +1,9 @@
 //! Room for a shard: the bytes on disk, the limit, and the shards that are evicted.
 //!
 //! One thread of one process makes room at a time (the admission lock), from a fresh listing of names. Sizes come from
-//! the index, because a file gets its name only when it is complete. The locks show what is not in a listing: room that
-//! other processes have reserved, and evicted shards that they still have open. So the limit holds at every moment, and
-//! it is the strictest limit of all running jobs.
+//! the index, because a file gets its name only when it is complete. The locks show two things that are not in a
+//! listing: room that processes have reserved, and evicted shards that they still have open. So the limit holds at
+//! every moment, and it is the strictest limit of all running jobs.
 //!
 //! * `usage` is the state of one directory while room is made;
 //! * `choose` selects the shards to evict, from values alone;
@@ -29,7 +29,7 @@ use crate::sync::Arc;
 use std::collections::HashSet;
 use std::fmt;
 
-/// Disk space that stays free for other programs.
+/// Disk space that stays free for foreign programs.
 pub(super) const DISK_RESERVE_BYTES: u64 = 16 << 20;
 
 /// Result of an attempt to make room.
@@ -39,14 +39,14 @@ pub(super) enum Room {
     Reserved,
     /// There is no room yet, for this reason.
     Wait(String),
-    /// There is room as soon as evicted shards are closed, by this or another process.
+    /// There is room as soon as evicted shards are closed, by any process.
     Closing(String),
 }
 
 /// Reserves room for `shard` of `own`, which the caller has claimed.
 ///
-/// Evicted shards that are still open will be free soon, so no others are evicted for the same room, unless `is_late`:
-/// a process that has them open may be suspended.
+/// Evicted shards that are still open will be free soon, so no further shards are evicted for the same room, unless
+/// `is_late`: a process that has them open may be suspended.
 pub(super) fn make_room(
     own: &Arc<StreamCache>,
     shard: u32,
@@ -65,7 +65,7 @@ pub(super) fn make_room(
         one_process.push(lock);
     }
     let mut usages: Vec<usage::DirUsage> = members.iter().map(usage::DirUsage::new).collect();
-    // A member's directory may be used by another job too; the smallest limit is right for all of them. Our own is
+    // A member's directory may be used by a second job too; the smallest limit is right for all of them. Our own is
     // among the locks: `StreamCache` announces it.
     let limit = members.iter().filter_map(|member| member.dir.locks.lock().strictest_limit()).min();
     let is_own = |usage: &&usage::DirUsage| Arc::ptr_eq(&usage.member, own);
@@ -93,7 +93,7 @@ pub(super) fn make_room(
     }
     let closing = if shortage.over_disk > 0 || is_late { 0 } else { shortage.evicted_open };
     let to_evict = shortage.over.saturating_sub(closing);
-    // Other directories may be on other disks: evictions there help against the limit only.
+    // The remaining directories may be on different disks: evictions there help against the limit only.
     let evictable = usages.iter().enumerate().filter(|(_, usage)| shortage.over_disk == 0 || is_own(usage));
     let candidates =
         evictable.flat_map(|(i, usage)| usage.candidates(i, is_own(&usage).then_some(shard), next_use)).collect();
@@ -175,7 +175,7 @@ impl fmt::Display for Shortage {
     }
 }
 
-/// Announces to other processes that the room of `shard` is reserved.
+/// Announces to all processes that the room of `shard` is reserved.
 fn reserve(dir: &SharedDir, shard: u32) {
     // Never refused: the caller holds the shard's claim.
     dir.locks.lock().try_exclusive(claim::RESERVE + u64::from(shard));

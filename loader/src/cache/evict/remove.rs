@@ -12,8 +12,8 @@ impl StreamCache {
     ///
     /// # Errors
     ///
-    /// `Config` when this or another data set on the directory has no remote: the files may be the only copy;
-    /// `Permission` when they belong to another user.
+    /// `Config` when this or a second data set on the directory has no remote: the files may be the only copy;
+    /// `Permission` when they belong to a different user.
     pub(crate) fn evict(&self, shard: u32) -> Result<bool> {
         let dir = &self.dir;
         dir.check_process()?;
@@ -43,8 +43,8 @@ pub(super) fn not_removable(dir: &SharedDir) -> Error {
     Error::new(ErrorKind::Permission, message).with("directory", dir.path.display()).with("shards", shards)
 }
 
-/// Removes the files of `shard`, unless it has been claimed or held since it was chosen. Returns those of its `bytes`
-/// that are free at once.
+/// Removes the files of `shard`, unless it has been claimed or held since it was chosen. Returns the part of its
+/// `bytes` that is free at once.
 pub(super) fn evict(stream: &StreamCache, shard: u32, bytes: u64) -> u64 {
     let dir = &stream.dir;
     let copy = dir.copy_on_disk(shard);
@@ -53,7 +53,7 @@ pub(super) fn evict(stream: &StreamCache, shard: u32, bytes: u64) -> u64 {
     if !locks.try_exclusive(claim) {
         return 0;
     }
-    // A reader takes the hold first and checks afterwards that the shard is there, so one of the two sees the other:
+    // A reader takes the hold first and checks afterwards that the shard is there, so one of the two notices:
     // either the hold is refused here, or the reader finds that the file is gone.
     if !locks.try_exclusive(hold) {
         locks.release(claim);
@@ -61,7 +61,7 @@ pub(super) fn evict(stream: &StreamCache, shard: u32, bytes: u64) -> u64 {
     }
     // The data file first: without it the remaining files do not look like a shard.
     if std::fs::remove_file(dir.data_path(shard)).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied) {
-        // Of another user, in a folder with the sticky bit. Others are chosen from now on.
+        // Of a different user, in a folder with the sticky bit. Different shards are chosen from now on.
         dir.unremovable.lock().insert(shard);
     } else {
         files_of(&dir.shards[shard as usize]).for_each(|file| remove_quietly(&dir.path_of(file)));

@@ -32,7 +32,7 @@ impl DirUsage {
         Self { member: member.clone(), reserved, listing, opened, reserved_bytes: 0, evicted_open_bytes: 0 }
     }
 
-    /// Lists the directory and reads the reservations and open shards of other processes from the locks.
+    /// Lists the directory and reads the reservations and open shards of the remaining processes from the locks.
     pub(super) fn measure(&mut self) -> Result<()> {
         let dir = &self.member.dir;
         self.listing = list(dir)?;

@@ -53,7 +53,7 @@ fn a_wait_for_the_index_lasts_as_long_as_its_fetch_makes_progress() {
     let dir = folder.path();
     let parse = |bytes: &[u8]| Index::parse(bytes, "index.json");
     for makes_progress in [true, false] {
-        let lock = Mutex::new(Some(DirectoryLock::try_lock(dir).unwrap().expect("no other process has it")));
+        let lock = Mutex::new(Some(DirectoryLock::try_lock(dir).unwrap().expect("no process has it")));
         let clock = Clock::manual();
         let checks = AtomicU32::new(0);
         // Called once for each check of the directory.
@@ -146,7 +146,7 @@ fn an_answer_that_is_no_index_is_never_kept_and_one_that_is_there_is_replaced() 
         let e = install(&dir, "s3://b", Some(&mut answer), long_wait()).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Format, "{e}");
         assert!(!dir.exists(), "nothing is left");
-        // As another program may have left it.
+        // As a foreign program may have left it.
         std::fs::create_dir(&dir).unwrap();
         std::fs::write(dir.join(INDEX_BASENAME), bad).unwrap();
         assert_eq!(install(&dir, "", None, long_wait()).unwrap_err().kind(), ErrorKind::Format);

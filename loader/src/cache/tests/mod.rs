@@ -98,7 +98,7 @@ fn listing(dir: &Path) -> Vec<String> {
 }
 
 fn bytes_on_disk(dir: &Path) -> u64 {
-    // A file that another process evicts after the listing does not count.
+    // A file that a second process evicts after the listing does not count.
     std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().metadata().map_or(0, |meta| meta.len())).sum()
 }
 
@@ -520,7 +520,7 @@ fn a_stream_without_a_remote_loses_nothing_and_names_missing_shards() {
     let e = dir.open_shard(2).unwrap_err();
     assert!(e.kind() == ErrorKind::Checksum && e.to_string().contains("bytes 60, expected 100"), "{e}");
     assert_eq!(dir.try_claim(2).unwrap_err().to_string(), e.to_string(), "all calls report the same error");
-    // Another data set of the same directory that has a remote and a limit evicts nothing either.
+    // A second data set of the same directory that has a remote and a limit evicts nothing either.
     let limited =
         StreamCacheConfig { group: CacheGroup::new(Some(250)), ..config(folder.path(), shards(3, 100, true)) };
     let limited = StreamCache::open(limited, &Stats::default()).unwrap();

@@ -263,7 +263,7 @@ fn two_processes_fetch_a_shard_once() {
     let mut b = Child::open(folder.path(), 2, 100, None);
     assert_eq!(a.ask("claim 0"), "claimed");
     assert_eq!(b.ask("claim 0"), "busy");
-    assert_eq!(b.ask("claim 1"), "claimed", "another shard is free");
+    assert_eq!(b.ask("claim 1"), "claimed", "a different shard is free");
     b.send("await 0");
     assert_eq!(a.ask("admit 0"), "made");
     assert_eq!(a.ask("publish 0"), "ok");
@@ -347,7 +347,7 @@ fn folder_of_users(mode: u32) -> Option<tempfile::TempDir> {
     Some(folder)
 }
 
-/// Child of another user, and its answer to the command to open `dir`.
+/// Child of a different user, and its answer to the command to open `dir`.
 fn open_as_other_user(dir: &Path, limit: Option<u64>) -> (Child, String) {
     let mut child = Child::start();
     assert_eq!(child.ask(&format!("become {OTHER_USER}")), "ok");
@@ -430,17 +430,17 @@ fn the_strictest_limit_of_all_processes_holds_and_ends_with_its_process() {
         assert_eq!(lax.ask(&format!("admit {shard}")), "made");
     }
     assert_eq!(strict.ask("claim 2"), "claimed");
-    assert_eq!(strict.ask("admit 2"), "wait", "what others have reserved counts");
+    assert_eq!(strict.ask("admit 2"), "wait", "a shard that the lax process has reserved counts");
     for shard in [0, 1] {
         assert_eq!(lax.ask(&format!("publish {shard}")), "ok");
     }
-    assert_eq!(strict.ask("admit 2"), "wait", "what others have not read yet stays");
+    assert_eq!(strict.ask("admit 2"), "wait", "a shard that the lax process has not read yet stays");
     assert_eq!(lax.ask("read 0"), "ok");
     assert_eq!(strict.ask("admit 2"), "made");
     assert_eq!(strict.ask("publish 2"), "ok");
     assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00001.mds", "shard.00002.mds"]);
     assert_eq!(lax.ask("claim 3"), "claimed");
-    assert_eq!(lax.ask("admit 3"), "wait", "the other's limit holds for this process too");
+    assert_eq!(lax.ask("admit 3"), "wait", "the strict process's limit holds for this process too");
     strict.kill();
     assert_eq!(lax.ask("admit 3"), "made");
 }

@@ -1,7 +1,7 @@
 //! ArrayRecord files: groups of their chunks are the shards of a stream.
 //!
 //! ```text
-//!   footers of the files --places of the chunks--> RecordIndex, kept as the stream's index --> shards
+//!   footers of the files --offsets of the chunks-> RecordIndex, kept as the stream's index --> shards
 //!   some chunks, spread over all files --> the features of their records
 //! ```
 
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 /// Bytes of the records of a shard: as usual for MDS. A chunk is never divided.
 const SHARD_BYTES: u64 = 64 << 20;
 
-/// Most bytes of the records of a shard, whose offsets have 32 bits. The rest is for the frames of records.
+/// Most bytes of the records of a shard: its offsets have 32 bits. The rest is for the frames of records.
 const SHARD_BYTES_MAX: u64 = u32::MAX as u64;
 
 /// Ends of ArrayRecord files.
@@ -38,7 +38,7 @@ const ENDS: FileEnds = FileEnds {
 /// Most bytes of a footer with its last block: some 50 million chunks.
 const FOOTER_BYTES_MAX: u64 = 1 << 30;
 
-/// Chunks whose records show the features, and most bytes of them, if they are more than one.
+/// Number of chunks with records that show the features, and most bytes of them, if they are more than one.
 const CHUNKS_SEEN: usize = 64;
 const CHUNK_BYTES_SEEN: u64 = 16 << 20;
 
@@ -62,7 +62,7 @@ impl OpenFiles for Opener {
 /// ArrayRecord files of a folder.
 struct ArrayRecords {
     files: Vec<FoundFile>,
-    /// All records show the features, in place of some.
+    /// All records show the features, instead of some.
     reads_all: bool,
 }
 
@@ -73,7 +73,7 @@ struct RecordIndex {
     /// Columns of the records, in the order of their layout, with their encodings.
     columns: Vec<(String, String)>,
     optional: Vec<String>,
-    /// The columns are those of some records.
+    /// The columns are known from some records.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_sampled: bool,
     files: Vec<RecordFile>,
@@ -148,7 +148,7 @@ impl SurveyFiles for ArrayRecords {
 }
 
 impl ArrayRecords {
-    /// Returns the bytes of each file and the places of its chunks.
+    /// Returns the bytes of each file and the offsets of its chunks.
     fn footers(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<(u64, Vec<ChunkPlace>)>> {
         let files: Vec<&FoundFile> = self.files.iter().collect();
         ENDS.read(remote, &files, progress, |_, tail, file_bytes| {
@@ -206,7 +206,7 @@ impl ArrayRecords {
             return Err(damage);
         }
         let records = chunks.iter().map(|(_, chunk)| chunk.records).fold(0, u64::saturating_add);
-        // Those of all records are exact.
+        // The columns of all records are exact.
         Ok(if counts.samples == records { counts } else { counts.of_samples(records) })
     }
 
@@ -306,7 +306,7 @@ fn shard(file: &RecordFile, group: &Group, layout: &Arc<Layout>, number: usize) 
         let message = "a chunk has records of more than 4 GiB: write the file with a smaller group_size";
         return Err(Error::new(ErrorKind::Unsupported, message).with("byte", group.start));
     }
-    // Names of other records differ: a shard of a file that was replaced is never taken for one of the new file.
+    // Names of different records differ: a shard of a file that was replaced is never taken for one of the new file.
     let described = format!("{} {} {group:?}", file.name, file.bytes);
     let basename = format!("records.{number:05}.{}.tfrecord", &HashAlgo::Xxh3_64.hex(described.as_bytes())[..8]);
     let raw_data = FileInfo { basename: basename.into(), bytes, hashes: Digests::default() };

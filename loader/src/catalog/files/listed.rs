@@ -15,7 +15,7 @@ use crate::sources::files::FileSet;
 
 /// Opens the files of a folder of this machine by the list in it.
 pub(super) fn open(at: &Opening<'_>) -> Result<IndexedStream> {
-    // A list that is made again has another folder.
+    // A list that is made again has a different folder.
     let made = at.folder().and_then(|folder| changed_ns(&folder.join(INDEX_BASENAME)).ok());
     at.install(cache(at, &format!("listed {made:?}")), &Document { reads_in_place: true, ..Document::default() })
 }
@@ -25,7 +25,7 @@ pub(super) fn listing(opened: &IndexedStream) -> Result<Option<FileListing>> {
     let Ok(bytes) = read_regular(&opened.cache.dir.join(INDEX_BASENAME), INDEX_BYTES_MAX) else { return Ok(None) };
     let Ok(kept) = KeptIndex::parse(&bytes) else { return Ok(None) };
     let mut set = FileSet::parse(&kept.document())?;
-    // Another machine has other times.
+    // A second machine has different times.
     set.stamp.clear();
     let samples = opened.cache.shards.index().samples();
     let root = opened.address.as_ref().unwrap_or(&opened.name).clone();

@@ -1,4 +1,4 @@
-//! Fetch of a manifest: from the folder of the files, from this machine, or from another store.
+//! Fetch of a manifest: from the folder of the files, from this machine, or from a different store.
 
 use super::walk::state_of;
 use crate::catalog::kept_index::KeptFile;

@@ -2,8 +2,8 @@
 //!
 //! Their index is made of a listing, and stays in the stream's folder on local disk: `walk` lists a folder of this
 //! machine, `listing` a remote one. A list of a folder of this machine is made again when a name in it has changed.
-//! Another one is kept until it is removed. `manifest` fetches a manifest. `listed` opens files by the list that is
-//! next to them, and `kept_list` has the place of one that is kept.
+//! A list of a remote folder is kept until it is removed. `manifest` fetches a manifest. `listed` opens files by the
+//! list that is next to them, and `kept_list` has the path of one that is kept.
 
 mod kept_list;
 mod listed;
@@ -72,12 +72,12 @@ fn open_selected(at: &Opening<'_>, selection: Selection) -> Result<IndexedStream
 
 /// Files by a selection.
 struct SampleFiles<'a> {
-    /// Text that differs for other selections.
+    /// Text that differs for different selections.
     described: String,
     selection: Selection,
     /// True if files of one stem are a sample.
     by_stem: bool,
-    /// Manifest that has the files, in place of the selection.
+    /// Manifest that has the files, instead of the selection.
     manifest: Option<ManifestFile<'a>>,
     /// Address of their folder.
     root: &'a str,

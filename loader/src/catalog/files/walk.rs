@@ -75,7 +75,7 @@ pub(super) fn walk(root: &Path, versions: Option<&Versions>, progress: &(dyn Fn(
     }
 }
 
-/// Returns up to `count` paths of files below `root`, those of the folder itself first.
+/// Returns up to `count` paths of files below `root`, the folder's own files first.
 ///
 /// # Errors
 ///

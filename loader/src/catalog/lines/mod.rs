@@ -5,8 +5,8 @@
 //!                      all files: LineIndex, kept as the stream's index --> shards
 //! ```
 //!
-//! Texts on this machine are read in place. Of the texts of a store each shard's range is fetched; a compressed text
-//! is one shard, which is unpacked into the cache.
+//! Texts on this machine are read where they are. Of the texts of a store each shard's range is fetched; a compressed
+//! text is one shard, which is unpacked into the cache.
 
 use super::cache_folder::unfinished;
 use super::found_files::{FoundFile, names_of};
@@ -32,7 +32,7 @@ use std::path::PathBuf;
 /// Bytes of a shard: as usual for MDS. A record is never divided.
 const SHARD_BYTES: u64 = 64 << 20;
 
-/// Most bytes of a compressed text, packed and unpacked: it is one shard, whose offsets have 32 bits.
+/// Most bytes of a compressed text, packed and unpacked: it is one shard, with offsets of 32 bits.
 const TEXT_BYTES_MAX: u64 = u32::MAX as u64;
 
 /// Opener of texts.
@@ -266,7 +266,7 @@ mod tests {
         std::fs::write(&b, "{\"a\": [\n").unwrap();
         let e = fetched(files(folder.path(), true)).unwrap_err();
         assert!(e.to_string().contains("b.jsonl") && e.to_string().contains("line 1"), "{e}");
-        // Another content of the same size and time: it is not read again.
+        // A new content of the same size and time: it is not read again.
         let time = std::fs::metadata(&a).unwrap().modified().unwrap();
         std::fs::write(&a, "no JSON!\n").unwrap();
         std::fs::File::options().write(true).open(&a).unwrap().set_modified(time).unwrap();

@@ -1,8 +1,8 @@
-//! Rules that choose how a stream is opened, by what is known of it.
+//! Rules that choose how a stream is opened, by the facts that are known of it.
 //!
-//! A stream that names files is opened by [`NAMING`]. Any other one names a folder, and [`FOLDER`] has the rules for
-//! it. They are tried in their order, and the first one that applies decides. A rule asks for [`Facts`] only if the
-//! rules before it did not apply, since the answers are requests to a store.
+//! A stream that names files is opened by [`NAMING`]. Any other one names a folder, and [`FOLDER`] has the
+//! rules for it. They are tried in their order, and the first one that applies decides. A rule asks for [`Facts`] only
+//! if the rules before it did not apply, since the answers are requests to a store.
 
 use super::opening::Files;
 use super::requests::if_there;
@@ -66,7 +66,7 @@ pub(super) enum IndexForm {
     DataSet,
 }
 
-/// Stream with what is known of it.
+/// Stream with the facts that are known of it.
 pub(super) struct Known<'a> {
     pub(super) stream: &'a StreamConfig,
     /// True if a request has shown that the folder of the stream has no `index.json`.
@@ -131,7 +131,7 @@ impl Known<'_> {
 fn list_of_files(known: &Known<'_>) -> Result<Option<Source>> {
     let Some(named) = known.named() else { return Ok(None) };
     let list = if known.are_samples() {
-        // The name of a folder may look like that of a file.
+        // The name of a folder may look like a file's name.
         let is_folder = local_folder(named).is_some_and(|folder| known.facts.is_folder(&folder));
         if is_folder { None } else { sample_names(named)? }
     } else {

@@ -1,4 +1,4 @@
-//! Places of the rows of Parquet files, by their footers.
+//! Offsets of the rows of Parquet files, by their footers.
 
 use super::index::{Maker, TableFile};
 use super::table::Table;
@@ -17,7 +17,7 @@ const ENDS: FileEnds =
 ///
 /// # Errors
 ///
-/// Errors of the store; those of a footer and of the columns, with the file's name.
+/// Errors of the store; errors of a footer and of the columns, with the file's name.
 pub(super) fn fetch(
     remote: &Remote,
     files: &[&FoundFile],

@@ -1,6 +1,6 @@
-//! Index of files with tables: of each file the groups of rows and the places of their columns. A stream keeps one with
-//! the columns that are read. One with all columns can be next to the files, so that a loader does not read the end of
-//! each file when it is opened.
+//! Index of files with tables: of each file the groups of rows and the offsets of their columns. A stream keeps one
+//! with the columns that are read. One with all columns can be next to the files, so that a loader does not read the
+//! end of each file when it is opened.
 
 use super::table::{Projection, Table, TableKind, Wanted};
 use crate::catalog::found_files::FoundFile;
@@ -26,7 +26,7 @@ const VERSION: u32 = 1;
 pub(super) struct TableIndex {
     forebay_tables: u32,
     kind: TableKind,
-    /// Columns that are read; `None` for the places of all columns, whatever their types.
+    /// Columns that are read; `None` for the offsets of all columns, whatever their types.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     wanted: Option<Wanted>,
     /// Versions of the files as their listing has them; empty where it has none.
@@ -55,7 +55,7 @@ pub(super) struct TableFile {
 }
 
 impl TableFile {
-    /// File without rows, whose columns are not those that are wanted.
+    /// File without rows, with columns that are not the wanted ones.
     fn empty(name: &str, bytes: u64, groups: Vec<Group>) -> Self {
         let without_places = |group: Group| Group { chunks: Vec::new(), bounds: Vec::new(), ..group };
         let groups = groups.into_iter().map(without_places).collect();
@@ -68,7 +68,7 @@ impl TableIndex {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for other bytes.
+    /// [`crate::ErrorKind::Format`] for bytes that are no index.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
         let mut index: Self = parse(bytes, "files with tables")?;
         if index.forebay_tables != VERSION || index.versions.len() != index.files.len() {
@@ -166,7 +166,7 @@ impl TableIndex {
     ///
     /// # Errors
     ///
-    /// Those of the columns.
+    /// The errors of the columns.
     pub(super) fn entries(
         self,
         kind: TableKind,
@@ -208,7 +208,7 @@ impl TableIndex {
 
 /// Maker of the entries of files.
 pub(super) struct Maker<'a> {
-    /// Columns that are read; `None` for the places of all columns, whatever their types.
+    /// Columns that are read; `None` for the offsets of all columns, whatever their types.
     wanted: Option<&'a Wanted>,
     schemas: Vec<String>,
     /// Schemas by their bytes, each with its number, and the numbers of the columns that are kept.
@@ -269,7 +269,7 @@ impl<'a> Maker<'a> {
         Ok(TableFile { name: name.to_owned(), bytes, schema: number, groups, dictionaries })
     }
 
-    /// Returns the index of `files`, of which this maker has made the entries `made`.
+    /// Returns the index of `files`, with the entries `made` that this maker has made of them.
     pub(super) fn finish(self, kind: TableKind, files: &[FoundFile], made: Vec<TableFile>) -> TableIndex {
         TableIndex {
             forebay_tables: VERSION,

@@ -1,7 +1,7 @@
 //! Files with tables as a source of shards: some groups of rows of a Parquet or Arrow file are a shard.
 //!
 //! ```text
-//!   files: bytes, version --footers or scans--> TableIndex: places of the rows --shards--> Index of recipes
+//!   files: bytes, version --footers or scans--> TableIndex: offsets of the rows --shards-> Index of recipes
 //!                                               | index.json in the stream's folder, or next to the files
 //! ```
 //!
@@ -57,7 +57,7 @@ impl OpenFiles for Opener {
     }
 }
 
-/// Files with tables of a folder, of which some columns are read.
+/// Files with tables of a folder, and the columns that are read.
 struct TableFiles {
     kind: TableKind,
     files: Vec<FoundFile>,
@@ -74,13 +74,13 @@ impl TableFiles {
         Self { kind, files, wanted, texts: Vec::new(), identity: Mutex::new(String::new()) }
     }
 
-    /// Text that differs for other columns and for other files, as far as their listing shows that: their shards must
-    /// be in another folder.
+    /// Text that differs for different columns and for different files, as far as their listing shows that: their
+    /// shards must be in different folders.
     fn variant(&self) -> String {
         format!("{}\n\n{}", self.columns(), found_files::described(&self.files))
     }
 
-    /// Text that differs for other columns.
+    /// Text that differs for different columns.
     fn columns(&self) -> String {
         let Wanted { columns, optional, may_be_null } = &self.wanted;
         let mut columns = columns.as_ref().map_or_else(|| "all".to_owned(), |columns| columns.join("\n"));
@@ -111,7 +111,7 @@ impl TableFiles {
         }
     }
 
-    /// Reads the places of the rows of `files`.
+    /// Reads the offsets of the rows of `files`.
     fn read(
         &self,
         remote: &Remote,

@@ -1,4 +1,4 @@
-//! Places of the rows of Arrow files, by the descriptions of their batches.
+//! Offsets of the rows of Arrow files, by the descriptions of their batches.
 
 use super::index::{Maker, TableFile};
 use super::table::Table;
@@ -21,7 +21,7 @@ const CHUNK: &str = ".bin";
 ///
 /// # Errors
 ///
-/// Errors of the store; those of a file and of the columns, with the file's name.
+/// Errors of the store; errors of a file and of the columns, with the file's name.
 pub(super) fn fetch(
     remote: &Remote,
     files: &[&FoundFile],

@@ -1,5 +1,5 @@
-//! Division of files into shards. It depends on all columns of the files, not on those that are read, so that the
-//! order of samples and checkpoints stay the same when a loader reads other columns.
+//! Division of files into shards. It depends on all columns of the files, not on the ones that are read, so that the
+//! order of samples and checkpoints stay the same when a loader reads different columns.
 
 use super::classes;
 use super::index::{TableFile, TableIndex};
@@ -68,7 +68,7 @@ struct Reader<'a> {
     layout: Arc<Layout>,
     columns: Arc<[TableColumn]>,
     parts: Arc<[usize]>,
-    /// Names of the columns whose lists are documents, for the names of shards.
+    /// Names of the columns with lists that are documents, for the names of shards.
     documents: String,
 }
 
@@ -95,7 +95,7 @@ impl Reader<'_> {
 }
 
 impl Opened {
-    /// Returns the recipe of `rows` of `groups`, of which the first is number `first`, and an estimate of the shard's
+    /// Returns the recipe of `rows` of `groups`, the first of them with number `first`, and an estimate of the shard's
     /// bytes.
     fn recipe(
         &self,
@@ -116,7 +116,7 @@ impl Opened {
                     Some(Batch { start: chunk.start, bytes: chunk.bytes, rows: group.rows })
                 };
                 let batches = groups.iter().map(batch).collect::<Option<Vec<Batch>>>();
-                let batches = batches.ok_or_else(|| Error::format("the index has a batch without its place"))?;
+                let batches = batches.ok_or_else(|| Error::format("the index has a batch without its offset"))?;
                 let recipe = RowBatches { file: file.clone(), first, batches: batches.into(), rows };
                 let bytes = recipe.file_bytes(layout);
                 Ok((Arc::new(recipe), bytes))
@@ -167,7 +167,7 @@ fn parts(groups: &[Group]) -> Result<Vec<GroupRange>> {
 fn shard(file: &TableFile, opened: &Opened, reader: &Reader<'_>, part: GroupRange, number: usize) -> Result<Shard> {
     let (GroupRange { groups, rows }, layout) = (part, &reader.layout);
     let samples = rows.end - rows.start;
-    // Names of other rows differ: a shard of a file that was replaced is never taken for one of the new file.
+    // Names of different rows differ: a shard of a file that was replaced is never taken for one of the new file.
     let described = format!("{} {} {groups:?} {rows:?}{}", file.name, file.bytes, reader.documents);
     let basename = format!("rows.{number:05}.{}.mds", &HashAlgo::Xxh3_64.hex(described.as_bytes())[..8]);
     let (recipe, bytes) = opened.recipe(layout, groups.start, &file.groups[groups], rows)?;

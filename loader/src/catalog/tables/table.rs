@@ -58,7 +58,7 @@ impl Table {
         }
     }
 
-    /// Checks a group of rows, with the places of all columns, of a file of `file_bytes` bytes.
+    /// Checks a group of rows, with the offsets of all columns, of a file of `file_bytes` bytes.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl Table {
             Self::Arrow(_) => 1,
         };
         if group.chunks.len() != columns || group.bounds.len() != columns && !group.bounds.is_empty() {
-            return Err(Error::format("a group of rows has another number of columns than the file"));
+            return Err(Error::format("a group of rows has a different number of columns than the file"));
         }
         if group.rows > 0 && columns == 0 {
             return Err(Error::format("a group of rows has no columns"));
@@ -93,7 +93,7 @@ impl Table {
             bytes = bytes.saturating_add(chunk.unpacked);
         }
         if bytes != group.bytes {
-            return Err(Error::format("a group of rows has other bytes than its columns have together"));
+            return Err(Error::format("a group of rows has a different number of bytes than its columns together"));
         }
         Ok(())
     }
@@ -101,7 +101,7 @@ impl Table {
     /// Returns the numbers of the file's columns that have the values of `column`.
     fn parts(&self, column: &TableColumn) -> Vec<usize> {
         if column.path.is_empty() {
-            // It is made of the others.
+            // It is made of the remaining columns.
             return Vec::new();
         }
         match self {

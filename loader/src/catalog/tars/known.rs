@@ -1,4 +1,4 @@
-//! Samples of tars by the files that other programs have written next to them.
+//! Samples of tars by the files that count them.
 
 use crate::catalog::found_files::{FoundFile, names_of};
 use crate::catalog::parallel::{in_parallel, in_threads};
@@ -12,12 +12,12 @@ use crate::store::{Peek, Remote};
 /// Bytes of a header.
 const HEADER_BYTES: u64 = 512;
 
-/// Bytes of a tar whose samples show its fields.
+/// Bytes at the start of a tar with the samples that show its fields.
 const FRONT_BYTES: usize = 256 << 10;
 
-/// Returns the numbers of samples of the tars `files` in `remote`, whose address is `root`, with their lengths; `None`
-/// for those that no file has, and for those that are other tars than the file is about. A file that cannot be read is
-/// not used.
+/// Returns the numbers of samples of the tars `files` in `remote`, which has the address `root`, with their lengths;
+/// `None` for tars that no file has, and for tars that are not the ones that the file is about. A file that cannot be
+/// read is not used.
 ///
 /// # Errors
 ///
@@ -38,7 +38,7 @@ pub(super) fn known_counts(remote: &Remote, root: &str, files: &[FoundFile]) -> 
     sized_and_probed(remote, files, all)
 }
 
-/// Samples of a tar, by the file of another program.
+/// Samples of a tar, by a file that counts them.
 #[derive(Clone)]
 struct Fact {
     bytes: Option<u64>,
@@ -52,7 +52,7 @@ pub(super) struct SizedCount {
     pub(super) bytes: u64,
 }
 
-/// Adds what the files about single tars have about those of `names` that are not known.
+/// Adds the facts in the files about single tars, for the tars of `names` that are not known.
 fn add_facts_of_tars(remote: &Remote, names: &[String], all: &mut [Option<Fact>]) -> Result<()> {
     let Some(first) = all.iter().position(Option::is_none) else { return Ok(()) };
     let mut format: Option<TarFormat> = None;

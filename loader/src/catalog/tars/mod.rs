@@ -1,4 +1,4 @@
-//! Tars of a list as the shards of a stream: `survey` has the survey of one, `known` the samples that files of other
+//! Tars of a list as the shards of a stream: `survey` has the survey of one, `known` the samples that files of foreign
 //! programs count, and `set` is for programs that make the index.
 
 mod known;
@@ -29,7 +29,7 @@ impl OpenFiles for Opener {
                 let shown = entries.iter().filter(|entry| !is_hidden(&entry.key));
                 let names = names_of_kind(&TAR, &shown.map(|entry| entry.key.clone()).collect::<Vec<_>>())?;
                 check_splits(names.iter().map(String::as_str))?;
-                // The folder of all lists of this folder: shards that it has stay when others are added.
+                // The folder of all lists of this folder: shards that it has stay when more are added.
                 (TARS_BELOW.to_owned(), Files::Listed { names, entries })
             }
             files => {

@@ -64,8 +64,8 @@ impl TarSet {
         shard_names(list).map_or(true, |found| found.is_some_and(|found| found.kind == &TAR))
     }
 
-    /// Returns true if `list` is a folder of tars: its first files have them, and no others that a data set may be made
-    /// of.
+    /// Returns true if `list` is a folder of tars: its first files have them, and no further ones that a data set may
+    /// be made of.
     ///
     /// # Errors
     ///
@@ -92,8 +92,8 @@ impl TarSet {
     }
 
     /// Returns the entry of tar `number` in the index, and the version of the tar, if the store has one. The tar is
-    /// read, unless other files have its number of samples or an earlier run, which was stopped, has read it. Of a tar
-    /// that is not read the version may be absent, with a warning. Entries are kept until [`end`](Self::end).
+    /// read, unless a file of counts has its number of samples or an earlier run, which was stopped, has read it. Of a
+    /// tar that is not read the version may be absent, with a warning. Entries are kept until [`end`](Self::end).
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ mod tests {
         opened(folder.path()).entry(1).unwrap();
         let tar = folder.path().join("1.tar");
         let whole = std::fs::read(&tar).unwrap();
-        // Written again, with the same bytes: another file.
+        // Written again, with the same bytes: a different file.
         std::fs::remove_file(&tar).unwrap();
         std::fs::write(&tar, &whole).unwrap();
         std::fs::File::options().write(true).open(&tar).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();

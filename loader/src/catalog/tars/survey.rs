@@ -1,4 +1,4 @@
-//! Survey of tars: by the counts of other programs, or each is read once, and unpacked before if it is compressed.
+//! Survey of tars: by the counts that are there, or each is read once, and unpacked before if it is compressed.
 
 use super::known::{SizedCount, fields_of, known_counts};
 use crate::catalog::found_files::{FoundFile, names_of};

@@ -148,7 +148,7 @@ fn the_folder_of_an_index_can_be_opened_without_the_files() {
         let local = Some(folders.cache.path().to_owned());
         let alone = open(StreamConfig { local: local.clone(), ..StreamConfig::default() }).unwrap();
         assert_eq!((&alone.digest, samples(&alone)), (&made.digest, set.samples), "{}", set.kind);
-        // As the folder of a data set it is another one's.
+        // As the folder of a data set it belongs to a different one.
         let other = Folders::new(|data| write(&data.join("index.json"), br#"{"version": 2, "shards": []}"#));
         let of_data_set = open(StreamConfig { local, ..other.stream("") }).unwrap();
         assert_eq!(samples(&of_data_set), 0, "{}", set.kind);

@@ -1,7 +1,7 @@
-//! Tests of the openers: each opens files in a folder of this machine, by an index that is kept in another one.
+//! Tests of the openers: each opens files in a folder of this machine, by an index that is kept in a second folder.
 //!
-//! `sets` has a data set of each kind. `kept` has the tests of what all kinds have in common: the recorded digests, and
-//! the indexes that are kept. The others have the choices and errors of one kind.
+//! `sets` has a data set of each kind. `kept` has the tests for all kinds: the recorded digests, and
+//! the indexes that are kept. The remaining modules have the choices and errors of one kind.
 
 mod files;
 mod kept;

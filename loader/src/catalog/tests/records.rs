@@ -35,7 +35,7 @@ fn records_are_counted_by_the_indexes_of_their_files() {
         }
     });
     assert_eq!(samples(&folders.open("*.tfrecord").unwrap()), 17);
-    // The index of another file is not used, nor is one that is damaged, and the file is read.
+    // The index of a different file is not used, nor is one that is damaged, and the file is read.
     for wrong in [idx_of(&parts[0]), "0 x\n".to_owned()] {
         write(&folders.path("b.tfrecord.idx"), wrong.as_bytes());
         std::fs::remove_dir_all(folders.cache.path()).unwrap();

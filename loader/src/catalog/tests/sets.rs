@@ -18,7 +18,7 @@ pub(super) struct DataSet {
     pub(super) digest: &'static str,
 }
 
-/// All kinds whose indexes are kept.
+/// All kinds with indexes that are kept.
 pub(super) const ALL: [DataSet; 9] = [
     DataSet { kind: "tar", list: "*.tar", fill: tars, options: |_| (), samples: 3, digest: "e387c4e986afc7b4" },
     DataSet {

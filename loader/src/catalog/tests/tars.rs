@@ -11,7 +11,7 @@ fn two_tars() -> Folders {
     })
 }
 
-/// Replaces the content of the tars by other bytes of the same lengths and times.
+/// Replaces the content of the tars by different bytes of the same lengths and times.
 fn damage(folders: &Folders) {
     for name in ["0.tar", "1.tar"] {
         let bytes = std::fs::read(folders.path(name)).unwrap().len();
@@ -61,7 +61,7 @@ fn the_index_next_to_the_tars_is_used_for_tars_of_its_lengths() {
         stream
     };
     assert_eq!(samples(&open(elsewhere(indexed)).unwrap()), 3);
-    // Both tars are read in place of an index that has another length, or not all of them, or is none.
+    // Both tars are read instead of an index that has a wrong length, or not all of them, or is none.
     write(&folders.path("0.tar"), &tar_of(&["a.cls", "b.cls", "c.cls", "d.cls"]));
     write(&folders.path("1.tar"), &tar_of(&["e.cls"]));
     for wrong in [index.to_json(), "{\"version\": 2, \"shards\": []}".to_owned(), "{".to_owned()] {

@@ -1,4 +1,4 @@
-//! Records by the indexes that other programs left next to the files.
+//! Records by the indexes next to the files.
 
 use crate::catalog::found_files::{FoundFile, sized};
 use crate::catalog::parallel::in_threads;
@@ -10,7 +10,7 @@ use crate::sources::tfrecords::{RecordIndex, index_names};
 use crate::store::Remote;
 use std::ops::Range;
 
-/// Bytes of a file whose first records show the features: at first, and at most.
+/// Bytes at the start of a file with the records that show the features: at first, and at most.
 const FRONT_BYTES: usize = 256 << 10;
 const FRONT_BYTES_MAX: usize = 256 << 20;
 
@@ -18,11 +18,11 @@ const FRONT_BYTES_MAX: usize = 256 << 20;
 const PROBE_BYTES: u64 = pass::FRONT_BYTES as u64;
 
 /// Returns the indexes next to `files`, with the features of the first records; `None` for files without one, and for
-/// files that are others than their index is of. Without any index the list is empty.
+/// files that their index does not fit. Without any index the list is empty.
 ///
 /// # Errors
 ///
-/// Errors of the store; those of the first records.
+/// Errors of the store; errors of the first records.
 pub(super) fn find(remote: &Remote, files: &[FoundFile]) -> Result<(Vec<Option<RecordIndex>>, FeatureCounts)> {
     let none = || (Vec::new(), FeatureCounts::default());
     let Some(first) = files.first() else { return Ok(none()) };

@@ -1,5 +1,5 @@
 //! TensorFlow's record files as the shards of a stream: `survey` has the survey of one, `indexed` the records by the
-//! indexes that other programs left next to the files.
+//! indexes next to the files.
 
 mod indexed;
 mod survey;
@@ -31,7 +31,7 @@ impl OpenFiles for Opener {
     }
 }
 
-/// Returns true if the first of the files on this machine is compressed, whatever its name: others are then, too.
+/// Returns true if the first of the files on this machine is compressed, whatever its name: the rest are then, too.
 fn is_first_compressed(folder: Option<&Path>, files: &[FoundFile]) -> bool {
     let (Some(folder), Some(file)) = (folder, files.first()) else { return false };
     let mut front = [0; FRONT_BYTES];

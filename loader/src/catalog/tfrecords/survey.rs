@@ -14,7 +14,7 @@ use std::collections::HashSet;
 /// Most bytes of a file: offsets are of 32 bits.
 const BYTES_MAX: u64 = u32::MAX as u64;
 
-/// End of the name of an unpacked file, if that of the compressed one has none for its compression.
+/// End of the name of an unpacked file, if the name of the compressed one has none for its compression.
 const UNPACKED: &str = ".unpacked";
 
 /// Survey of record files.
@@ -76,7 +76,7 @@ impl Survey for RecordSurvey {
         let bytes = file.bytes();
         if bytes > BYTES_MAX {
             let message =
-                format!("a TFRecord file of {bytes} bytes; those of more than 4 GiB are not read: write smaller ones");
+                format!("a TFRecord file of {bytes} bytes; files of more than 4 GiB are not read: write smaller ones");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         if accepts_damage { count_whole_records(file) } else { count_features(file) }
@@ -165,7 +165,7 @@ mod tests {
         let stopped_after = |number: usize| drop(pass(folder).file(number, &|| ()).unwrap());
         stopped_after(0);
         stopped_after(2);
-        // Another content of the same size and time: it is not read again.
+        // A new content of the same size and time: it is not read again.
         for name in [NAMES[0], NAMES[2]] {
             let path = folder.join(name);
             let found = std::fs::metadata(&path).unwrap();
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(index(folder).unwrap(), whole);
         let e = index(folder).expect_err("the pass is complete");
         assert!(e.to_string().contains("does not match its CRC"), "{e}");
-        // A file that was written again is read, and one of another size.
+        // A file that was written again is read, and one of a different size.
         let bytes = std::fs::read(folder.join(NAMES[1])).unwrap();
         std::fs::write(folder.join(NAMES[0]), &bytes).unwrap();
         std::fs::write(folder.join(NAMES[2]), &bytes).unwrap();

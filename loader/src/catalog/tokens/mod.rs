@@ -4,8 +4,8 @@
 //!   prefix.idx --one pass, or its ends alone for windows--> TokenIndex, kept as the stream's index --> shards
 //! ```
 //!
-//! Files on this machine are read in place. Of the files of a store each shard's range is fetched, with the part of the
-//! `.idx` that has its documents.
+//! Files on this machine are read where they are. Of the files of a store each shard's range is fetched, with the part
+//! of the `.idx` that has its documents.
 
 use super::again::again;
 use super::found_files::FoundFile;
@@ -39,7 +39,7 @@ impl OpenFiles for Opener {
     fn open(&self, at: &Opening<'_>, files: Files) -> Result<IndexedStream> {
         let names = files.into_names()?;
         let window = at.session.config.window_of(at.stream);
-        // Other windows have another folder.
+        // Different windows have different folders.
         let described = format!("{}\n{window:?}\n", names.listed().join("\n"));
         let is_in_place = at.folder().is_some() && at.local().is_none();
         let entries = if matches!(names, Names::Patterns(_)) { at.all()? } else { Vec::new() };

@@ -1,6 +1,6 @@
-//! Actions: operations on pixels whose numbers have been drawn.
+//! Actions: operations on pixels, with drawn numbers.
 //!
-//! The arguments are those of torchvision's functions of the same name, so that a picture can be compared with
+//! The arguments are the same as for torchvision's functions of the same name, so that a picture can be compared with
 //! torchvision's for the same numbers.
 
 use serde::Serialize;
@@ -55,9 +55,9 @@ pub enum Action {
         #[serde(flatten)]
         sampling: Sampling,
     },
-    /// Takes each pixel from the place that a matrix gives, as Pillow's `Image.transform`.
+    /// Takes each pixel from the position that a matrix gives, as Pillow's `Image.transform`.
     Transform {
-        /// Two rows of three numbers: from a place in the result to one in the picture.
+        /// Two rows of three numbers: from a position in the result to one in the picture.
         matrix: [f64; 6],
         /// Resampling.
         #[serde(flatten)]
@@ -67,7 +67,7 @@ pub enum Action {
     Perspective {
         /// Corners of the result, from the upper left one clockwise: column and row.
         endpoints: [[f64; 2]; 4],
-        /// From a place in the result to one in the picture.
+        /// From a position in the result to one in the picture.
         coefficients: [f64; 8],
         /// Resampling.
         #[serde(flatten)]

@@ -10,11 +10,11 @@ use forebay_picture::picture_ops as ops;
 use forebay_picture::picture_ops::{PointOp, Rotation, Scratch, Shape};
 use forebay_picture::pixels::{Content, Pixels};
 
-/// Applies the actions of one picture after the other, in one thread. It keeps its memory.
+/// Applies the actions of pictures in sequence, in one thread. It keeps its memory.
 #[derive(Default)]
 pub(crate) struct Augmenter {
     scratch: Scratch,
-    /// Point operations that follow each other: one pass over the pixels.
+    /// Point operations in sequence: one pass over the pixels.
     points: Vec<PointOp>,
     mixture: Mixture,
     jpeg: Option<Decoder>,

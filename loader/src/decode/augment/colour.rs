@@ -42,7 +42,7 @@ impl Operation for ColorJitter {
         let mut numbers = draws.numbers();
         let mut order = [0; 4];
         numbers.shuffle(&mut order);
-        // Drawn even if it is not used, so that an argument does not change the draws of the others.
+        // Drawn even if it is not used, so that an argument does not change the draws of the rest.
         let mut factor = |range: Option<[f64; 2]>| {
             let share = numbers.unit();
             range.map(|[low, high]| low + share * (high - low))
@@ -69,7 +69,7 @@ pub struct RadiusBlur {
     pub radius: [f64; 2],
 }
 
-/// Upper bound of a radius, far above what a picture can show.
+/// Upper bound of a radius, far above any that a picture can show.
 const RADIUS_MAX: f64 = 1e4;
 
 impl Operation for RadiusBlur {

@@ -1,4 +1,4 @@
-//! Compositions: operations that draw which others are applied.
+//! Compositions: operations that draw which of several operations are applied.
 //!
 //! They are generic over the operations that they hold, so that the table of all operations is above this file.
 

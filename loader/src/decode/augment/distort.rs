@@ -59,7 +59,7 @@ impl Operation for RandomPhotometricDistort {
 
     fn draw(&self, draws: OpDraws, script: &mut Script) {
         let mut numbers = draws.numbers();
-        // Drawn even if it is not used, so that one draw does not change the others.
+        // Drawn even if it is not used, so that one draw does not change the rest.
         let mut factor = |[low, high]: [f64; 2]| {
             let (chance, factor) = (numbers.unit(), numbers.uniform(low, high));
             (chance < self.p).then_some(factor)

@@ -73,7 +73,7 @@ pub struct Erasure {
 }
 
 impl RandomErasing {
-    /// Number of its kind, as those of the table of operations.
+    /// Number of its kind, like the numbers in the table of operations.
     const NUMBER: u32 = 100;
 
     /// Checks the arguments. `level_max` is the largest level of rows that hold levels.
@@ -150,7 +150,7 @@ impl Erasure {
         let Self { value, noise, .. } = self;
         let mut noise = noise.into_normals();
         move |channel| match value {
-            // A fourth channel has the value of the others.
+            // A fourth channel has the value of the first three.
             Some(value) => value[channel.min(2)],
             None => noise(),
         }

@@ -33,7 +33,7 @@ impl Operation for RandomRotation {
     fn check(&self) -> Result<()> {
         check_range("RandomRotation", "degrees", self.degrees, -ANGLE_MAX, ANGLE_MAX)?;
         if self.expand && self.center.is_some() {
-            // Pillow's result has other parts of the picture than its name promises, and torchvision's boxes are
+            // Pillow's result has different parts of the picture than its name promises, and torchvision's boxes are
             // elsewhere.
             return Err(Error::config(
                 "RandomRotation with `expand` turns about the middle, so that the whole picture is in the result: \
@@ -184,7 +184,7 @@ impl Operation for RandomPerspective {
 /// Upper bound of an angle, degrees: far more, and its remainder would have no exact digits.
 const ANGLE_MAX: f64 = 1e6;
 
-/// Lower bound of a scale, and the inverse of the upper one, so that every place is a finite number.
+/// Lower bound of a scale, and the inverse of the upper one, so that every position is a finite number.
 const SCALE_MIN: f64 = 1e-6;
 
 /// Upper bound of a centre's coordinates, pixels.

@@ -4,18 +4,18 @@
 //! list of operations --geometry--> crop, resize, window, mirror: while decoding
 //!        |                                                          |
 //!        '--Operation::draw--> Script: actions with their numbers --+--Augmenter--> pixels
-//!                                                                             '--> those of a mask: what moves
+//!                                                                             '--> pixels of a mask: only moves
 //! ```
 //!
 //! An operation is a small value type. It checks its arguments, and draws the [`Action`]s for one picture: pure, from
-//! the key of the sample. Compositions and policies are operations, too, and add the actions of others. The
+//! the key of the sample. Compositions and policies are operations, too, and add the actions of their parts. The
 //! [`Augmenter`] applies actions with the functions of [`picture_ops`](forebay_picture::picture_ops); it knows no
 //! operation. A new operation is a type in a file of its family and a line in the table below.
 //!
 //! [`RandomErasing`] is apart, since it changes the finished row, after `Normalize`.
 //!
-//! Names, arguments and distributions are torchvision's, and pixels are those of torchvision's functions on pictures of
-//! Pillow for the same numbers.
+//! Names, arguments and distributions are torchvision's, and pixels are the same as from torchvision's functions on
+//! pictures of Pillow for the same numbers.
 
 mod action;
 mod apply;

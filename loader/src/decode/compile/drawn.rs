@@ -11,10 +11,10 @@ use forebay_picture::geometry::{PixelWindow, Region, Size, Stage};
 
 /// Returns the steps of the field `spec` for a picture of `size`, with the numbers that are drawn for `key`: an object
 /// for each crop with its resize, for each action (of a Mask: that moves pixels) and for each erased box. `size` is
-/// that of the picture as it is delivered without operations, turned by its EXIF data if the field does so. `name` is
-/// that of the field, or of its Joint; `boxes` are those of the picture, as left, top, right and bottom, for operations
-/// that draw by them; `view` the number of one of its views, or of a crop of FiveCrop or TenCrop; 0
-/// without these.
+/// the size of the picture as it is delivered without operations, turned by its EXIF data if the field does so. `name`
+/// is the name of the field, or of its Joint; `boxes` are the boxes of the picture, as left, top, right and bottom, for
+/// operations that draw by them; `view` the number of one of its views, or of a crop of FiveCrop or TenCrop; 0 without
+/// these.
 ///
 /// # Errors
 /// [`crate::ErrorKind::Config`]: a field without operations, arguments outside of their range.

@@ -22,7 +22,7 @@ pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
         check_without_views(name, spec)?;
         let ops = match spec.scene_part() {
             ScenePart::Pixels(ops) | ScenePart::Labels(ops) => ops,
-            // They follow the operations of another field.
+            // They follow the operations of a different field.
             ScenePart::Boxes | ScenePart::BoxLabels => continue,
             ScenePart::None => &[],
         };
@@ -87,7 +87,7 @@ fn sizes_where_counted(ops: &[Op]) -> Result<Vec<Option<Size>>> {
     places.map(|place| Ok(CheckedOps::new(&ops[..place])?.size)).collect()
 }
 
-/// Returns the arguments of an operation that the places of pixels depend on; `None` if they do not depend on draws.
+/// Returns the arguments of an operation that the positions of pixels depend on; `None` if they do not depend on draws.
 fn drawn_part(op: &Op) -> Option<Value> {
     let part = match *op {
         Op::RandomResizedCrop { scale, ratio, interpolation, .. } => {

@@ -25,7 +25,7 @@ pub struct Array {
     /// Type of the output. Default: the column's, or the file's.
     #[serde(default)]
     pub dtype: Option<DType>,
-    /// Shape of every array; another one is an error.
+    /// Shape of every array; a different one is an error.
     #[serde(default)]
     pub shape: Option<Vec<usize>>,
     /// Array of samples without the column, as nested lists; one number fills a fixed shape.

@@ -37,7 +37,7 @@ impl ArraySource {
         stored.is_some_and(|stored| to.is_none_or(|to| stored == to) && is_in_order(stored))
     }
 
-    /// Reads a stored array of at least one dimension. Those of numpy have an element at least.
+    /// Reads a stored array of at least one dimension. Arrays of numpy have an element at least.
     pub(super) fn read_list<'a>(
         &self,
         bytes: &'a [u8],
@@ -47,7 +47,7 @@ impl ArraySource {
         let (dtype, values) = self.read(bytes, shape, side)?;
         let may_be_empty = match self {
             Self::Npy => false,
-            // Lists of other formats.
+            // Lists of the remaining formats.
             Self::Array(_) | Self::Bytes(_) => true,
         };
         if shape.is_empty() || (values.is_empty() && !may_be_empty) {
@@ -56,7 +56,7 @@ impl ArraySource {
         Ok((dtype, values))
     }
 
-    /// Reads a stored array: type and elements. `side` is used for elements that are stored in another order.
+    /// Reads a stored array: type and elements. `side` is used for elements that are stored in a different order.
     pub(super) fn read<'a>(
         &self,
         bytes: &'a [u8],

@@ -18,7 +18,7 @@ use crate::decode::step::{Decode, Memory, Step, Stored};
 use crate::error::{Error, Result};
 use crate::format::encoding::{DType, Encoding};
 
-/// Boxes around objects of a picture of the same `Joint`, whose operations they follow.
+/// Boxes around objects of a picture of the same `Joint`; they follow its operations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Boxes {
@@ -36,11 +36,11 @@ pub struct Boxes {
     /// Name of the picture or mask. Default: the first one of the `Joint`.
     #[serde(default)]
     pub of: Option<String>,
-    /// Smallest width and height of a box, pixels, and its smallest area without `min_area`; others are left out.
-    /// Default: all are kept.
+    /// Smallest width and height of a box, pixels, and its smallest area without `min_area`; smaller boxes are left
+    /// out. Default: all are kept.
     #[serde(default)]
     pub min_size: Option<f64>,
-    /// Smallest area of a box, pixels; others are left out.
+    /// Smallest area of a box, pixels; smaller boxes are left out.
     #[serde(default)]
     pub min_area: Option<f64>,
 }
@@ -74,11 +74,11 @@ impl FieldKind for Boxes {
     }
 }
 
-/// Values of the boxes of the same `Joint`, without those of boxes that are left out.
+/// Values of the boxes of the same `Joint`, without the values of boxes that are left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BoxLabels {
-    /// The column: an array whose first dimension is that of the boxes, or JSON documents.
+    /// The column: an array with an entry for each box in its first dimension, or JSON documents.
     pub column: String,
     /// Path to a list of numbers inside a JSON document. Default: the document.
     #[serde(default)]
@@ -204,7 +204,7 @@ impl BoxesDecoder {
     }
 }
 
-/// Decoder of values of the boxes of another step.
+/// Decoder of values of the boxes of a different step.
 #[derive(Debug)]
 struct LabelsDecoder {
     source: ListSource,

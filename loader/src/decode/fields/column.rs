@@ -32,7 +32,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Returns the error for a field that needs a column of another encoding.
+/// Returns the error for a field that needs a column of a different encoding.
 pub(super) fn unsuitable(column: &Column, message: &str) -> Error {
     let error = |message| Error::config(message).with("column", &column.name).with("encoding", &column.encoding);
     match &column.encoding {

@@ -25,8 +25,8 @@ pub struct Image {
     /// Operations in order; `Normalize` last, or before `RandomErasing`.
     #[serde(default)]
     pub ops: Vec<Op>,
-    /// `uint8`: grey levels. A float type: grey levels / 255, then `Normalize`. Mode I;16 has `uint16` or `int32` in
-    /// place of `uint8`, and values / 65535.
+    /// `uint8`: grey levels. A float type: grey levels / 255, then `Normalize`. Mode I;16 has `uint16` or `int32`
+    /// instead of `uint8`, and values / 65535.
     #[serde(default = "uint8")]
     pub dtype: DType,
     /// Order of the dimensions.
@@ -42,7 +42,7 @@ pub struct Image {
     /// least that much in both directions. Faster, but not exact.
     #[serde(default)]
     pub scaled_decode: bool,
-    /// Pictures of each sample with different draws, as a dimension before the others. Default: one, without it.
+    /// Pictures of each sample with different draws, as a dimension before the rest. Default: one, without it.
     #[serde(default)]
     pub views: Option<u32>,
     /// Channels.

@@ -23,7 +23,7 @@ use crate::format::encoding::{DType, Encoding};
 pub struct Json {
     /// The column: `json`, text or `bytes`.
     pub column: String,
-    /// Path to the value, such as `"meta.boxes[0].label"`, or a list of keys and places in lists. Default: the
+    /// Path to the value, such as `"meta.boxes[0].label"`, or a list of keys and positions in lists. Default: the
     /// document.
     #[serde(default)]
     pub path: Option<JsonPath>,

@@ -8,10 +8,10 @@ use crate::format::json::PathPart;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a path is text such as \"meta.boxes[0].label\", or a list of keys and places in lists")]
 pub enum JsonPath {
-    /// Keys with dots between them, and in brackets places in lists, and keys in double quotes, which may have dots in
-    /// them.
+    /// Keys with dots between them, and in brackets positions in lists, and keys in double quotes, which may have dots
+    /// in them.
     Text(String),
-    /// Keys, which may have dots in them, and places in lists.
+    /// Keys, which may have dots in them, and positions in lists.
     Parts(Vec<JsonPart>),
 }
 
@@ -19,7 +19,7 @@ pub enum JsonPath {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a part of a path is a key, or a place in a list from 0")]
 pub enum JsonPart {
-    /// Place in a list, from 0.
+    /// Position in a list, from 0.
     Place(usize),
     /// Key of an object.
     Key(String),

@@ -69,7 +69,7 @@ pub(in crate::decode) struct Compiled {
 }
 
 impl Compiled {
-    /// Makes a field whose values `decoder` decodes.
+    /// Makes a field with values that `decoder` decodes.
     pub(in crate::decode) fn new(column: usize, decoder: impl Decode, dtype: DType, shape: RowShape) -> Self {
         Self { column: Some(column), work: Work::Value(Box::new(decoder)), dtype, shape }
     }

@@ -12,8 +12,8 @@
 //! text, bytes                copied
 //! ```
 //!
-//! To add a kind, add its file with implementations of `FieldKind` and of `step::Decode`, and its lines here. No other
-//! file names the kinds; a field of a Joint has a `ScenePart`.
+//! To add a kind, add its file with implementations of `FieldKind` and of `step::Decode`, and its lines here. No
+//! further file names the kinds; a field of a Joint has a `ScenePart`.
 
 mod array;
 mod array_source;
@@ -88,23 +88,23 @@ pub enum FieldSpec {
     Json(Json),
     /// A class as probabilities.
     OneHot(OneHot),
-    /// Pictures and their classes that are mixed with others of the batch. Each becomes a separate output.
+    /// Pictures and their classes that are mixed within the batch. Each becomes a separate output.
     Mix {
         /// The outputs by name: an `Image` of a fixed size or more, and `OneHot` fields.
         fields: Vec<(String, FieldSpec)>,
-        /// Operations, one of which is drawn for each batch.
+        /// Operations; one is drawn for each batch.
         by: Vec<BatchOp>,
         /// Probability that a batch is mixed, or a pair of rows or a row, by `mode`.
         #[serde(default = "one")]
         p: f64,
-        /// Rows that are mixed with each other.
+        /// Rows that are mixed together.
         #[serde(default)]
         mode: MixMode,
         /// Weight of each operation. Default: 1.
         #[serde(default)]
         weights: Option<Vec<f64>>,
     },
-    /// Fields whose random operations share their draws: a picture and its mask. Each becomes a separate output.
+    /// Fields with random operations that share their draws: a picture and its mask. Each becomes a separate output.
     Joint {
         /// The outputs by name.
         fields: Vec<(String, FieldSpec)>,
@@ -152,7 +152,7 @@ impl FieldSpec {
         }
     }
 
-    /// Columns of which the field reads a list, also of one value.
+    /// Columns where the field reads a list, also of one value.
     pub fn lists(&self) -> Vec<&str> {
         match self {
             Self::Joint { fields } | Self::Mix { fields, .. } => {
@@ -165,7 +165,7 @@ impl FieldSpec {
         }
     }
 
-    /// Columns of which the field reads the stored bytes.
+    /// Columns where the field reads the stored bytes.
     pub fn stored(&self) -> Vec<&str> {
         match self {
             Self::Joint { fields } | Self::Mix { fields, .. } => {

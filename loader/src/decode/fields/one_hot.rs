@@ -17,7 +17,7 @@ use crate::format::encoding::DType;
 /// Upper bound of the classes of a OneHot field: more are a mistake, and would take the memory of the batches.
 const CLASSES_MAX: usize = 1 << 24;
 
-/// A class as a row of probabilities: 1 for the class, 0 for the others, or with smoothing a little less and more.
+/// A class as a row of probabilities: 1 for the class, 0 for the rest, or with smoothing a little less and more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OneHot {
@@ -76,7 +76,7 @@ struct OneHotDecoder {
     source: NumberSource,
     classes: usize,
     dtype: DType,
-    /// Element of the class, and of each other one.
+    /// Element of the class, and of each remaining class.
     class: Vec<u8>,
     others: Vec<u8>,
 }

@@ -38,7 +38,7 @@ pub(in crate::decode) fn of_labels(ops: &[Op]) -> Vec<Op> {
 /// Size that every picture has at least.
 const SIZE_MIN: Size = Size { w: 1, h: 1 };
 
-/// Results of operations whose arguments have been checked.
+/// Results of operations with checked arguments.
 pub(in crate::decode) struct CheckedOps {
     /// Size of the result, if it does not depend on the picture.
     pub(in crate::decode) size: Option<Size>,

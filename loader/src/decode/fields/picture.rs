@@ -104,7 +104,7 @@ pub(in crate::decode) fn check_labels(ops: &[Op]) -> Result<()> {
 }
 
 /// Returns the operations, and true if the luma is computed while the row is written. Otherwise `Grayscale` is an
-/// augmentation in its place.
+/// augmentation instead.
 pub(in crate::decode) fn grey_last(ops: &[Op], is_grey: bool) -> (Vec<Op>, bool) {
     let grayscale = ops.iter().position(|op| *op == Op::Grayscale);
     let has_augment = ops.iter().any(|op| matches!(op, Op::Augment(_)));
@@ -119,7 +119,8 @@ pub(in crate::decode) fn grey_last(ops: &[Op], is_grey: bool) -> (Vec<Op>, bool)
     (ops.iter().map(augmented).collect(), false)
 }
 
-/// Returns true if the luma after `op` is what `op` makes of the luma: it only moves whole pixels, and adds grey ones.
+/// Returns true if the luma after `op` is the result of `op` for the luma: it only moves whole pixels, and adds grey
+/// ones.
 fn keeps_grey(op: &Op) -> bool {
     match op {
         Op::Pad { fill: [red, green, blue], .. } | Op::RandomCrop { fill: [red, green, blue], .. } => {

@@ -8,8 +8,8 @@ use crate::error::Result;
 use forebay_picture::geometry::{PixelWindow, Size};
 use forebay_picture::{Border, PaddingMode};
 
-/// Cuts at a random place, and adds borders right and below where the picture is smaller, as the `FixedSizeCrop` of
-/// torchvision's reference scripts: both places have the same fraction of what is cut off.
+/// Cuts at a random position, and adds borders right and below where the picture is smaller, as the `FixedSizeCrop` of
+/// torchvision's reference scripts: both positions have the same fraction of the part that is cut off.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FixedSizeCrop {
@@ -120,7 +120,7 @@ impl Reframe for CenterCropOrPad {
     }
 }
 
-/// Cuts at a random place, with borders of a random width around a smaller picture, as timm's `RandomCropOrPad`.
+/// Cuts at a random position, with borders of a random width around a smaller picture, as timm's `RandomCropOrPad`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomCropOrPad {

@@ -25,11 +25,11 @@ pub struct RandomIoUCrop {
     /// Largest width divided by the height.
     #[serde(default = "ratio_max")]
     pub max_aspect_ratio: f64,
-    /// Overlaps, one of which is drawn: the least that a box has with the part, as a share of their union. 1 or more:
+    /// Overlaps; one is drawn: the least that a box has with the part, as a share of their union. 1 or more:
     /// the picture stays as it is.
     #[serde(default = "options")]
     pub sampler_options: Vec<f64>,
-    /// Parts that are drawn for an overlap before another one is.
+    /// Parts that are drawn for an overlap before a further one is.
     #[serde(default = "trials")]
     pub trials: u32,
 }
@@ -131,7 +131,7 @@ fn corners(Region { x, y, w, h }: Region) -> Corners {
     [x, y, x + w, y + h].map(f64::from)
 }
 
-/// Returns true if the middle of a box is inside of another one, not on its border.
+/// Returns true if the middle of a box is inside of a second one, not on its border.
 pub(in crate::decode) fn is_middle_inside(&[l, t, r, b]: &Corners, &[left, top, right, bottom]: &Corners) -> bool {
     let (x, y) = (0.5 * (l + r), 0.5 * (t + b));
     left < x && x < right && top < y && y < bottom

@@ -9,7 +9,7 @@ use crate::error::Result;
 use forebay_picture::Interpolation;
 use forebay_picture::geometry::Size;
 
-/// Resizes to fit a frame, as timm's `ResizeKeepRatio`, by chance with another scale or ratio of the sides.
+/// Resizes to fit a frame, as timm's `ResizeKeepRatio`, by chance with a different scale or ratio of the sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResizeKeepRatio {
@@ -18,13 +18,13 @@ pub struct ResizeKeepRatio {
     /// 0: the picture covers the frame; 1: it is inside of the frame; between, its scale is between those.
     #[serde(default)]
     pub longest: f64,
-    /// Filter; that of labels is always the nearest pixel.
+    /// Filter; for labels always the nearest pixel.
     #[serde(default = "Interpolation::bilinear")]
     pub interpolation: Interpolation,
     /// Filter of half of the pictures, if they are drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alternative: Option<Interpolation>,
-    /// Probability of another scale.
+    /// Probability of a different scale.
     #[serde(default)]
     pub random_scale_prob: f64,
     /// Smallest and largest factor of the scale.
@@ -33,7 +33,7 @@ pub struct ResizeKeepRatio {
     /// If true, the factor is a share of an area that is shown: smaller ones enlarge the picture.
     #[serde(default)]
     pub random_scale_area: bool,
-    /// Probability of another ratio of the sides.
+    /// Probability of a different ratio of the sides.
     #[serde(default)]
     pub random_aspect_prob: f64,
     /// Smallest and largest factor of the ratio, drawn on a logarithmic scale.

@@ -35,7 +35,7 @@ pub use scale::{RandomShortestSize, ScaleJitter};
 pub use zoom_out::RandomZoomOut;
 
 /// Declares the operations: number, which is part of the key of the draws and never changes, name in documents, and
-/// type. The numbers differ from those of the operations on pixels.
+/// type. The numbers differ from the numbers of the operations on pixels.
 macro_rules! operations {
     ($($number:literal $name:literal $kind:ident;)*) => {
         /// Operation on the size and the frame of a picture.

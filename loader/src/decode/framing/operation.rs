@@ -70,7 +70,7 @@ pub enum Cut {
         /// Pixels outside of the picture.
         border: Border,
     },
-    /// A part with the objects of which the middle is inside. Boxes of the others have no area.
+    /// A part with the objects with their middle inside. Boxes of the rest have no area.
     Objects(Region),
 }
 

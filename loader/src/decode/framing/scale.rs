@@ -18,7 +18,7 @@ pub struct ScaleJitter {
     /// Smallest and largest factor.
     #[serde(default = "factors")]
     pub scale_range: [f64; 2],
-    /// Filter; that of labels is always the nearest pixel.
+    /// Filter; for labels always the nearest pixel.
     #[serde(default = "Interpolation::bilinear")]
     pub interpolation: Interpolation,
 }
@@ -59,7 +59,7 @@ pub struct RandomShortestSize {
     /// Upper bound of the long side.
     #[serde(default)]
     pub max_size: Option<u32>,
-    /// Filter; that of labels is always the nearest pixel.
+    /// Filter; for labels always the nearest pixel.
     #[serde(default = "Interpolation::bilinear")]
     pub interpolation: Interpolation,
 }

@@ -142,7 +142,7 @@ fn boxes_with_their_middle_outside_of_the_part_have_no_area() {
             resolve(&list, SIZE, draws, key(draw), &mut steps).unwrap();
             let mut followed = boxes.to_vec();
             steps.follow(&mut followed, SIZE);
-            // The same up to the crop, which another resolution draws alone.
+            // The same up to the crop, which a different resolution draws alone.
             let mut placed = boxes.to_vec();
             let mut first = Steps::default();
             resolve(&start, SIZE, draws, key(draw), &mut first).unwrap();

@@ -8,7 +8,7 @@ use crate::decode::draw::OpDraws;
 use crate::error::Result;
 use forebay_picture::geometry::{PixelWindow, Size};
 
-/// Puts a picture at a random place of a larger one of one colour, as torchvision's `RandomZoomOut`.
+/// Puts a picture at a random position of a larger one of one colour, as torchvision's `RandomZoomOut`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomZoomOut {

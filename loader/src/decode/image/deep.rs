@@ -91,7 +91,7 @@ fn blend_columns(values: &[u16], width: usize, weights: &ExactWeights, out: &mut
     }
 }
 
-/// Blends the rows of `width` values with each other.
+/// Blends the rows of `width` values.
 fn blend_rows(values: &[u16], width: usize, weights: &ExactWeights, out: &mut Vec<u16>) {
     out.clear();
     for (first, weights) in weights {

@@ -13,7 +13,7 @@ use forebay_picture::{PictureFormat, formats};
 #[derive(Clone, Copy)]
 pub(super) enum Format {
     Jpeg,
-    /// A file of another format.
+    /// A file of a different format.
     Other(&'static dyn PictureFormat),
     /// Raw pixels of the encoding `pil`.
     Raw,

@@ -1,7 +1,7 @@
 //! Pictures of mode RGBA: colours and opacity go through the same stages, each as a picture of three channels.
 //!
-//! As in Pillow, colours are multiplied by their opacity before a resize and divided by that of the result after it, so
-//! that the colours of transparent pixels do not show.
+//! As in Pillow, colours are multiplied by their opacity before a resize and divided by the opacity of the result after
+//! it, so that the colours of transparent pixels do not show.
 
 use crate::decode::augment::Action;
 use crate::decode::normalise::PictureWriter;
@@ -81,7 +81,7 @@ impl Opacity {
     }
 }
 
-/// Runs `actions`, which are flips: others are rejected when the field is compiled.
+/// Runs `actions`, which are flips: all remaining actions are rejected when the field is compiled.
 pub(super) fn flip_vertically(actions: &[Action], picture: &mut Pixels) {
     if actions.iter().filter(|action| matches!(action, Action::VerticalFlip)).count() % 2 == 1 {
         let Region { w, h, .. } = picture.region();

@@ -26,7 +26,8 @@ impl ImageDecoder {
             }
             None => {
                 let region = self.union(file, scale, later, key);
-                // Damage outside of a picture's region has no effect on it, so errors are those of separate decodes.
+                // Damage outside of a picture's region has no effect on it, so errors are the same as in separate
+                // decodes.
                 let decoded = region.is_some_and(|region| self.decode_part(file, field, scale, region, false).is_ok());
                 self.shared.decide(group, scale, decoded.then_some(&mut self.source))?
             }
@@ -36,8 +37,8 @@ impl ImageDecoder {
         contains(self.shared.pixels(part).region(), needed).then_some(part)
     }
 
-    /// Returns the part of the file that the current picture and those of `later` need together, if it is worthwhile to
-    /// decode it at once.
+    /// Returns the part of the file that the current picture and the pictures of `later` need together, if it is
+    /// worthwhile to decode it at once.
     fn union<'f>(
         &mut self,
         file: &File<'_>,

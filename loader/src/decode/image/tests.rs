@@ -41,7 +41,7 @@ fn png() -> Vec<u8> {
     out
 }
 
-/// Fields as those of self-supervised recipes, all of one column. `options` are those of reading.
+/// Fields as in self-supervised recipes, all of one column. `options` are the options of reading.
 fn fields(options: &str) -> Vec<(String, FieldSpec)> {
     let json = r#"[
         ["global", {"kind": "image", "column": "jpg", OPTIONS "views": 2, "ops": [
@@ -108,7 +108,7 @@ fn pictures_that_share_a_decode_have_the_pixels_of_separate_decodes() {
             let what = format!("{subsampling:?} {progressive}");
             let mut index = Vec::new();
             assert_eq!(RowIndexer::default().append(&file, &mut index), !progressive);
-            // Ten pictures per sample, nine of which use what the first one has decoded.
+            // Ten pictures per sample, where nine use the pixels that the first one has decoded.
             assert_eq!(assert_equal(&fields(""), &file, &[], 12, &what), 9 * 12, "{what}");
             let indexed = assert_equal(&fields(""), &file, &index, 12, &what);
             assert!((9 * 9..=9 * 12).contains(&indexed), "{what}: {indexed}");

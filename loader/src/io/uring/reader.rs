@@ -26,7 +26,7 @@ pub(in crate::io) struct UringReader {
     /// is not needed any more.
     in_flight: Slab<ReadOp>,
     ready: ReadyQueue,
-    /// Reads whose next call is not in the ring yet, by their index in the table.
+    /// Reads with a next call that is not in the ring yet, by their index in the table.
     unsent: VecDeque<u32>,
     depth: usize,
     /// Results of one wait, kept for its memory.
@@ -37,7 +37,7 @@ pub(in crate::io) struct UringReader {
 }
 
 impl UringReader {
-    /// Creates a reader with a ring of `config.depth` entries, whose fixed buffers are the pieces of `pool`.
+    /// Creates a reader with a ring of `config.depth` entries, with the pieces of `pool` as fixed buffers.
     pub(in crate::io) fn new(config: &IoConfig, pool: &ReadPool, stats: &Arc<Stats>) -> Result<Self> {
         probe().map_err(|reason| Error::new(ErrorKind::Unsupported, reason))?;
         Ok(Self {
@@ -62,7 +62,7 @@ impl UringReader {
             };
             let is_own = op.lease.is_from(&self.pool);
             let mut next = op.next();
-            // A slot of another node's pool is not among the fixed buffers.
+            // A slot of a different node's pool is not among the fixed buffers.
             next.piece = next.piece.filter(|_| is_own);
             // SAFETY: slot and file belong to `op`, which stays in the table until `take_results` has its last result,
             // or forever (`drop`).

@@ -173,7 +173,7 @@ impl Ring {
         }
     }
 
-    /// Takes results out of the ring. This is the only place that interprets the sign of a result.
+    /// Takes results out of the ring. This is the only function that interprets the sign of a result.
     fn reap(&mut self, results: &mut Vec<(u32, rustix::io::Result<usize>)>) {
         for done in self.ring.completion() {
             let result = match done.result() {

@@ -4,7 +4,7 @@ use crate::catalog::IndexedStream;
 use crate::error::Result;
 use crate::subsets::question::Reply;
 
-/// Opens the stream with other columns.
+/// Opens the stream with different columns.
 pub(super) type Open<'a> = &'a dyn Fn(&[String]) -> Result<IndexedStream>;
 
 /// Way of a source to the answers.
@@ -14,11 +14,11 @@ pub(super) trait Answer: Sync {
         true
     }
 
-    /// Opens what is read. It is called once, and only if an answer is not known.
+    /// Opens the data to read. It is called once, and only if an answer is not known.
     ///
     /// # Errors
     ///
-    /// Those of `open`, and `Stale` for files that have changed.
+    /// The errors of `open`, and `Stale` for files that have changed.
     fn open(&mut self, _open: Open<'_>) -> Result<()> {
         Ok(())
     }
@@ -44,7 +44,7 @@ impl Bits {
         Self { bytes: Vec::with_capacity(bytes_of(bits)), len: 0 }
     }
 
-    /// The list of `samples` whose bytes are `bytes`.
+    /// The list of `samples` with the bytes `bytes`.
     pub(super) fn of_bytes(samples: u64, bytes: Vec<u8>) -> Self {
         Self { bytes, len: samples }
     }

@@ -1,4 +1,4 @@
-//! Columns that a filter names, among those of a source, and the cells of their stored values.
+//! Columns that a filter names, among the columns of a source, and the cells of their stored values.
 
 use crate::decode::JsonPath;
 use crate::error::{Error, Result};
@@ -17,16 +17,17 @@ pub(super) struct FilterColumn {
     /// Column of the source.
     pub(super) name: String,
     encoding: Encoding,
-    /// Path to the value in a document; empty for other columns.
+    /// Path to the value in a document; empty for the remaining columns.
     path: Vec<PathPart>,
 }
 
-/// Finds the columns of `question`, of which `encoding` returns that of a column of the source. `all` are the columns
-/// that a message lists.
+/// Finds the columns of `question`, where `encoding` returns the encoding of a column of the source. `all` are the
+/// columns that a message lists.
 ///
 /// # Errors
 ///
-/// `Config` for a column that is absent, or that has no numbers or text, and for a comparison of both, with the place.
+/// `Config` for a column that is absent, or that has no numbers or text, and for a comparison of both, with the
+/// position.
 pub(super) fn find(
     question: &Question,
     encoding: impl Fn(&str) -> Option<Encoding>,

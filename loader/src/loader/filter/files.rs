@@ -1,5 +1,5 @@
 //! Answers for files that are samples, such as pictures in folders: from the values that their list has, such as paths,
-//! classes and the columns of a manifest. Files with a text or a number are read, and no others.
+//! classes and the columns of a manifest. Files with a text or a number are read, and no further files.
 
 use super::answer::{Answer, Bits};
 use super::columns::{FilterColumn, find};
@@ -23,7 +23,7 @@ pub(super) struct Files<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// Finds the columns of the filter in those of the list.
+    /// Finds the columns of the filter in the list.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl<'a> Files<'a> {
 
 impl Answer for Files<'_> {
     fn is_kept(&self) -> bool {
-        // The list has the other values in memory.
+        // The list has the remaining values in memory.
         !self.contents.is_empty()
     }
 

@@ -1,9 +1,9 @@
 //! Answers of the shards of a stream, and their file.
 //!
 //! The file has a record for each shard that was read, appended when the shard is done. So a pass that was killed
-//! continues, and shards of which another loader needs no sample are added later. Its folder has the name of a digest
-//! of filter and data, hence answers for other data or of another filter are never taken. A record that is damaged ends
-//! the file.
+//! continues, and shards that one loader does not need are added later. Its folder has the name of a digest
+//! of filter and data, hence answers for different data or of a different filter are never taken. A record that is
+//! damaged ends the file.
 
 use super::answer::{Bits, bytes_of};
 use crate::error::{Error, Result};
@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 /// Name of the file.
 const BASENAME: &str = "answers";
 
-/// First bytes of the file; the number is that of its format.
+/// First bytes of the file; the number is the version of its format.
 const MAGIC: &[u8] = b"forebay filter 1\n";
 
 /// Answers of the shards of a stream, as far as they are known.
 #[derive(Debug)]
 pub(super) struct KeptAnswers {
-    /// Folder of the file, if there is a place for one.
+    /// Folder of the file, if there is room for one.
     folder: Option<PathBuf>,
     /// Samples of each shard.
     sizes: Vec<u64>,
@@ -73,7 +73,7 @@ impl KeptAnswers {
         self.folder.as_deref()
     }
 
-    /// Reads what other processes have added since the last call.
+    /// Reads the records that the remaining processes have added since the last call.
     pub(super) fn read_again(&self) {
         let Some(path) = self.path() else { return };
         let mut state = self.state.lock();
@@ -103,7 +103,7 @@ impl KeptAnswers {
     ///
     /// # Errors
     ///
-    /// `Internal` for another number of samples than the shard has.
+    /// `Internal` for a different number of samples than the shard has.
     pub(super) fn add(&self, shard: u32, bits: Bits) -> Result<()> {
         if self.sizes.get(shard as usize) != Some(&bits.len()) {
             return Err(Error::internal("an answer has another number of samples than its shard"));
@@ -138,7 +138,7 @@ impl KeptAnswers {
                 let bytes = file.metadata()?.len();
                 if bytes > state.read.bytes {
                     if !*is_alone {
-                        // Others write, and a record after a damaged one is never read.
+                        // Several processes write, and a record after a damaged one is never read.
                         return Err(std::io::Error::other(
                             "the file has records that were not read, and locks do not work",
                         ));
@@ -303,7 +303,7 @@ mod tests {
         second.read_again();
         assert_eq!(known(&second), [true, false, true]);
         assert_eq!(known(&opened(folder.path())), [false; 3]);
-        // Another file in its place is read from its start.
+        // A different file under its name is read from its start.
         std::fs::rename(&path, path.with_extension("old")).expect("renamed");
         let third = opened(folder.path());
         third.add(2, bits(&[true; 9])).expect("added");

@@ -1,5 +1,5 @@
-//! Filters of streams, and other questions about each sample: their columns are read once, and the answers are kept on
-//! local disk.
+//! Filters of streams, and further questions about each sample: their columns are read once, and the answers are kept
+//! on local disk.
 //!
 //! ```text
 //!   kept: answers of earlier runs --------------+
@@ -13,12 +13,12 @@
 //! * `answer`: the trait of the sources' ways, and the bits of a shard;
 //! * `kept`: the answers of a stream, and their file;
 //! * `numbers`: weights and lengths of samples;
-//! * `pass`: the pass over the shards whose answers are not known, by one process of a machine;
+//! * `pass`: the pass over the shards without known answers, by one process of a machine;
 //! * `columns`: the columns that a filter names, and the cells of their values;
 //! * `context`: the parts of a loader that all ways use.
 //!
-//! A shard of which other conditions keep no sample is not read. The answers follow from the data and the filter, so
-//! all ranks have the same, and the catalog's digest of the kept samples is part of checkpoints.
+//! A shard without a sample that the remaining conditions keep is not read. The answers follow from the data and the
+//! filter, so all ranks have the same, and the catalog's digest of the kept samples is part of checkpoints.
 
 mod answer;
 mod columns;
@@ -96,8 +96,8 @@ impl Filters<'_> {
         Ok(())
     }
 
-    /// Returns the columns without which a sample of `stream` is left out: those of all fields without a default, as
-    /// far as some samples may lack them.
+    /// Returns the columns without which a sample of `stream` is left out: the columns of all fields without a default,
+    /// as far as some samples may lack them.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl Filters<'_> {
             Some(fields) => {
                 columns_of(fields).into_iter().filter(|column| !column.has_default).map(|column| column.name).collect()
             }
-            // Every column of a table is a field. Other sources deliver those that all samples have.
+            // Every column of a table is a field. The remaining sources deliver the columns that all samples have.
             None => {
                 let columns = shards().find(|shard| table_of(shard).is_some()).map(|shard| &shard.layout.columns);
                 columns.into_iter().flatten().map(|column| &*column.name).filter(|name| *name != FIELDS).collect()
@@ -123,7 +123,7 @@ impl Filters<'_> {
                 let bounds = shard.layout.column(name).and_then(|column| table.bounds(column));
                 bounds.is_none_or(|bounds| bounds.has_nulls)
             }
-            // The counts of other programs show the fields of the first samples alone.
+            // The counts of foreign programs show the fields of the first samples alone.
             None => shard.layout.is_sampled() || shard.layout.may_lack(name),
         };
         let columns: Vec<&str> =

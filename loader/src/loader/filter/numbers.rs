@@ -1,4 +1,4 @@
-//! Numbers of the samples that are kept: weights and lengths, from columns that are read as those of filters, or from
+//! Numbers of the samples that are kept: weights and lengths, from columns that are read as for filters, or from
 //! arrays.
 
 use super::Filters;
@@ -117,7 +117,7 @@ fn numbers(values: Vec<f32>) -> Result<Arc<SampleNumbers>> {
     Ok(Arc::new(SampleNumbers::new(values)?))
 }
 
-/// Keeps the numbers of the kept samples of `stream` of those of all its samples.
+/// Keeps the numbers of the kept samples of `stream` out of the numbers of all its samples.
 fn kept_of(stream: &Stream, mut all: Vec<f32>) -> Result<Vec<f32>> {
     let samples = stream.index.samples();
     if all.len() as u64 != samples {
@@ -139,7 +139,7 @@ fn kept_of(stream: &Stream, mut all: Vec<f32>) -> Result<Vec<f32>> {
     Ok(all)
 }
 
-/// Number in `stream` of its kept sample number `place`.
+/// Number in `stream` of its kept sample `place`.
 fn number_of(stream: &Stream, place: usize) -> u64 {
     let (mut start, mut kept, mut number) = (0, 0, 0);
     for (shard, entry) in (0..).zip(&stream.index.shards) {

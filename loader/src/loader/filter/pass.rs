@@ -1,4 +1,4 @@
-//! Pass over the shards of a stream whose answers are not known, several at once.
+//! Pass over the shards of a stream without known answers, several at once.
 
 use super::answer::Answer;
 use super::kept::KeptAnswers;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Shards that are read at once at most: enough to hide a store's latency.
 const SHARDS_AT_ONCE: usize = 16;
 
-/// Time after which a thread shows its progress again: the processes that wait read what is new then.
+/// Time after which a thread shows its progress again: the processes that wait read the new records then.
 const SHOWN_EVERY: Duration = Duration::from_millis(500);
 
 /// Parts of a pass after which the log has its progress.
@@ -30,7 +30,7 @@ pub(super) struct Pass<'a> {
     pub(super) question: &'a str,
     /// All shards of the stream.
     pub(super) shards: &'a [Shard],
-    /// Numbers of the shards with samples that other conditions keep.
+    /// Numbers of the shards with samples that the remaining conditions keep.
     pub(super) needed: &'a [u32],
     pub(super) answer: &'a dyn Answer,
     pub(super) kept: &'a KeptAnswers,
@@ -39,14 +39,14 @@ pub(super) struct Pass<'a> {
     /// Threads that may work.
     pub(super) threads: usize,
     pub(super) clock: Clock,
-    /// Time without progress after which a wait for another process ends.
+    /// Time without progress after which a wait for a different process ends.
     pub(super) stall_timeout: Duration,
     /// Shards that were read.
     pub(super) read: &'a Counter,
 }
 
 impl Pass<'_> {
-    /// Reads the shards that are needed. One process of a machine reads, and the others wait for it.
+    /// Reads the shards that are needed. One process of a machine reads, and the rest wait for it.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl Pass<'_> {
         };
         let threads = self.threads.clamp(1, SHARDS_AT_ONCE).min(missing.len());
         let panicked = |_| Err(Error::internal("reading the columns of a question panicked"));
-        // All of them, so that the first error is that of a shard and not of the stop.
+        // All of them, so that the first error comes from a shard and not from the stop.
         let ended = in_threads(threads, read).into_iter().map(|ended| ended.unwrap_or_else(panicked));
         let is_echo = |e: &Error| e.kind() == crate::error::ErrorKind::Closed;
         let mut failed: Vec<Error> = ended.filter_map(Result::err).collect();

@@ -1,8 +1,8 @@
 //! Answers from the samples of shards, which are read as for an epoch: of MDS, text formats, tars, LitData's chunks and
-//! others.
+//! more.
 //!
-//! A shard of a remote is fetched into the cache and stays there for the epochs. Of large samples whose columns have a
-//! known place, such as a class after a picture, only that place is read. The others are read several at once.
+//! A shard of a remote is fetched into the cache and stays there for the epochs. Of large samples with columns that
+//! have a known offset, such as a class after a picture, only these bytes are read. The rest are read several at once.
 
 use super::answer::{Answer, Bits};
 use super::columns::{FilterColumn, find};
@@ -19,13 +19,13 @@ use std::ops::Range;
 /// Bytes that are read at once.
 const READ_BYTES: u64 = 4 << 20;
 
-/// Samples of at least this size are read at the places of their columns alone: smaller ones are faster in one piece.
+/// Samples of at least this size are read at the offsets of their columns alone: smaller ones are faster in one piece.
 const LARGE_BYTES: u32 = 32 << 10;
 
-/// Attempts to read a shard that another program removes each time before it can be opened.
+/// Attempts to read a shard that a foreign program removes each time before it can be opened.
 const ATTEMPTS: u32 = 8;
 
-/// Shards whose samples are read.
+/// Shards with samples to read.
 pub(super) struct Samples<'a> {
     of: &'a FilteredStream<'a>,
     layouts: Vec<Reading>,
@@ -136,13 +136,13 @@ impl Answer for Samples<'_> {
 }
 
 impl Reading {
-    /// Finds the columns of `question` in the layout `indexed`. A tar may lack fields that those of the other layouts
-    /// have.
+    /// Finds the columns of `question` in the layout `indexed`. A tar may lack fields that the samples of the remaining
+    /// layouts have.
     fn new(question: &Question, indexed: &Arc<Layout>, all: &[&Arc<Layout>]) -> Result<Self> {
         let is_free = indexed.format.has_free_columns();
         let projected = |name: &str| {
             let has_column = |layout: &&Arc<Layout>| layout.has_column(name);
-            // Tars of which some samples were counted may have any.
+            // Tars with some counted samples may have any.
             let may_appear = question.is_about_presence_of(name) && indexed.may_have_others();
             let usable = if is_free { may_appear || all.iter().any(has_column) } else { has_column(&indexed) };
             let column = ColumnUse { name, has_default: true, form: ColumnForm::Value };
@@ -166,12 +166,12 @@ impl Reading {
         Ok(Self { indexed: indexed.clone(), layout, columns })
     }
 
-    /// Places of the columns in a sample of `bytes`, if they do not depend on the sample.
+    /// Offsets of the columns in a sample of `bytes`, if they do not depend on the sample.
     fn places(&self, bytes: usize) -> Option<Vec<Range<usize>>> {
         self.columns.iter().map(|(column, _)| self.layout.fixed_place(*column, bytes)).collect()
     }
 
-    /// Returns the answer for the sample at `offset`, of which only `places` are read.
+    /// Returns the answer for the sample at `offset`, where only `places` are read.
     fn reply_at(&self, question: &Question, places: &[Range<usize>], offset: u64, data: &dyn ReadAt) -> Result<Reply> {
         let start = places.iter().map(|place| place.start).min().unwrap_or(0);
         let end = places.iter().map(|place| place.end).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Answers from Parquet and Arrow files: their other columns are not read.
+//! Answers from Parquet and Arrow files: their remaining columns are not read.
 //!
 //! The division of such files into shards does not depend on the columns that are read. So the stream is opened again,
 //! with the columns of the filter alone, and its shards have the same rows.
@@ -18,7 +18,7 @@ use crate::store::{Encoded, FetchBuffer};
 use crate::subsets::filter::{Cell, Range};
 use crate::subsets::question::Reply;
 
-/// Files whose columns are read.
+/// Files with columns to read.
 pub(super) struct Tables<'a> {
     of: &'a FilteredStream<'a>,
     /// Columns in the files.
@@ -69,7 +69,7 @@ impl Answer for Tables<'_> {
         let shard = &cache.shards.index().shards[number as usize];
         let (recipe, remote) = shard.recipe.as_ref().zip(remote.as_ref()).ok_or_else(not_open)?;
         let table = recipe.as_table().ok_or_else(not_open)?;
-        // The columns of another file may have other types.
+        // The columns of a second file may have different types.
         let (layout, mut bits) = (&shard.layout, self.of.no_answers(number));
         let encoding = |name: &str| layout.column(name).map(|column| layout.columns[column].encoding.clone());
         let all = || layout.columns.iter().map(|column| (column.name.clone(), column.encoding.clone())).collect();

@@ -1,4 +1,4 @@
-//! Picture stage: batches whose pictures the device decodes.
+//! Picture stage: batches with pictures that the device decodes.
 //!
 //! Submitting such a batch may block, which decode threads must not, so a separate thread does it. Pictures that the
 //! device leaves undecoded are decoded by this thread: they are few in ordinary data, since decode threads leave only
@@ -38,7 +38,7 @@ pub(crate) struct PictureStage {
     fallbacks: Arc<Counter>,
 }
 
-/// Batch whose pictures the device decodes.
+/// Batch with pictures that the device decodes.
 struct SubmittedBatch {
     batch: Arc<BatchBuilder>,
     in_flight: Box<dyn InFlightBatch>,
@@ -95,7 +95,7 @@ impl PictureStage {
         }
     }
 
-    /// Submits a batch whose rows are all done. Delivers it if that fails, or if no row with an encoded picture is
+    /// Submits a batch with all rows done. Delivers it if that fails, or if no row with an encoded picture is
     /// left.
     fn submit(&self, batch: Arc<BatchBuilder>) -> Option<SubmittedBatch> {
         let place = &self.host.place;

@@ -23,7 +23,7 @@ use crate::sync::{Arc, AtomicBool, Ordering};
 /// as many bytes. Not measured on hardware.
 pub(crate) const COPIED_BYTES_MIN: usize = 64 << 10;
 
-/// Columns of one layout whose rows go directly to the device.
+/// Columns of one layout with rows that go directly to the device.
 #[derive(Debug)]
 pub(crate) struct DirectColumns {
     layout: Arc<Layout>,
@@ -42,8 +42,8 @@ pub(crate) struct DirectRow {
 }
 
 impl DirectColumns {
-    /// Returns the columns with rows of at least `row_bytes_min` bytes for each of the catalogue's `layouts`, whose
-    /// samples `fields` decode; `None` where no layout has any.
+    /// Returns the columns with rows of at least `row_bytes_min` bytes for each of the catalogue's `layouts`, with
+    /// samples that `fields` decode; `None` where no layout has any.
     pub(crate) fn of_layouts(
         fields: &[Arc<FieldPlan>],
         layouts: &[Arc<Layout>],

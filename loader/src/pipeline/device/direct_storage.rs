@@ -1,12 +1,12 @@
 //! GPUDirect Storage: rows that the device reads from their shards, and the threads that wait for these reads.
-//! [`direct_rows`](super::direct_rows) has what they share with rows that are copied to the device.
+//! [`direct_rows`](super::direct_rows) has their common parts with rows that are copied to the device.
 //!
 //! ```text
 //! decode thread --sample--> storage thread --rows are on the device--> decode thread: the rest of the sample
 //!                                 \---refused: the whole sample------> read thread, as on the host
 //! ```
 //!
-//! A read blocks in the library's call, so there are threads for nothing else. A row keeps its place in the batch slot
+//! A read blocks in the library's call, so there are threads for nothing else. A row keeps its bytes in the batch slot
 //! until the whole sample is done, so a refused row can be read by the host into the same batch. After too many
 //! refusals in a row the device is not used any more; when it has no memory it is not used until the next epoch.
 
@@ -98,7 +98,7 @@ impl StorageReader {
         self.is_full.store(false, Ordering::Relaxed);
     }
 
-    /// Returns the columns of `open` whose rows the device reads; `None` if the host reads the shard.
+    /// Returns the columns of `open` with rows that the device reads; `None` if the host reads the shard.
     pub(crate) fn columns(&self, open: &OpenShard) -> Option<&Arc<DirectColumns>> {
         let is_used = self.refusals.load(Ordering::Relaxed) < REFUSALS_MAX
             && !self.is_full()
@@ -127,7 +127,7 @@ impl StorageReader {
         for direct in rows {
             let at = batch.row_offset(direct.fixed_output, *row);
             if let Err(error) = memory.read(&**file, direct.offset, direct.bytes, at) {
-                // The reason for one refused row of a file usually holds for its other rows.
+                // The reason for one refused row of a file usually holds for its remaining rows.
                 self.refuse(miss, &error);
                 return Err(error);
             }
@@ -187,7 +187,7 @@ impl StorageReader {
     }
 }
 
-/// Sample of which the device reads rows.
+/// Sample with rows that the device reads.
 pub(crate) struct StorageRequest {
     pub(crate) miss: Miss,
     pub(crate) columns: Arc<DirectColumns>,

@@ -16,7 +16,7 @@
 //! sample, epoch and seed no longer always has the same grey levels.
 //!
 //! **Direct rows** hold their shard until they are read, and a batch may have rows of more shards than `cache_limit`
-//! has room for. Their place in the slot stays free, so that the host can write rows there that cannot go this way.
+//! has room for. Their bytes in the slot stay free, so that the host can write rows there that cannot go this way.
 //! Copied rows release their read slot when the copy is complete, so a read slot can wait for the device, but never for
 //! the consumer: such a batch starts in unused memory, or the host copies the rows.
 

@@ -79,7 +79,7 @@ impl DeviceOffload {
         Box::new(|| Box::new(DevicePart::default()))
     }
 
-    /// Starts the threads that wait for the device, in addition to those of `decode`.
+    /// Starts the threads that wait for the device, in addition to the threads of `decode`.
     ///
     /// # Errors
     ///

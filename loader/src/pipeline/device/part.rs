@@ -8,17 +8,17 @@ use crate::pipeline::sample::batch_builder::{BatchBuilder, BatchExtension};
 use crate::pipeline::schedule::Task;
 use crate::sync::{Arc, Mutex};
 
-/// Picture whose encoded file is in the slot, for the device's decoder.
+/// Picture with its encoded file in the slot, for the device's decoder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EncodedRow {
-    /// Place and form of the picture. Its output counts fixed outputs only.
+    /// Position and form of the picture. Its output counts fixed outputs only.
     pub(crate) picture: RowPicture,
     pub(crate) task: Task,
     /// Layout of the sample's shard.
     pub(crate) layout_number: usize,
 }
 
-/// Pictures and rows of a batch that go to the device by another way than its slot's rows.
+/// Pictures and rows of a batch that go to the device by a different way than its slot's rows.
 #[derive(Debug, Default)]
 pub(crate) struct DevicePart {
     /// Free memory after the slot's rows, for files that are longer than their rows.

@@ -3,8 +3,8 @@
 //! Decoding a picture costs a decode thread a hundred times as much as leaving it for the device, so threads that leave
 //! all pictures are idle most of the time if the device is the slower one. It is if a batch already waits when the
 //! device has taken the one before: then the threads decode more pictures of the next batches, otherwise fewer. So both
-//! finish together, whatever the pictures, the device and the other load of the CPUs, and threads decode none where the
-//! consumer is the slowest.
+//! finish together, whatever the pictures, the device and the remaining load of the CPUs, and threads decode none where
+//! the consumer is the slowest.
 //!
 //! The split depends on timing, and pixels may differ by a few grey levels between the two decoders, so that runs
 //! differ: the loader splits pictures only on request.
@@ -29,7 +29,7 @@ impl HostShare {
     pub(crate) fn contains(&self, position: u64) -> bool {
         // Multiples of the golden ratio, modulo 1, in fractions of 2^64.
         let place = position.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        // Relaxed: the number guards no other data; a thread with the old one applies it to a few more pictures.
+        // Relaxed: the number guards no further data; a thread with the old one applies it to a few more pictures.
         (place * u64::from(STEPS)) >> 32 < u64::from(self.steps.load(Ordering::Relaxed))
     }
 

@@ -1,6 +1,6 @@
 //! Batch while it is being filled.
 //!
-//! Decode threads write rows in place, in any order. The thread that finishes the last row has the batch
+//! Decode threads write rows directly into the slot, in any order. The thread that finishes the last row has the batch
 //! [placed](super::place).
 
 use super::batch_layout::BatchLayout;
@@ -50,7 +50,7 @@ pub(crate) struct BatchBuilder {
     extension: Option<Box<dyn BatchExtension>>,
 }
 
-/// Outcomes of the rows, other than success.
+/// Outcomes of the rows, except success.
 #[derive(Debug, Default)]
 struct RowOutcomes {
     skipped: Vec<usize>,
@@ -64,7 +64,7 @@ struct RowOutcomes {
     failed_at: Option<(u32, usize)>,
 }
 
-/// Contents of a batch whose rows are all done.
+/// Contents of a batch with all rows done.
 #[derive(Debug)]
 pub(crate) struct FilledBatch {
     pub(crate) slot: BatchSlot,
@@ -75,7 +75,7 @@ pub(crate) struct FilledBatch {
 }
 
 impl BatchBuilder {
-    /// Begins batch `number`, whose first row is at `first_position` and has `key`, in `slot`, with one entry of
+    /// Begins batch `number`, with its first row at `first_position` and with `key`, in `slot`, with one entry of
     /// `marks` per row.
     pub(crate) fn begin(
         (number, first_position, key): (u64, u64, DrawKey),
@@ -183,7 +183,7 @@ impl BatchBuilder {
         outcome.bad.push((refills, row, error));
     }
 
-    /// Number of bad samples, in place of skipped rows too.
+    /// Number of bad samples, also of samples that replaced skipped rows.
     pub(crate) fn bad_samples(&self) -> u64 {
         self.outcome.lock().bad.len() as u64
     }
@@ -222,8 +222,8 @@ impl BatchBuilder {
         self.outcome.lock().refills
     }
 
-    /// Opens row 0 of an emptied batch for another sample, a repeat with the values `mark`. Returns its memory in each
-    /// fixed output. One row and one chunk then remain.
+    /// Opens row 0 of an emptied batch for a different sample, a repeat with the values `mark`. Returns its memory in
+    /// each fixed output. One row and one chunk then remain.
     ///
     /// # Errors
     ///
@@ -242,7 +242,7 @@ impl BatchBuilder {
             self.layout.mark(slot, &[mark]);
         }
         drop(slot);
-        // Relaxed: the count was zero, so no other thread touches it until the new chunk has been sent.
+        // Relaxed: the count was zero, so no thread touches it until the new chunk has been sent.
         self.remaining.store(2, Ordering::Relaxed);
         Ok(self.split_rows(std::slice::from_ref(&(0..1)))?.pop().unwrap_or_default())
     }
@@ -256,7 +256,7 @@ impl BatchBuilder {
     /// Counts rows and chunks that are done and have dropped their [`RowMut`]s. Returns true for the caller that must
     /// finish the batch.
     pub(crate) fn done(&self, rows_and_chunks: usize) -> bool {
-        // AcqRel: the thread that finishes the batch sees every other thread's rows.
+        // AcqRel: the thread that finishes the batch sees the rows of all threads.
         self.remaining.fetch_sub(rows_and_chunks, Ordering::AcqRel) == rows_and_chunks
     }
 

@@ -1,6 +1,6 @@
 //! Layout of a batch in its slot.
 //!
-//! The outputs of fixed shape follow each other in one slot of the batch pool, each aligned for any device copy. There
+//! The outputs of fixed shape are in sequence in one slot of the batch pool, each aligned for any device copy. There
 //! may be room after them for files of pictures that the device decodes and that are longer than their rows.
 
 use super::row_marks::{MarkOutput, RowMark};
@@ -35,7 +35,7 @@ pub(crate) struct BatchLayout {
     pub(crate) row_bytes: Vec<usize>,
     /// Outputs that are mixed in each batch.
     mixes: Vec<Mix>,
-    /// Rows of each sample, which may follow each other.
+    /// Rows of each sample, which may be consecutive.
     repeats: usize,
 }
 
@@ -73,7 +73,7 @@ impl BatchLayout {
         })
     }
 
-    /// Sets the number of rows of each sample, which are not mixed with each other.
+    /// Sets the number of rows of each sample, which are not mixed together.
     pub(crate) fn with_repeats(self, repeats: u32) -> Self {
         Self { repeats: repeats as usize, ..self }
     }
@@ -113,7 +113,7 @@ impl BatchLayout {
         }
     }
 
-    /// Mixes the rows `kept` of a batch in its memory. `key` is that of its first sample.
+    /// Mixes the rows `kept` of a batch in its memory. `key` is the key of its first sample.
     pub(crate) fn mix(&self, bytes: &mut [u8], kept: &[usize], key: DrawKey) {
         let place = |output: usize| {
             let fixed = self.outputs[..output].iter().filter(|output| output.row_bytes().is_some()).count();

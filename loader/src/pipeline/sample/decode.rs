@@ -118,7 +118,7 @@ impl<'a> DecodeThread<'a> {
         }
     }
 
-    /// Reads and decodes the samples of a chunk that are in the page cache, and passes the others on.
+    /// Reads and decodes the samples of a chunk that are in the page cache, and passes the rest on.
     fn decode_chunk(&mut self, mut chunk: Chunk) -> Result<()> {
         let mut consumer_rows = match chunk.consumer_rows.take() {
             None if self.uses_consumer_memory => {
@@ -142,7 +142,7 @@ impl<'a> DecodeThread<'a> {
             }
             let row = first_row + i;
             let mut consumer = consumer_rows.next().flatten();
-            // `rows` begins with this sample's: those of earlier samples were cut off.
+            // `rows` begins with this sample's: the rows of earlier samples were cut off.
             let is_elsewhere = |open: &OpenShard| offload.is_some_and(|offload| offload.reads(open));
             let into = (&*batch, &mut rows[..], consumer.as_deref_mut());
             match self.page_cache.read(i, task, into, is_elsewhere) {
@@ -204,7 +204,7 @@ impl<'a> DecodeThread<'a> {
         if self.queues.reads.misses.send(miss).is_err() { self.stage.run.check() } else { Ok(()) }
     }
 
-    /// Decodes a sample that another thread has read.
+    /// Decodes a sample that a different thread has read.
     fn decode_loaded(&mut self, LoadedSample { mut miss, slot }: LoadedSample) -> Result<()> {
         working_on(Some(self.stage.place.first_batch + miss.batch.number));
         let mut start = Instant::now();
@@ -213,7 +213,7 @@ impl<'a> DecodeThread<'a> {
             (Ok(Some(slot)), None) => self.decode_slot(&mut miss, slot),
             (Ok(None), None) => return Err(Error::internal("a sample was loaded that has no bytes")),
             (Ok(slot), Some(mut rest)) => {
-                // The slot returns to the pool before another one is waited for.
+                // The slot returns to the pool before the next one is waited for.
                 slot.into_iter().for_each(|slot| rest.bytes.extend_from_slice(&slot));
                 if let Some((offset, bytes)) = rest.read_hot(&miss.open) {
                     return self.send_miss(Miss { offset, bytes, rest: Some(rest), ..miss });

@@ -16,10 +16,10 @@ use crate::stats::{Counter, Stats};
 use crate::sync::Arc;
 use std::cell::Cell;
 
-/// Destination of one output's row, by layout. A row that gets into place without the decoder is not written.
+/// Destination of one output's row, by layout. A row that gets there without the decoder is not written.
 #[derive(Clone, Copy)]
 enum RowSink {
-    /// Its place in the batch slot.
+    /// Its position in the batch slot.
     Slot,
     /// As `Slot`, for a picture that may stay encoded there. The number counts fixed outputs.
     Encoded(usize),
@@ -89,12 +89,12 @@ impl RowDecoder {
         }
     }
 
-    /// Prepares for a chunk, or for a sample that another thread has read.
+    /// Prepares for a chunk, or for a sample that a different thread has read.
     pub(super) fn begin(&mut self) {
         self.keeps_encoded = self.offload.as_ref().is_some_and(|offload| offload.decodes_pictures());
     }
 
-    /// Decodes a sample of `open` into its row: the fixed outputs into the start of `rows`, the others into the
+    /// Decodes a sample of `open` into its row: the fixed outputs into the start of `rows`, the rest into the
     /// `consumer`'s memory or vectors.
     ///
     /// # Errors

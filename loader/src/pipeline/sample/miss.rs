@@ -1,4 +1,4 @@
-//! Samples that are not in the page cache, and what the read threads read of them.
+//! Samples that are not in the page cache, and the parts that the read threads read.
 
 use super::batch_builder::BatchBuilder;
 use super::page_cache::StoredColumns;
@@ -24,7 +24,7 @@ pub(crate) struct Miss {
     /// Range to read: the sample, or a part of the rest.
     pub(crate) offset: u64,
     pub(crate) bytes: usize,
-    /// The rest of a sample of which rows are in place.
+    /// The rest of a sample with rows that have been read already.
     pub(crate) rest: Option<SampleRest>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct LoadedSample {
     pub(crate) slot: Result<Option<ReadLease>>,
 }
 
-/// Bytes of a sample without its columns whose rows are in place, in the order of the file.
+/// Bytes of a sample without the columns with rows that have been read already, in the order of the file.
 #[derive(Debug)]
 pub(crate) struct SampleRest {
     pub(crate) stored: Arc<StoredColumns>,

@@ -1,8 +1,8 @@
 //! The sample plane: small, random, always.
 //!
 //! * `decode`: the decode threads. They read samples that are in the `page_cache`, decode them (`decoder`), and pass
-//!   the others to the read threads.
-//! * `read`: the read threads, which read samples from disk; `loose_reads`: those of samples with their own files;
+//!   the rest to the read threads.
+//! * `read`: the read threads, which read samples from disk; `loose_reads`: the reads of samples with their own files;
 //!   `miss`: the samples.
 //! * `batch_layout`, `batch_builder`: the layout of a batch and the batch while it is filled.
 //! * `row_marks`: outputs that the plan gives, and not the sample.
@@ -12,7 +12,7 @@
 //!
 //! A sample that is in the page cache is read by the decode thread itself. Only misses go to the thread with the ring,
 //! because through the ring a cached sample would change threads twice for one copy. Data that fits into half of the
-//! memory is read through the page cache, other data with O_DIRECT. Residency in the page cache is queried before a
+//! memory is read through the page cache, larger data with O_DIRECT. Residency in the page cache is queried before a
 //! read (see [`page_cache`](crate::memory::page_cache)).
 
 pub(crate) mod batch_builder;

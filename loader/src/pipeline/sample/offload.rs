@@ -14,8 +14,8 @@ use crate::sync::Arc;
 
 /// Work that a device takes over, in one epoch.
 pub(crate) trait Offload: Send + Sync {
-    /// Returns true while the device decodes pictures. Asked before each chunk and each sample that another thread has
-    /// read.
+    /// Returns true while the device decodes pictures. Asked before each chunk and each sample that a different thread
+    /// has read.
     fn decodes_pictures(&self) -> bool;
 
     /// Returns true if pictures of `task`, which has this number of them, may stay encoded.
@@ -53,7 +53,8 @@ pub(crate) trait Offload: Send + Sync {
     /// Errors of the device.
     fn copy(&self, sample: SampleRow<'_>, slot: ReadLease) -> Result<()>;
 
-    /// Takes a filled batch with pictures that the device decodes, and delivers it. Returns false for other batches.
+    /// Takes a filled batch with pictures that the device decodes, and delivers it. Returns false for all remaining
+    /// batches.
     fn take_batch(&self, batch: &Arc<BatchBuilder>) -> bool;
 
     /// Takes the rows of a filled batch that are on the device.

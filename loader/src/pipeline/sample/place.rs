@@ -20,7 +20,7 @@ pub(crate) struct PlaceStage {
     pub(crate) epoch: u64,
     /// Number of the run's first batch in the epoch.
     pub(crate) first_batch: u64,
-    /// True if there are no other ranks, which would wait for a rank with fewer batches: a batch may be empty.
+    /// True if there are no further ranks, which would wait for a rank with fewer batches: a batch may be empty.
     pub(crate) is_alone: bool,
     /// Bad samples that the epoch may leave out.
     pub(crate) max_errors: u64,
@@ -56,8 +56,8 @@ impl PlaceStage {
         Ok(())
     }
 
-    /// Dispatches another sample for `batch`, whose rows are all done, if it has lost all its samples. Returns false if
-    /// the batch has rows, may stay empty, or has no sample left to try.
+    /// Dispatches a further sample for `batch`, which has all rows done, if it has lost all its samples. Returns false
+    /// if the batch has rows, may stay empty, or has no sample left to try.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl PlaceStage {
         self.reorder.put(batch.number, DoneBatch { bad: batch.take_bad(), delivered });
     }
 
-    /// Takes the contents of `batch`, whose rows are all done; `None` if it has no rows and may be empty.
+    /// Takes the contents of `batch`, which has all rows done; `None` if it has no rows and may be empty.
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ fn write_numbers(row: &mut [u8], numbers: [i64; 3]) {
 }
 
 impl RowMark {
-    /// Values of the row of the sample with this `index` in `shard`, whose draws have `key`.
+    /// Values of the row of the sample with this `index` in `shard` and with `key` for its draws.
     pub(crate) fn new(repeat: bool, (shard, index): (ShardId, u32), key: DrawKey, catalog: &Catalog) -> Self {
         let stream = catalog.shape().stream_of(shard);
         let first = catalog.shape().shards_of(stream).start;

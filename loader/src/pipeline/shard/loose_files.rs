@@ -1,8 +1,8 @@
 //! Files that are samples and are read where they are.
 //!
 //! Their shard has no data file. Its bytes would follow from the list of files (see [`FileGroup`]), so the sample plane
-//! reads a range of it as of any other shard: [`LooseFiles::read`] opens the files of the sample, reads them to their
-//! place in the slot, and closes them. So no more files are open than are read at the same time.
+//! reads a range of it as of any shard: [`LooseFiles::read`] opens the files of the sample, reads them to their
+//! position in the slot, and closes them. So no more files are open than are read at the same time.
 
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 #[derive(Debug)]
 pub(crate) struct LooseFiles {
     folder: PathBuf,
-    /// Place of their list.
+    /// Location of their list.
     list: PathBuf,
     group: Arc<FileGroup>,
     /// Versions of the files, if they are compared.
@@ -28,7 +28,7 @@ pub(crate) struct LooseFiles {
 }
 
 impl LooseFiles {
-    /// Returns the files of shard `id`; `None` for a shard with a data file. `features` are those of the folder.
+    /// Returns the files of shard `id`; `None` for a shard with a data file. `features` are the features of the folder.
     ///
     /// # Errors
     ///
@@ -45,7 +45,7 @@ impl LooseFiles {
         Ok(Some(Self { folder: folder.to_owned(), list, group, versions, features }))
     }
 
-    /// Returns the places of the samples in the data file that the shard would have.
+    /// Returns the offsets of the samples in the data file that the shard would have.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ mod tests {
             files.read(i, &mut into).unwrap();
             assert_eq!(into, *expected);
             into.fill(9);
-            // The kernel may not report what it has.
+            // The kernel may not report the pages that it has.
             assert!(!files.read_hot(i, &mut into) || into == *expected);
         }
         let mut into = [0; 18];

@@ -4,7 +4,7 @@
 //! publish. They hold no slots of the sample plane, and samples that wait for a shard hold no read slot, so the two
 //! planes cannot wait for each other.
 //!
-//! * `residency`: the shards that are on disk, and the work that waits for the others;
+//! * `residency`: the shards that are on disk, and the work that waits for the rest;
 //! * `stage`: the threads; `plane`: their number, and the number of shards in flight, which
 //!   [`Places`](forebay_core::flow::Places) limit;
 //! * `source`: cache directories in front of stores: claim, room and publication;
@@ -16,7 +16,7 @@
 //! * `status`: the step that each shard in progress has reached, for the report of a stall;
 //! * `open_shard`, `open_shards`: descriptors and tables of open shards, which the sample plane reads from;
 //! * `shard_table`: a bounded table, for open shards here and in `worker`;
-//! * `janitor`: closes evicted shards and shares room with other processes.
+//! * `janitor`: closes evicted shards and shares room with all processes.
 
 mod attempts;
 pub(crate) mod fetch;

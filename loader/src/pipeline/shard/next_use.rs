@@ -17,7 +17,8 @@ pub(super) struct NextUses {
 }
 
 impl NextUses {
-    /// Uses of `rank`, derived from those of its node, in the epoch of `plan` and that of `next`, if there is one.
+    /// Uses of `rank`, derived from the uses of its node, in the epoch of `plan` and the epoch of `next`, if there is
+    /// one.
     pub(super) fn of(plan: &EpochPlan, next: Option<&EpochPlan>, rank: Rank) -> Self {
         let mut this_epoch: Vec<_> = node_uses(plan, rank).collect();
         this_epoch.sort_unstable();
@@ -102,7 +103,7 @@ mod tests {
                     open: false,
                 };
                 let candidates = resident.iter().filter(|(other, _)| *other != shard).map(candidate).collect();
-                for victim in choose(candidates, Some(position as u64), 1).expect("all others are used later") {
+                for victim in choose(candidates, Some(position as u64), 1).expect("the rest are used later") {
                     resident.remove(&ShardId(victim.shard));
                 }
             }

@@ -80,7 +80,7 @@ impl OpenShard {
         }
     }
 
-    /// Returns an error for a file of which a change was noticed.
+    /// Returns an error for a file with a noticed change.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl OpenShard {
         row: &mut Row<'_>,
     ) -> bool {
         let (before, after) = around.split_at_mut(column.before);
-        // Loose files have columns of variable size next to each other, of which none is read in place.
+        // Loose files have columns of variable size side by side; none is read directly into its destination.
         let Some(file) = self.file() else { return false };
         match row {
             // The usual case for tokens. One part costs the kernel less than three.
@@ -173,7 +173,7 @@ impl ReadAt for cache::OpenFile {
     }
 }
 
-/// Reads the places of the samples of `shard`, which is open.
+/// Reads the offsets of the samples of `shard`, which is open.
 ///
 /// # Errors
 ///
@@ -192,7 +192,7 @@ pub(super) struct ShardOpener {
     use_indexes: Vec<bool>,
     /// Small samples may be copied from mappings.
     use_mmap: bool,
-    /// Of folders whose files are read where they are.
+    /// Of folders with files that are read where they are.
     loose_features: Arc<DirFeatures>,
     /// Trailers that were read, and those that could not be used.
     indexes_read: Arc<Counter>,
@@ -200,7 +200,7 @@ pub(super) struct ShardOpener {
 }
 
 impl ShardOpener {
-    /// Opens shards of `catalog`, with the indexes of those whose layout is true in `use_indexes`.
+    /// Opens shards of `catalog`, with the indexes of the shards with a layout that is true in `use_indexes`.
     pub(super) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, use_mmap: bool, stats: &Stats) -> Self {
         let (indexes_read, indexes_refused) =
             (stats.counter("shard_indexes_read"), stats.counter("shard_indexes_refused"));

@@ -28,7 +28,7 @@ pub(crate) struct OpenShards {
     table: ShardTable<OpenShard>,
     /// The device may read files itself, for which each shard takes one more descriptor.
     has_direct_storage: bool,
-    /// Shards may be evicted while they are open, by this job or another one, and must be closed then.
+    /// Shards may be evicted while they are open, by any job, and must be closed then.
     may_be_evicted: bool,
 }
 
@@ -71,7 +71,7 @@ impl OpenShards {
             Ok(Some((open, cost)))
         };
         match self.table.get(id, open) {
-            // Other parts of the process have taken the descriptors, or the memory.
+            // Different parts of the process have taken the descriptors, or the memory.
             Err(e) if e.kind() == ErrorKind::Full && self.table.close(usize::MAX, |_, _| true) => {
                 self.table.get(id, open)
             }
@@ -90,7 +90,7 @@ impl OpenShards {
         self.table.close(usize::MAX, |_, open| open.is_evicted())
     }
 
-    /// Closes shards that were evicted or for which `is_used` is false, among the next [`SWEEP_SHARDS_MAX`]. Other
+    /// Closes shards that were evicted or for which `is_used` is false, among the next [`SWEEP_SHARDS_MAX`]. All
     /// processes evict without notice, and may wait for the room.
     pub(crate) fn sweep(&self, is_used: impl Fn(ShardId) -> bool) {
         self.table.close(SWEEP_SHARDS_MAX, |id, open| !is_used(id) || open.is_evicted());

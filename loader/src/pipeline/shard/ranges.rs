@@ -69,7 +69,7 @@ impl RangeFetch<'_> {
         self.remote.fetch(FetchRequest { start, object_len, encoded: self.encoded, ..request })
     }
 
-    /// Reports the progress of all ranges, of which `tickets` are in flight.
+    /// Reports the progress of all ranges; `tickets` are in flight.
     fn report<'t>(&self, seen: &mut Seen, tickets: impl Iterator<Item = &'t FetchTicket>) -> Result<()> {
         self.run.check()?;
         let start = Progress { bytes: seen.done, len: seen.len, attempt: 0, idle: Duration::MAX, is_paused: true };

@@ -1,6 +1,6 @@
-//! Shards on local disk, and the work that waits for the others.
+//! Shards on local disk, and the work that waits for the rest.
 //!
-//! Work whose shard is missing is parked with the shard. It holds no read slot, only its memory in its batch. The shard
+//! Work without its shard is parked with the shard. It holds no read slot, only its memory in its batch. The shard
 //! plane takes requested shards in the order of their first use.
 //!
 //! Eviction needs to know which announced samples of a shard are still unread, so every announcement and read is
@@ -115,7 +115,7 @@ impl<T> Residency<T> {
         }
     }
 
-    /// Moves the samples whose shards are not resident to the front and returns them.
+    /// Moves the samples without resident shards to the front and returns them.
     fn not_resident<'a>(&self, samples: &'a mut [(ShardId, u64)]) -> &'a mut [(ShardId, u64)] {
         let mut count = 0;
         for at in 0..samples.len() {
@@ -158,7 +158,7 @@ impl<T> Residency<T> {
     }
 
     /// Records that samples have been read or skipped: the shard and announced position of each, which are sorted here.
-    /// Calls `first` for shards of which none had been read since they became resident, if shards may be evicted.
+    /// Calls `first` for shards without a read sample since they became resident, if shards may be evicted.
     pub(crate) fn read(&self, samples: &mut [(ShardId, u64)], mut first: impl FnMut(ShardId)) {
         if !self.may_be_evicted {
             // They were removed when their shard became resident.
@@ -194,12 +194,12 @@ impl<T> Residency<T> {
         }
     }
 
-    /// Ends [`wait_for_release`](Self::wait_for_release): another process may have released something.
+    /// Ends [`wait_for_release`](Self::wait_for_release): a different process may have released something.
     pub(crate) fn notify_release(&self) {
         self.released.notify_all();
     }
 
-    /// Waits until a shard may be evicted or another one is requested, at most `limit`.
+    /// Waits until a shard may be evicted or a further one is requested, at most `limit`.
     pub(crate) fn wait_for_release(&self, limit: Duration) {
         drop(self.released.wait_timeout(self.queue.lock(), limit));
     }
@@ -432,7 +432,7 @@ mod tests {
         assert!(table.set_resident(s(1)).is_empty());
         let mut first = Vec::new();
         table.read(&mut [(s(1), 4), (s(2), 0), (s(1), 1)], |shard| first.push(shard));
-        assert_eq!(first, [s(1)], "the other one has not become resident");
+        assert_eq!(first, [s(1)], "the second one has not become resident");
         assert_eq!(table.unread(), [(s(1), 3, true), (s(2), 2, false)]);
     }
 
@@ -527,7 +527,7 @@ mod tests {
         announce(&table, s(0), 4);
         announce(&table, s(1), 9);
         assert_eq!(table.next_requested(), Some((4, s(0))));
-        assert_eq!(table.exchange_for_earlier(s(0), 4), None, "the other one is needed later");
+        assert_eq!(table.exchange_for_earlier(s(0), 4), None, "the second one is needed later");
         announce(&table, s(2), 2);
         assert_eq!(table.exchange_for_earlier(s(0), 4), Some(s(2)));
         assert_eq!(table.exchange_for_earlier(s(2), 2), None);

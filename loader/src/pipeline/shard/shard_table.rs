@@ -105,8 +105,8 @@ impl<T> ShardTable<T> {
         self.finish_closing(closed);
     }
 
-    /// Closes those of the next `count` openings for which `is_closed` is true, and returns true if there were any. The
-    /// call after it continues with the openings that follow.
+    /// Closes the openings among the next `count` for which `is_closed` is true, and returns true if there were any.
+    /// The call after it continues with the openings that follow.
     pub(crate) fn close(&self, count: usize, is_closed: impl Fn(ShardId, &T) -> bool) -> bool {
         let mut closed = Vec::new();
         let mut openings = self.openings.lock();

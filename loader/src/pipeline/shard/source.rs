@@ -70,21 +70,21 @@ pub(crate) struct ShardSource {
     guards: Mutex<HashMap<ShardId, ResidencyGuard>>,
 }
 
-/// Watches if our consumer is stuck for room or a claim that others have.
+/// Watches if our consumer is stuck for room or a claim of a different loader or process.
 #[derive(Debug, Default)]
 struct StuckWatch {
     /// Progress of the run at the last check, and the time since which it has not changed.
     progress: u64,
     since: Option<Instant>,
-    /// Requests room from others, while our consumer counts as stuck.
+    /// Requests room from the remaining loaders and processes, while our consumer counts as stuck.
     request: Option<RoomRequest>,
 }
 
 /// Result of a wait for room.
 enum RoomOutcome {
     Admitted(Admission),
-    /// Another loader's consumer needs the room, or this very shard, more than this prefetch does; or a shard of ours
-    /// that is needed earlier waits for the memory that this one holds.
+    /// A different loader's consumer needs the room, or this very shard, more than this prefetch does; or a shard of
+    /// ours that is needed earlier waits for the memory that this one holds.
     Postponed,
     /// This shard, which is needed earlier, must be made resident instead.
     Exchanged(ShardId),
@@ -123,8 +123,9 @@ impl ShardSource {
         }
     }
 
-    /// Brings shard `id` to local disk, unless another one turns out to be needed earlier. A resident shard stays on
-    /// disk until [`release`](Self::release). Others have its `place` while a download waits for its next attempt.
+    /// Brings shard `id` to local disk, unless a different one turns out to be needed earlier. A resident shard stays
+    /// on disk until [`release`](Self::release). Further shards use its `place` while a download waits for its next
+    /// attempt.
     ///
     /// # Errors
     ///
@@ -154,7 +155,7 @@ impl ShardSource {
         self.open_shards.close_all();
     }
 
-    /// Describes what is being done about `shard`, for the report of a stall: key, attempt, bytes so far.
+    /// Describes the state of `shard`, for the report of a stall: key, attempt, bytes so far.
     pub(crate) fn status(&self, shard: ShardId) -> String {
         let (stream, local) = self.catalog.locate(shard);
         let name = &stream.index.shards[local as usize].raw_data.basename;
@@ -173,11 +174,11 @@ impl ShardSource {
         }
     }
 
-    /// Announces to other loaders and processes that our consumer is stuck because it lacks room, or a shard that they
+    /// Announces to all loaders and processes that our consumer is stuck because it lacks room, or a shard that they
     /// have claimed. When theirs is stuck, releases shards that are kept for samples which wait for our consumer.
     ///
-    /// Without this, one rank could fill the cache with shards that it needs later and wait for the others' step, while
-    /// another rank waits for room for a shard that it needs now.
+    /// Without this, one rank could fill the cache with shards that it needs later and wait for the step of the rest,
+    /// while a second rank waits for room for a shard that it needs now.
     pub(crate) fn share_room(&self) {
         let awaited = self.residency.awaited().filter(|shard| self.statuses.waits_for_others(*shard));
         let mut stuck = self.stuck.lock();
@@ -198,7 +199,7 @@ impl ShardSource {
         }
     }
 
-    /// True if the consumer of another loader or process is stuck.
+    /// True if the consumer of a different loader or process is stuck.
     fn is_room_requested(&self) -> bool {
         self.catalog.streams().iter().any(|stream| stream.dir.is_room_requested())
     }
@@ -297,15 +298,15 @@ impl ShardSource {
     /// for it, read or not, and are fetched again; otherwise they could fill the limit while an earlier one waits. This
     /// holds between processes too, which [announce](Self::share_room) that they need room.
     ///
-    /// When a shard with an earlier use is requested meanwhile (because another process has evicted it), this shard
+    /// When a shard with an earlier use is requested meanwhile (because a different process has evicted it), this shard
     /// returns to the queue; otherwise all threads could wait for room for later shards and none would be free for the
-    /// earlier one. For the same reason this shard releases its memory when an earlier one, in another thread, waits
-    /// for memory.
+    /// earlier one. For the same reason this shard releases its memory when an earlier one, in a different thread,
+    /// waits for memory.
     fn wait_for_room(&self, id: ShardId, mut claim: ShardClaim, status: &ShardStatus<'_>) -> Result<RoomOutcome> {
         let next_use = |shard: u32| self.next_use(ShardId(shard));
         let (stream, _) = self.catalog.locate(id);
         if stream.dir.is_limited() {
-            // Computed first, so that other processes do not wait for it while room is being made.
+            // Computed first, so that no process waits for it while room is being made.
             self.uses();
         }
         loop {
@@ -342,7 +343,8 @@ impl ShardSource {
         }
     }
 
-    /// True if `id` is requested only for samples that wait for our consumer, while another one's consumer is stuck.
+    /// True if `id` is requested only for samples that wait for our consumer, while a different one's consumer is
+    /// stuck.
     fn is_postponed(&self, id: ShardId) -> bool {
         let is_ahead = self.residency.next_read(id).is_none_or(|next| next >= self.residency.dispatched());
         is_ahead && self.is_room_requested()

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 /// One step on a shard's way to local disk.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// Waits for its claim, which another thread, data set or process may have.
+    /// Waits for its claim, which a different thread, data set or process may have.
     Claimed,
-    /// It is only prefetched, and another loader's consumer waits for room.
+    /// It is only prefetched, and a different loader's consumer waits for room.
     Postponed,
     /// Waits for memory.
     Memory,
@@ -48,7 +48,7 @@ impl ShardStatuses {
         status
     }
 
-    /// True if `shard` waits for its claim or for room, which another loader or process may have.
+    /// True if `shard` waits for its claim or for room, which a different loader or process may have.
     pub(super) fn waits_for_others(&self, shard: ShardId) -> bool {
         self.waits_for_room(shard) || matches!(self.steps.lock().get(&shard), Some(Step::Claimed))
     }
@@ -113,7 +113,7 @@ mod tests {
         unread.set(Step::Memory);
         assert_eq!([2, 3, 4, 6].map(needed), [false, false, true, true]);
         earlier.set(Step::Local);
-        assert!(!needed(6), "it has its memory, and no sample of the other one is read");
+        assert!(!needed(6), "it has its memory, and no sample of the second one is read");
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub static ARRAY_RECORD: FileKind = FileKind {
     ..FileKind::LISTED
 };
 
-/// Returns true if `name` is that of an ArrayRecord file: `x.array_record`, or `x.array_record-00000-of-00128` as
+/// Returns true if `name` names an ArrayRecord file: `x.array_record`, or `x.array_record-00000-of-00128` as
 /// TensorFlow Datasets writes them. Numbers may be wildcards.
 fn is_array_record(name: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or(name);

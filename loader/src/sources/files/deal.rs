@@ -9,7 +9,7 @@ use std::ops::Range;
 const HAND_BYTES: u64 = 32 << 20;
 const HAND_SAMPLES_MAX: usize = 1024;
 
-/// Bytes of a shard, unless one sample has more. Lengths may differ, so some hands have more than others.
+/// Bytes of a shard, unless one sample has more. Lengths may differ, so some hands have more bytes than the rest.
 const SHARD_BYTES_MAX: u64 = 2 * HAND_BYTES;
 
 /// Returns the number of hands for samples of `bytes` bytes together.

@@ -37,7 +37,7 @@ impl FileList {
         self.bytes.is_empty()
     }
 
-    /// Adds the files of another list.
+    /// Adds the files of a second list.
     pub fn append(&mut self, other: &Self) {
         other.paths.iter().zip(&other.bytes).for_each(|(path, bytes)| self.push(path, *bytes));
     }

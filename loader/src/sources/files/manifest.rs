@@ -1,9 +1,9 @@
 //! Manifests: CSV, TSV and JSON-lines files with a line for each sample, such as the `metadata.csv` of an image folder.
 //!
 //! One column has the path of the sample's file. Further columns of paths are called as in the image folders of
-//! `datasets`: `mask_file_name` becomes the column `mask`, with the content of the file. The others become columns of
-//! the samples. A column whose cells are all integers, or all numbers, has numbers, unless its type would round an
-//! integer. Otherwise it has texts.
+//! `datasets`: `mask_file_name` becomes the column `mask`, with the content of the file. The remaining columns become
+//! columns of the samples. A column whose cells are all integers, or all numbers, has numbers, unless its type would
+//! round an integer. Otherwise it has texts.
 
 use super::list::FileList;
 use crate::error::{Context, Error, ErrorKind, Result};
@@ -25,7 +25,7 @@ const FILE_NAME: &str = "_file_name";
 /// Most columns of a manifest.
 const COLUMNS_MAX: usize = 1000;
 
-/// Message about bytes in Latin-1 and other encodings.
+/// Message about bytes that are not UTF-8, as in Latin-1.
 const NOT_UTF8: &str = "a line is not in UTF-8, but perhaps in Latin-1: write the manifest in UTF-8";
 
 /// Form of a manifest.
@@ -49,9 +49,9 @@ pub struct ValueColumn {
 #[serde(rename_all = "snake_case")]
 enum ManifestValues {
     Integers(Vec<i64>),
-    /// Integers of which some are above the largest [`i64`], and none is negative.
+    /// Integers, some of them above the largest [`i64`], and none negative.
     Naturals(Vec<u64>),
-    /// Bits of floating-point numbers, some of which JSON cannot express.
+    /// Bits of floating-point numbers: JSON cannot express all of them.
     Floats(Vec<u64>),
     Texts(Texts),
 }
@@ -159,7 +159,7 @@ pub struct Manifest {
     files: Vec<PathColumn>,
     /// Line of each sample.
     lines: Vec<u64>,
-    /// Other columns.
+    /// Columns without files.
     pub columns: Vec<ValueColumn>,
 }
 
@@ -204,8 +204,8 @@ impl Manifest {
         self.files.iter().map(|column| column.name.as_deref()).collect()
     }
 
-    /// Returns the numbers of its files in `list`: those of the first sample, then of the next one. Paths are relative
-    /// to `folder`, which is a path below that of the list, or begin with `root`, its address.
+    /// Returns the numbers of its files in `list`: the files of the first sample, then of the next one. Paths are
+    /// relative to `folder`, which is a path below the list's folder, or begin with `root`, its address.
     ///
     /// # Errors
     ///
@@ -335,7 +335,7 @@ fn check_quotes(bytes: &[u8], separator: u8) -> Result<()> {
     }
 }
 
-/// Reports a manifest whose one column is a line of cells with a separator that the manifest's name does not imply.
+/// Reports a manifest if its one column is a line of cells with a separator that the manifest's name does not imply.
 fn check_separator(names: &[String]) -> Result<()> {
     let [name] = names else { return Ok(()) };
     let separators = [(';', "semicolons"), ('\t', "tabs"), (',', "commas"), ('|', "vertical bars")];
@@ -420,7 +420,8 @@ fn utf8_text(bytes: &[u8]) -> Result<&[u8]> {
     Ok(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
 }
 
-/// Returns the integer of more than 64 bits that is the value of `key` in `object`; `None` for another value.
+/// Returns the integer of more than 64 bits that is the value of `key` in `object`; `None` for a value of a different
+/// kind.
 fn digits_of(object: &[u8], key: &str) -> Result<Option<String>> {
     let Some(place) = json::find(object, &[PathPart::Key(key.to_owned())])? else { return Ok(None) };
     let digits = String::from_utf8_lossy(&object[place]);

@@ -30,7 +30,7 @@ pub use manifest::Manifest;
 pub use selection::Selection;
 pub use set::FileSet;
 
-/// Files that are a sample each: pictures by their names, and others on request.
+/// Files that are a sample each: pictures by their names, and files of any kind on request.
 pub static FILE: FileKind = FileKind {
     name: "file",
     noun: "file",

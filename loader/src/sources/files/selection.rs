@@ -23,7 +23,7 @@ pub enum Selection {
 }
 
 impl Selection {
-    /// Text that differs for other rules.
+    /// Text that differs for different rules.
     pub fn describe(&self) -> String {
         match self {
             Self::OfKind(kind) => format!("{}s", kind.sample_noun()),
@@ -53,7 +53,7 @@ fn of_kind(kind: &FileKind, list: &FileList) -> Result<Vec<usize>> {
     let mut found: Vec<usize> = (0..list.len()).filter(is_of).collect();
     list.sort(&mut found);
     let path = |number: &usize| list.paths.get(*number);
-    // Files of one class are neighbours, after those of the folder itself.
+    // Files of one class are neighbours, after the folder's own files.
     let classes: Vec<&[usize]> = found.chunk_by(|a, b| class_of(path(a)) == class_of(path(b))).collect();
     let firsts: Vec<&str> = classes.iter().map(|files| path(&files[0])).collect();
     check_hidden(kind, firsts.iter().filter_map(|first| class_of(first)))?;

@@ -62,7 +62,7 @@ impl FileSet {
         let files = list.select(numbers);
         let column = |(number, name): (usize, &Option<&str>)| {
             let paths: Texts = files.paths.iter().skip(number).step_by(columns.len()).collect();
-            // The columns of a file that has several can be read only where a sample has no other file.
+            // The columns of a file that has several can be read only where a sample has no further file.
             let content = content_of(&paths).filter(|content| content.format.is_none() || columns.len() == 1);
             let (usual, encoding) = match content {
                 Some(content) => (content.column, content.encoding.clone()),
@@ -207,7 +207,7 @@ impl FileSet {
         unpacked: &Unpacked,
         columns: &Arc<UnpackedColumns>,
     ) -> Shard {
-        // Names of other files differ: a shard of files that were replaced is never taken for one of the new ones.
+        // Names of different files differ: a shard of files that were replaced is never taken for one of the new ones.
         let described = format!("{:?} {:?} {:?} {}", group.paths, group.bytes, columns.layout().columns, self.stamp);
         let hash = HashAlgo::Xxh3_64.hex(described.as_bytes());
         let samples = group.samples();

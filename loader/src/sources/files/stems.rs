@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 /// Files of samples that all have the same fields.
 #[derive(Debug)]
 pub(super) struct Stems {
-    /// Numbers of the files: those of the first sample in the order of the columns, then of the next one.
+    /// Numbers of the files: the files of the first sample in the order of the columns, then of the next one.
     pub(super) numbers: Vec<usize>,
     /// Names and encodings of the columns, as tars have them.
     pub(super) columns: Vec<(String, Encoding)>,

@@ -15,8 +15,8 @@ pub(super) struct Unpacked {
     format: String,
     /// Names and encodings of the columns.
     columns: Vec<(String, String)>,
-    /// Bytes of the file by which the columns are known, and of its values: those of the others have about this
-    /// relation.
+    /// Bytes of the file by which the columns are known, and of its values: the sizes of the remaining files have about
+    /// this relation.
     stored_bytes: u64,
     value_bytes: u64,
 }

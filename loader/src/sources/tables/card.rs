@@ -19,7 +19,7 @@ type Splits = Vec<(String, Vec<String>)>;
 struct Config {
     name: String,
     is_default: bool,
-    /// Folder that its files are in, without slashes at its ends; empty for that of the data set.
+    /// Folder that its files are in, without slashes at its ends; empty for the data set's own folder.
     folder: String,
     splits: Splits,
 }
@@ -38,8 +38,8 @@ pub(super) enum SplitFiles<'a> {
     },
 }
 
-/// Returns those of `files` that belong to `split`, by the configurations of `card`; `None` if it has none, or `split`
-/// is a folder that none of them has.
+/// Returns the ones of `files` that belong to `split`, by the configurations of `card`; `None` if it has none, or
+/// `split` is a folder that no configuration has.
 ///
 /// # Errors
 ///

@@ -29,7 +29,7 @@ const NO_DATA: [&str; 6] = [".md", ".txt", ".py", ".yaml", ".yml", "license"];
 const DESCRIPTIONS: [&str; 6] =
     [INDEX_BASENAME, "dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "config.json"];
 
-/// Start of the folder of a split of which the hub has converted only the first files.
+/// Start of the folder of a split if the hub has converted only its first files.
 const PARTIAL: &str = "partial-";
 
 /// Files of a data set in a folder.
@@ -41,14 +41,14 @@ pub struct FolderFiles {
     pub names: Vec<String>,
 }
 
-/// Returns the files of `split` in a folder with the files `paths`, of which `split` may be a folder; `None` if there
+/// Returns the files of `split`, which may be a folder, in a folder with the files `paths`; `None` if there
 /// are none that a list could name, or there is an index. `split` can be empty, and `CONFIGURATION/SPLIT`. `card`
 /// returns the content of [`CARD`], and is called if there is one.
 ///
 /// # Errors
 ///
 /// [`crate::ErrorKind::Config`] if there are several kinds of files, configurations or splits to choose from, or none
-/// of the name; those of `card`.
+/// of the name; the errors of `card`.
 pub fn files_of(paths: &[String], split: &str, card: impl FnOnce() -> Result<String>) -> Result<Option<FolderFiles>> {
     choose(paths, data_files(paths), split, card)
 }
@@ -62,7 +62,7 @@ pub fn texts_of(paths: &[String], split: &str, card: impl FnOnce() -> Result<Str
     choose(paths, text_files(paths), split, card)
 }
 
-/// Returns those of `files`, some of `paths`, that are of `split`.
+/// Returns the files of `split` among `files`, which are some of `paths`.
 fn choose(
     paths: &[String],
     mut files: Vec<&str>,
@@ -164,8 +164,8 @@ pub fn converted_files_of(paths: &[String], split: &str) -> Result<Option<Folder
     one_kind(names.iter().copied()).map(Some)
 }
 
-/// Returns the address of the converted form of a data set on the hub, `root`; `None` for other addresses, folders and
-/// revisions.
+/// Returns the address of the converted form of a data set on the hub, `root`; `None` for other addresses, folders
+/// and revisions.
 pub fn converted(root: &str) -> Option<String> {
     let root = root.trim_end_matches('/');
     let (_, name) = root.strip_prefix("hf://datasets/")?.split_once('/')?;
@@ -180,7 +180,8 @@ fn data_files(paths: &[String]) -> Vec<&str> {
     paths.iter().map(String::as_str).filter(|path| is_in(path, InFolder::Tables) && !is_of_tar(path)).collect()
 }
 
-/// Returns the texts among `paths`. A `.json` may describe other files: it is one of them if the folder has no others.
+/// Returns the texts among `paths`. A `.json` may describe other files: it is a text if the folder has only such
+/// files.
 fn text_files(paths: &[String]) -> Vec<&str> {
     if paths.iter().any(|path| is_shard(path)) {
         return Vec::new();
@@ -212,7 +213,7 @@ pub fn has_tables(paths: &[String]) -> bool {
     !data_files(paths).is_empty()
 }
 
-/// Returns the kind of the tables of a folder, of which some files are `first`; `None` without tables.
+/// Returns the kind of the tables of a folder with `first` among its files; `None` without tables.
 pub fn kind_of_tables(first: &[String]) -> Option<&'static FileKind> {
     data_files(first).first().and_then(|file| kind_of(file).ok().flatten())
 }

@@ -1,4 +1,4 @@
-//! Files with tables, the rows of which are samples.
+//! Files with tables: their rows are samples.
 //!
 //! * [`folder`]: the files of a data set in a folder without an index;
 //! * `card`: the file README.md of a data set, which may list configurations and the files of their splits;
@@ -33,5 +33,5 @@ pub static ARROW: FileKind = FileKind {
     in_folder: InFolder::Tables,
     ..FileKind::LISTED
 };
-// Feather is the file format, since its version 2. `.arrows` is what Arrow proposes for streams.
+// Feather is the file format, since its version 2. `.arrows` is Arrow's proposal for streams.
 const ARROW_EXTENSIONS: [&str; 4] = [".arrow", ".arrows", ".feather", ".ipc"];

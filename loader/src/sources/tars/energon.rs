@@ -18,10 +18,10 @@ use crate::sources::names::unique;
 use crate::sources::yaml::{Value, parse};
 use std::collections::{BTreeMap, HashSet};
 
-/// Folder of Energon's files in that of a data set.
+/// Folder of Energon's files in the folder of a data set.
 pub const PREPARED: &str = ".nv-meta";
 
-/// Files with the splits, of which a data set has one.
+/// Files with the splits: a data set has one of them.
 pub const SPLIT_FILES: [&str; 2] = [".nv-meta/split.yaml", ".nv-meta/split.json"];
 
 /// Returns the tars of `split`, or of the only split for an empty text, by the document of a [`SPLIT_FILES`], in its
@@ -52,7 +52,7 @@ pub fn tars_of(document: &[u8], split: &str) -> Result<Vec<String>> {
         return Err(Error::config("the split has no tars").with("split", split));
     }
     let known: HashSet<&str> = all.iter().map(String::as_str).collect();
-    // Another tar of the data set is no sample.
+    // A tar that is excluded is no sample.
     let sample = excluded.iter().filter(|name| kind_of(name).is_ok_and(|kind| kind.is_none())).min();
     if let Some(sample) = sample.filter(|sample| sample.rsplit_once('/').is_some_and(|(tar, _)| known.contains(tar))) {
         let key = sample.rsplit_once('/').map_or("", |(_, key)| key);
@@ -77,7 +77,7 @@ fn expanded(list: &Value) -> Result<Vec<String>> {
 
 fn check(name: &str) -> Result<()> {
     if kind_of(name)? != Some(&TAR) {
-        let message = "a shard is no tar: of data sets that Energon has prepared, those of WebDataset's tars are read";
+        let message = "a shard is no tar: of data sets that Energon has prepared, only WebDataset's tars are read";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     check_basename(name)

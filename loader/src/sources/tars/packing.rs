@@ -8,7 +8,7 @@ use crate::sources::extension::ends_with;
 /// Form of a tar file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// A tar as it is: samples are read in place.
+    /// A tar as it is: samples are read where they are.
     Plain,
     /// A compressed tar, which is unpacked before a sample is read.
     Compressed(Compression),
@@ -33,7 +33,7 @@ impl Packing {
         Ok(compression.map(Self::Compressed))
     }
 
-    /// Returns true if `name` is a tar that is read in place.
+    /// Returns true if `name` is a tar that is read as it is.
     pub fn is_plain(name: &str) -> bool {
         matches!(Self::of(name), Ok(Some(Self::Plain)))
     }

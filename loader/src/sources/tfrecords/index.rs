@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Least bytes of a record: its length, and two CRCs.
 const FRAME_BYTES: u64 = 16;
 
-/// Names of an index of the TFRecord file `name`: those of DALI's `tfrecord2idx` and of the package `tfrecord`, with
+/// Names of an index of the TFRecord file `name`: the ones of DALI's `tfrecord2idx` and of the package `tfrecord`, with
 /// which both let their users choose.
 pub fn index_names(name: &str) -> Vec<String> {
     let stem =
@@ -17,14 +17,14 @@ pub fn index_names(name: &str) -> Vec<String> {
     names.flat_map(|name| [format!("{name}.idx"), format!("{name}.index")]).collect()
 }
 
-/// Index of a record file: a line for each record, with its place and bytes.
+/// Index of a record file: a line for each record, with its offset and bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordIndex {
     /// Number of records.
     pub records: u64,
     /// Bytes of the file.
     pub bytes: u64,
-    /// Starts and ends of a few records. Another file has none there.
+    /// Starts and ends of a few records. A different file has none there.
     pub probes: Vec<Range<u64>>,
 }
 
@@ -33,10 +33,10 @@ impl RecordIndex {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for another file.
+    /// [`crate::ErrorKind::Format`] for a file that is no index.
     pub fn parse(index: &[u8]) -> Result<Self> {
         let wrong = |line: usize| {
-            Error::format("the index of a record file has a place and a length in each line").with("line", line)
+            Error::format("the index of a record file has an offset and a length in each line").with("line", line)
         };
         let (mut starts, mut end) = (Vec::new(), 0_u64);
         for line in index.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
@@ -53,7 +53,7 @@ impl RecordIndex {
             end = start.checked_add(bytes).ok_or_else(|| wrong(number))?;
         }
         let end_of = |number: usize| starts.get(number + 1).copied().unwrap_or(end);
-        // The last one has a place that depends on the bytes of all others.
+        // The last one has an offset that depends on the bytes of all before it.
         let mut probes = Vec::new();
         for number in [0, starts.len() / 2, starts.len().saturating_sub(1)] {
             let probe = starts.get(number).map(|start| *start..end_of(number));

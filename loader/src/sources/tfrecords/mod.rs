@@ -24,7 +24,7 @@ pub static TF_RECORD: FileKind = FileKind {
     ..FileKind::LISTED
 };
 
-/// Returns true if `name` is that of a file of TensorFlow's records: `x.tfrecord`, `x.tfrecord.gz`,
+/// Returns true if `name` names a file of TensorFlow's records: `x.tfrecord`, `x.tfrecord.gz`,
 /// `x.tfrecord-00000-of-00128` as TensorFlow Datasets writes them, or `x-00000-of-01024`. Numbers may be wildcards.
 fn is_tfrecord(name: &str) -> bool {
     let name = raw_name(name.rsplit('/').next().unwrap_or(name));

@@ -1,4 +1,4 @@
-//! Value of a column in a sample, or in a condition, and its order among others.
+//! Value of a column in a sample, or in a condition, and the order of values.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -8,8 +8,8 @@ use std::cmp::Ordering;
 pub(crate) enum CellKind {
     Number,
     Text,
-    /// Of each sample a different one. A value of another kind than the one that it is compared with is like an absent
-    /// one.
+    /// Of each sample a different one. A value of a different kind than the literal that it is compared with is like an
+    /// absent one.
     Any,
 }
 
@@ -24,7 +24,7 @@ pub(crate) enum Cell<'a> {
     Stored(u64),
     /// Whole number.
     Int(i128),
-    /// Other number.
+    /// Floating-point number.
     Float(f64),
     /// Text.
     Text(Cow<'a, str>),

@@ -1,4 +1,4 @@
-//! Mistake in a filter, and its place.
+//! Mistake in a filter, and its position.
 
 use crate::error::Error;
 

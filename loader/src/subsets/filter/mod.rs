@@ -29,9 +29,9 @@ const FILTER_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct Filter {
     text: String,
     expression: Expression,
-    /// Names of the columns that it needs, each once, with the place of the first use.
+    /// Names of the columns that it needs, each once, with the position of the first use.
     columns: Vec<(String, usize)>,
-    /// Names of the other columns that a sample must have, by no text.
+    /// Names of further columns that a sample must have, by no text.
     present: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// `Config` with the place of the mistake.
+    /// `Config` with the position of the mistake.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         if text.len() > FILTER_BYTES_MAX {
             return Err(Error::config("a filter has at most 1 MiB").with("bytes", text.len()));
@@ -71,7 +71,8 @@ impl Filter {
         Self { expression: Expression::All(parts), ..filter }
     }
 
-    /// The filter as it was written, and the other columns that a sample must have: a text that no other filter has.
+    /// The filter as it was written, and the further columns that a sample must have: a text that is unique to the
+    /// filter.
     pub(crate) fn text(&self) -> String {
         if self.present.is_empty() { self.text.clone() } else { format!("{:?} {:?}", self.text, self.present) }
     }
@@ -93,7 +94,7 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// `Config` with the place of the comparison.
+    /// `Config` with the position of the comparison.
     pub(crate) fn check(&self, kinds: &[CellKind]) -> Result<()> {
         self.expression.check(kinds).map_err(|mistake| mistake.in_filter(&self.text))
     }
@@ -103,7 +104,7 @@ impl Filter {
         column >= self.columns.len() || !self.expression.compares(column)
     }
 
-    /// The values that the condition may have for samples whose columns have values in these ranges.
+    /// The values that the condition may have for samples with columns that have values in these ranges.
     pub(crate) fn possible(&self, ranges: &[Range<'_>]) -> Possible {
         self.expression.possible(ranges)
     }

@@ -50,7 +50,7 @@ impl Parser<'_> {
         self.tokens.get(self.next).map(|(_, token)| token)
     }
 
-    /// Place of the next token.
+    /// Position of the next token.
     fn at(&self) -> usize {
         self.tokens.get(self.next).map_or(self.end, |(at, _)| *at)
     }

@@ -1,4 +1,4 @@
-//! Values that a condition may have for samples of which the least and largest values of the columns are known.
+//! Values that a condition may have for samples with known least and largest values of the columns.
 //!
 //! A value that is not possible is certain not to occur; one that is possible need not occur.
 

@@ -19,7 +19,7 @@ pub(super) enum Token {
     Sign(&'static str),
 }
 
-/// Signs, those of two characters before their beginnings.
+/// Signs, the ones of two characters before their beginnings.
 const SIGNS: [&str; 12] = ["<=", ">=", "==", "!=", "<", ">", "=", "(", ")", "[", "]", ","];
 
 /// Returns the tokens of `text`.

@@ -97,7 +97,7 @@ async fn token(context: &ThreadContext, command: &Path) -> Result<Token, &'stati
 /// Running command, which is killed with its own children if it is dropped.
 struct Running {
     child: Option<Child>,
-    /// Number of the command and of its group; `None` once another process may have it.
+    /// Number of the command and of its group; `None` once a new process may have it.
     group: Arc<Mutex<Option<Pid>>>,
 }
 

@@ -23,7 +23,7 @@ use std::time::Duration;
 /// default, has no ranges above 4 MiB.
 const VERSION: HeaderValue = HeaderValue::from_static("2023-11-03");
 
-/// Ends of the hosts of Azure's storage, in all its clouds. A token may not go to another one that a remote names.
+/// Ends of the hosts of Azure's storage, in all its clouds. A token may not go to a different host that a remote names.
 const HOSTS: [&str; 5] = [
     ".core.windows.net",
     ".storage.azure.net",
@@ -105,7 +105,7 @@ impl AzureProtocol {
         &self.prefix
     }
 
-    /// Returns the credentials; `None` to send requests unsigned. The order is that of Azure's libraries: the settings,
+    /// Returns the credentials; `None` to send requests unsigned. The order is as in Azure's libraries: the settings,
     /// the machine's identity, the login of the command line.
     async fn credential(&self, context: &ThreadContext) -> Result<Option<Credential>, Failure> {
         let library = self.library.lock().clone();
@@ -195,7 +195,7 @@ impl Protocol for AzureProtocol {
         sign_with(request, |signed| AzureAuthorizer::new(&credential, &self.account).try_authorize(signed))?;
         if matches!(&*credential, AzureCredential::BearerToken(_)) {
             let mut last = self.last_token.lock();
-            // The token may be that of a store which was replaced in the meantime.
+            // The token may be from a store that was replaced in the meantime.
             if last.renewals == renewals {
                 last.header = request.headers().get(AUTHORIZATION).cloned();
             }
@@ -211,8 +211,8 @@ impl Protocol for AzureProtocol {
             return false;
         }
         self.login.reject(sent);
-        // The library keeps a token until its end, which a revoked one does not reach. Another request may have renewed
-        // it already.
+        // The library keeps a token until its end, which a revoked one does not reach. A parallel request may have
+        // renewed it already.
         let mut last = self.last_token.lock();
         if last.header.as_ref() == Some(sent)
             && let Ok(new) = library(&self.settings, &self.account, &self.container, &self.bridge)
@@ -246,7 +246,7 @@ impl Protocol for AzureProtocol {
                 return Some(format!("account {} has no container {}", self.account, self.container));
             }
             (400, Some("InvalidBlobOrBlock")) | (409, Some("BlockCountExceedsLimit")) => {
-                "another program has left blocks at this key that are not committed, with names of another length or \
+                "a program has left blocks at this key that are not committed, with names of a different length or \
                  too many: store an object there, which discards them, or name another folder"
             }
             (400 | 404 | 405, None) if self.settings.endpoint.is_some() => {

@@ -23,7 +23,7 @@ const EMULATOR_KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2U
 /// the command line's login. Without any, requests are not signed, which public containers accept.
 #[derive(Clone, Default)]
 pub struct AzureSettings {
-    /// Address of the blob service in place of `https://ACCOUNT.blob.core.windows.net`; an emulator's ends with the
+    /// Address of the blob service instead of `https://ACCOUNT.blob.core.windows.net`; an emulator's ends with the
     /// account.
     pub endpoint: Option<String>,
     /// Storage account; `None` takes it from the remote.
@@ -43,7 +43,7 @@ pub struct AzureSettings {
 }
 
 impl AzureSettings {
-    /// Reads the environment: the variables of MosaicML streaming, then those of Azure's command line.
+    /// Reads the environment: the variables of MosaicML streaming, then the variables of Azure's command line.
     ///
     /// # Errors
     ///

@@ -107,7 +107,7 @@ impl AzureTarget {
     }
 }
 
-/// Returns the name of a block: those of a blob have equal lengths.
+/// Returns the name of a block: the names of a blob's blocks have equal lengths.
 fn block_name(upload: &str, number: u32) -> String {
     BASE64_STANDARD.encode(format!("{upload}-{number:06}"))
 }
@@ -142,8 +142,8 @@ impl Target for AzureTarget {
         conditional(self.call(context, exchange, payload, &headers).await, payload, expected)
     }
 
-    /// Names the upload; the service knows of it from the first block. The name keeps blocks apart from those of
-    /// another writer of the same blob.
+    /// Names the upload; the service knows of it from the first block. The name keeps blocks apart from blocks of
+    /// a second writer of the same blob.
     async fn begin(&self, context: &ThreadContext, _: &str) -> Result<String, Failure> {
         Ok(format!("{:016x}", context.draws.borrow_mut().next()))
     }
@@ -169,7 +169,7 @@ impl Target for AzureTarget {
         parts: &[StoredPart],
     ) -> Result<ObjectTag, Failure> {
         let mut body = String::from("<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>");
-        // After a response that was lost, the blocks are those of the blob: the latest ones are in either place.
+        // After a response that was lost, the blob has the blocks: the latest ones are in either list.
         parts.iter().for_each(|part| {
             let _ = write!(body, "<Latest>{}</Latest>", part.tag);
         });

@@ -42,9 +42,9 @@ pub(crate) fn is_same_server(one: &Uri, other: &str) -> bool {
     other.is_some() && Origin::of(one) == other
 }
 
-/// Returns the error for a redirect to another server: a server could redirect requests to any host, to get the
+/// Returns the error for a redirect to a different server: a server could redirect requests to any host, to get the
 /// credentials of their headers.
 pub(crate) fn refuse_redirect(to: &Uri) -> Failure {
-    let why = "the store redirects to another server, which may not have the credentials: set the endpoint to it";
+    let why = "the store redirects to a different server, which may not have the credentials: set the endpoint to it";
     Failure::permanent(Error::new(ErrorKind::Permission, why).with("host", to.host().unwrap_or_default()))
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use std::time::Duration;
 use url::form_urlencoded::Serializer;
 
-/// Lifetime of a token whose response has none.
+/// Lifetime of a token if the response has none.
 const LIFETIME_DEFAULT: Duration = Duration::from_secs(3600);
 
 #[derive(Deserialize)]

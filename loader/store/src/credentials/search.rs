@@ -1,4 +1,4 @@
-//! Search for credentials of the machine, such as those of its metadata service.
+//! Search for credentials of the machine, such as credentials of its metadata service.
 
 use crate::context::StoreContext;
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ const SEARCH_PAUSE: Duration = Duration::from_secs(60);
 /// Searches for credentials of one remote. It is no error to find none: public data needs none.
 pub(crate) struct Search {
     store: &'static str,
-    /// Earliest time of the next search. Locked during a search, so that other requests wait for its result.
+    /// Earliest time of the next search. Locked during a search, so that further requests wait for its result.
     next: tokio::sync::Mutex<Option<Duration>>,
     /// A search found credentials: the next ones fail only for a time.
     has_found: AtomicBool,
@@ -80,8 +80,8 @@ pub(super) fn is_temporary(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED || matches!(status.as_u16(), 408 | 410 | 429)
 }
 
-/// True for statuses of a machine whose metadata service is turned off or has no identity for it: AWS responds with 403
-/// and 404, Azure with 400.
+/// True for statuses of a machine with a metadata service that is turned off or has no identity for it: AWS responds
+/// with 403 and 404, Azure with 400.
 pub(super) fn is_no_service(status: StatusCode) -> bool {
     !status.is_success() && !is_temporary(status)
 }

@@ -11,8 +11,8 @@ pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Reads a small file with settings, `what` for messages. One that is missing, or in a home directory that this user
-/// cannot read, is `None`.
+/// Reads a small file with settings, which messages call `what`. One that is missing, or in a home directory that this
+/// user cannot read, is `None`.
 pub(crate) fn read_text(path: &Path, what: &str) -> Result<Option<String>> {
     let problem = |e: std::io::Error| Error::from_io(e, format!("cannot read {what}")).with("path", path.display());
     match std::fs::metadata(path) {
@@ -36,7 +36,8 @@ pub(crate) fn check_sendable<const N: usize>(store: &str, texts: [&Option<String
         return Ok(());
     }
     Err(Error::config(format!(
-        "a key, token or name for {store} has blanks or other characters that cannot be sent: look for a stray line end"
+        "a key, token or name for {store} has blanks or control characters that cannot be sent: look for a stray line \
+         end"
     )))
 }
 

@@ -37,7 +37,7 @@ impl Token {
 /// Token of a remote, which all its requests share.
 #[derive(Default)]
 pub(crate) struct TokenCache {
-    /// Locked while a token is fetched, so that other requests wait for it.
+    /// Locked while a token is fetched, so that further requests wait for it.
     token: tokio::sync::Mutex<Option<Token>>,
     /// The last header that the store rejected.
     rejected: Mutex<Option<HeaderValue>>,
@@ -62,7 +62,7 @@ impl TokenCache {
         Ok(kept.insert(token).header.clone())
     }
 
-    /// Records that the store rejected a request with the header `sent`: the next request gets another token.
+    /// Records that the store rejected a request with the header `sent`: the next request gets a new token.
     pub(crate) fn reject(&self, sent: &HeaderValue) {
         *self.rejected.lock() = Some(sent.clone());
     }

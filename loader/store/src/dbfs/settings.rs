@@ -15,7 +15,7 @@ pub struct DbfsSettings {
     pub host: Option<String>,
     /// Access token.
     pub token: Option<String>,
-    /// Service principal, whose secret gets tokens; not used with `token`.
+    /// Service principal with a secret that gets tokens; not used with `token`.
     pub client_id: Option<String>,
     /// Secret of the service principal.
     pub client_secret: Option<String>,

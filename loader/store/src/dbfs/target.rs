@@ -43,7 +43,7 @@ struct Child {
     last_modified: Option<u64>,
 }
 
-/// Place in a recursive listing: folders that remain, relative to the destination, and the page of the last one.
+/// Position in a recursive listing: folders that remain, relative to the destination, and the page of the last one.
 #[derive(Default, Deserialize, Serialize)]
 struct ListingPlace {
     folders: Vec<String>,
@@ -138,7 +138,7 @@ impl Target for DbfsTarget {
             Err(refusal) => return Err(refusal.failure),
         };
         place.page = listed.next_page_token.filter(|token| !token.is_empty());
-        // Another page of this folder is progress if it has an entry.
+        // A further page of this folder is progress if it has an entry.
         let has_moved = place.page.is_none() || !listed.contents.is_empty();
         if place.page.is_none() {
             place.folders.pop();
@@ -158,7 +158,7 @@ impl Target for DbfsTarget {
                 entries.push(ListedEntry::folder(format!("{key}/")));
             }
         }
-        // Below the folder whose next page is due.
+        // Below the folder with the next page.
         let at = place.folders.len() - usize::from(place.page.is_some());
         place.folders.splice(at..at, inner);
         let has_more = !place.folders.is_empty();

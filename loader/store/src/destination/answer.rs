@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 /// Headers with the MD5 of the bytes that the store received, in base 64.
 const MD5_HEADERS: [&str; 2] = ["content-md5", "opc-content-md5"];
 
-/// Compares the digest of the bytes that a store received, if the response has it, with that of `payload`.
+/// Compares the digest of the bytes that a store received, if the response has it, with the digest of `payload`.
 pub(crate) fn check_md5(answer: &Answer, payload: &Payload) -> Result<(), Failure> {
     let of_google = || {
         let values = answer.headers.get_all("x-goog-hash").iter().filter_map(|value| value.to_str().ok());
@@ -19,7 +19,7 @@ pub(crate) fn check_md5(answer: &Answer, payload: &Payload) -> Result<(), Failur
     let received = MD5_HEADERS.iter().find_map(|name| answer.header(name)).or_else(of_google);
     match received {
         Some(received) if received != payload.md5() => {
-            let why = format!("the store received other bytes: their MD5 is {received}, and not {}", payload.md5());
+            let why = format!("the store received different bytes: their MD5 is {received}, and not {}", payload.md5());
             Err(Failure::transient(Error::new(ErrorKind::Checksum, why)))
         }
         _ => Ok(()),
@@ -28,27 +28,27 @@ pub(crate) fn check_md5(answer: &Answer, payload: &Payload) -> Result<(), Failur
 
 /// Parses a document in JSON.
 pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, Failure> {
-    // A gateway may have sent another document, so another attempt may help.
+    // A gateway may have sent a different document, so a further attempt may help.
     serde_json::from_slice(body)
         .map_err(|e| Failure::transient(Error::format(format!("{what} cannot be read")).caused_by(e)))
 }
 
-/// Parses a document in XML, whose outermost element is `root`: the fields that another document lacks would be taken
-/// for empty ones, and those that are missing at its end as well.
+/// Parses a document in XML with the outermost element `root`: the fields that a different document lacks would be
+/// taken for empty ones, and those that are missing at its end as well.
 pub(crate) fn read_xml<T: DeserializeOwned>(body: &[u8], root: &str, what: &str) -> Result<T, Failure> {
     let text = String::from_utf8_lossy(body);
     if !text.trim_end().ends_with(&format!("</{root}>")) {
-        let why = format!("{what} ends early, or is another document than {root}");
+        let why = format!("{what} ends early, or is a different document than {root}");
         return Err(Failure::transient(Error::format(why)));
     }
     quick_xml::de::from_str(&text)
         .map_err(|e| Failure::transient(Error::format(format!("{what} cannot be read")).caused_by(e)))
 }
 
-/// Returns the failure of a page of a listing of which some is missing, or the place of the next page.
+/// Returns the failure of an incomplete page of a listing, or the token of the next page.
 pub(crate) fn incomplete(why: &str) -> Failure {
     let why = format!("the listing is incomplete: {why}");
-    // A proxy may have changed the answer, so another attempt may help.
+    // A proxy may have changed the answer, so a further attempt may help.
     let advice = "check the endpoint, and whether a proxy changes responses";
     Failure::transient(Error::format(why).hinting(advice))
 }
@@ -80,14 +80,14 @@ pub(crate) fn unless_missing(
     }
 }
 
-/// Codes of rejections of a write because the object is not as expected, also with another status than that of HTTP.
+/// Codes of rejections of a write because the object is not as expected, also with a status other than HTTP's.
 const NOT_AS_EXPECTED: [&str; 6] =
     ["BlobAlreadyExists", "ConditionNotMet", "IfMatchFailed", "IfNoneMatchFailed", "NoEtagMatch", "PreconditionFailed"];
 
 /// Codes of stores that have no conditional writes.
 const WITHOUT_CONDITIONS: [&str; 2] = ["NotImplemented", "UnsupportedHeader"];
 
-/// Reads the response to a conditional write. An object that has to have a version and does not exist is another one.
+/// Reads the response to a conditional write. An object that has to have a version and does not exist has changed.
 pub(crate) fn conditional(
     answer: Result<Answer, Refusal>,
     payload: &Payload,

@@ -32,13 +32,13 @@ impl Calls {
     pub(super) fn new(threads: Arc<FetchThreads>, target: Arc<dyn Target>, name: &str, keys: KeyForm) -> Self {
         let slots = Arc::new(Semaphore::new(threads.queues.context.config.uploads_in_flight));
         let name = redact(name).into();
-        // The other CPUs are for the exchanges, and for the caller.
+        // The remaining CPUs are for the exchanges, and for the caller.
         let digests = std::thread::available_parallelism().map_or(1, |cpus| cpus.get().div_ceil(2));
         let digests = Arc::new(Semaphore::new(digests));
         Self { target, name, keys, slots, digests, threads, cancel: Arc::default(), failed: Arc::default() }
     }
 
-    /// Returns a clone whose uploads are cancelled separately.
+    /// Returns a clone with uploads that are cancelled separately.
     pub(super) fn cancellable(&self) -> Self {
         Self { cancel: Arc::default(), ..self.clone() }
     }

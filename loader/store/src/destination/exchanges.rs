@@ -36,7 +36,7 @@ pub(super) fn abandoned(job: &Job) -> Error {
     Error::new(ErrorKind::Closed, "the upload was cancelled").with("key", &job.key).with("destination", &job.name)
 }
 
-/// Uploads one object, whose parts arrive from the caller.
+/// Uploads one object in parts, which arrive from the caller.
 pub(super) async fn run(
     context: Rc<ThreadContext>,
     job: Arc<Job>,
@@ -82,7 +82,7 @@ async fn in_parts(
         abort(context, job, upload).await;
     }
     if begun > 1 {
-        // A response that was lost may have had the name of another upload.
+        // A response that was lost may have had the name of an unknown upload.
         match retried(context, job, "look up", async |_| job.target.unfinished(context, &job.key).await).await {
             Ok(unfinished) => {
                 for upload in unfinished {
@@ -157,7 +157,7 @@ async fn send_parts(
     Ok(stored)
 }
 
-/// Bytes whose digests take less time than another thread's start.
+/// Bytes with digests that take less time than the start of a thread.
 const SMALL: u64 = 128 << 10;
 
 /// Computes the digests of a request before its attempts.
@@ -205,7 +205,7 @@ async fn complete(context: &ThreadContext, job: &Job, upload: &str, stored: &[St
             if let Some(object) = job.target.joined(context, &job.key, stored).await? {
                 return Ok(object.etag);
             }
-            let hint = "the upload is gone, and there is no object of its parts: look for another program that writes \
+            let hint = "the upload is gone, and there is no object of its parts: look for a second program that writes \
                         to this key, or removes uploads";
             failure.error = failure.error.with("hint", hint);
         }

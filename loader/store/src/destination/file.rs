@@ -32,7 +32,7 @@ const NAMES_MAX: usize = 100;
 /// and may be removed.
 ///
 /// Folders are created as files need them. One that was created for a file that is discarded is removed as well, unless
-/// there is another file in it.
+/// there is a second file in it.
 pub(crate) struct FileTarget {
     root: PathBuf,
     /// Temporary files that are written, by their keys.
@@ -46,7 +46,7 @@ impl FileTarget {
         Self { root, written: Mutex::default(), folders: Mutex::default() }
     }
 
-    /// Creates a temporary file in the folder of `key`, of which no other writer has the name, and returns its key.
+    /// Creates a temporary file in the folder of `key`, with a name that no second writer has, and returns its key.
     fn create(&self, context: &ThreadContext, key: &str) -> io::Result<String> {
         let folder = key.rfind('/').map_or("", |slash| &key[..=slash]);
         let mut tried = 0;
@@ -56,9 +56,9 @@ impl FileTarget {
             let created = self.create_folder(&self.root.join(folder));
             match created.and_then(|()| File::create_new(self.root.join(&temporary))) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tried < NAMES_MAX => tried += 1,
-                // Another upload has discarded its file, and the folder with it.
+                // A parallel upload has discarded its file, and the folder with it.
                 Err(e) if e.kind() == io::ErrorKind::NotFound && tried < NAMES_MAX => tried += 1,
-                // Another process has taken it for one without a writer.
+                // A second process has taken it for a file without a writer.
                 Ok(file) if !lock(&file)? && tried < NAMES_MAX => tried += 1,
                 Ok(file) => {
                     self.written.lock().insert(temporary.clone(), Arc::new(file));
@@ -328,7 +328,7 @@ impl Target for FileTarget {
     ) -> Result<Conditional, Failure> {
         let is_stored = self.put_by(context, key, payload, |temporary, path| match expected {
             Expected::Absent => rename_new(temporary, path),
-            // Another writer may replace it between the comparison and the rename.
+            // A second writer may replace it between the comparison and the rename.
             Expected::Version(version) if version_of(path)?.as_ref() != Some(version) => Ok(false),
             Expected::Version(_) => rename(temporary, path),
         })?;

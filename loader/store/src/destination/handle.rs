@@ -36,7 +36,7 @@ impl Destination {
         Self { calls: Calls::new(threads, target, name, keys), budget, is_root }
     }
 
-    /// Returns a clone of which [`cancel`](Self::cancel) ends the uploads, and those of its own clones.
+    /// Returns a clone. Its [`cancel`](Self::cancel) ends its uploads, and the uploads of its own clones.
     #[must_use]
     pub fn cancellable(&self) -> Self {
         Self { calls: self.calls.cancellable(), ..self.clone() }
@@ -123,7 +123,7 @@ impl Destination {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// Errors of the store.
     pub fn version(&self, key: &str) -> Result<Option<String>> {
         let job = self.calls.job(key)?;
         let found = self.calls.queues().call(async move |context| {
@@ -132,7 +132,7 @@ impl Destination {
         self.calls.wait(found)
     }
 
-    /// Lists the objects whose keys start with `prefix`, in the store's order. `is_recursive` includes those in
+    /// Lists the objects with keys that start with `prefix`, in the store's order. `is_recursive` includes objects in
     /// folders; without it, folders are entries. Pages are fetched as they are needed.
     ///
     /// # Errors
@@ -148,7 +148,7 @@ impl Destination {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// Errors of the store.
     pub fn find(&self, key: &str) -> Result<Option<ListedEntry>> {
         let job = self.calls.job(key)?;
         let found = self.calls.queues().call(async move |context| {
@@ -161,7 +161,7 @@ impl Destination {
     ///
     /// # Errors
     ///
-    /// `Config` for a key that is not a relative path: other programs may have made such objects.
+    /// `Config` for a key that is not a relative path: programs may have made such objects.
     pub fn check_key(&self, key: &str) -> Result<()> {
         self.calls.job(key).map(drop)
     }

@@ -37,7 +37,7 @@ impl Listing {
         })
     }
 
-    /// Includes the empty objects by which some tools mark a folder, whose keys end with a slash.
+    /// Includes the empty objects by which some tools mark a folder: their keys end with a slash.
     #[must_use]
     pub fn with_markers(self) -> Self {
         Self { has_markers: true, ..self }

@@ -7,17 +7,17 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
-/// Places and pages that are remembered, 8 bytes each: with 1000 objects to a page those of 500 million objects.
+/// Tokens and pages that are remembered, 8 bytes each: with 1000 objects to a page enough for 500 million objects.
 const SEEN_MAX: usize = 1 << 20;
 
-/// Most pages without an entry one after the other. S3 skips at least a thousand removed versions of objects for each.
+/// Most pages without an entry in sequence. S3 skips at least a thousand removed versions of objects for each.
 const EMPTY_PAGES_MAX: u64 = 1000;
 
 /// Pages of one listing. A store that repeats one, or sends ever more without an entry, would be listed forever.
 ///
-/// Places and contents are remembered as hashes, so a repetition is found at once. Of more than [`SEEN_MAX`], one place
-/// is kept and compared with those after it, and is replaced after twice as many pages each time: any period is found
-/// with the memory of one place.
+/// Tokens and contents are remembered as hashes, so a repetition is found at once. Of more than [`SEEN_MAX`], one token
+/// is kept and compared with the tokens after it, and is replaced after twice as many pages each time: any period is
+/// found with the memory of one token.
 #[derive(Debug, Default)]
 pub(crate) struct PageMarks {
     hasher: RandomState,
@@ -36,7 +36,7 @@ fn without_end(kind: ErrorKind, message: impl Into<String>) -> Failure {
 }
 
 impl PageMarks {
-    /// Takes note of a page that arrived at the time `now`, and returns the place of the next one. Pages without an
+    /// Takes note of a page that arrived at the time `now`, and returns the token of the next one. Pages without an
     /// entry are accepted for `idle_max`.
     pub(crate) fn turn(&mut self, page: &Page, now: Duration, idle_max: Duration) -> Result<Option<String>, Failure> {
         if let Some(next) = &page.next {
@@ -66,11 +66,11 @@ impl PageMarks {
         Ok(Some(next.clone()))
     }
 
-    /// Compares the place of the next page with those of earlier ones, which it must not repeat.
+    /// Compares the token of the next page with the tokens of earlier ones, which it must not repeat.
     pub(crate) fn check(&mut self, next: &str) -> Result<(), Failure> {
         let is_kept = next == self.kept && self.pages > 0;
         if is_kept || !self.is_new(vec![(next, &0)]) {
-            let message = "the store repeats the place of an earlier page of a listing, which would not end";
+            let message = "the store repeats the token of an earlier page of a listing, which would not end";
             return Err(without_end(ErrorKind::Format, message));
         }
         self.pages += 1;

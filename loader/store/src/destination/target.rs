@@ -10,7 +10,7 @@ use std::time::SystemTime;
 /// Object or folder of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedEntry {
-    /// Key relative to the destination. That of a folder ends with a slash.
+    /// Key relative to the destination. The key of a folder ends with a slash.
     pub key: String,
     /// Bytes of the object; 0 for a folder.
     pub size: u64,
@@ -31,7 +31,7 @@ impl ListedEntry {
     }
 }
 
-/// Page of a listing, and the place of the next one.
+/// Page of a listing, and the token of the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) entries: Vec<ListedEntry>,
@@ -87,7 +87,7 @@ pub(crate) struct StoredPart {
     pub(crate) len: u64,
     /// Name of the part, or its entity tag.
     pub(crate) tag: String,
-    /// Digest of the bytes in base 64, where the store computes one of the whole object from those of its parts.
+    /// Digest of the bytes in base 64, where the store computes one of the whole object from the digests of its parts.
     pub(crate) digest: Option<String>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) enum Conditional {
     Unsupported,
 }
 
-/// Place of a part in its object.
+/// Position of a part in its object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PartAt<'a> {
     /// The upload, as [`Target::begin`] named it.
@@ -122,7 +122,7 @@ pub(crate) struct PartAt<'a> {
 }
 
 impl PartAt<'_> {
-    /// Returns the part at this place, after the store has confirmed it.
+    /// Returns the part at this position, after the store has confirmed it.
     pub(crate) fn stored(&self, payload: &Payload, tag: String) -> StoredPart {
         StoredPart { number: self.number, len: payload.len(), tag, digest: None }
     }
@@ -142,8 +142,8 @@ pub(crate) trait Target: Send + Sync {
         0
     }
 
-    /// Computes the digests that a request with `payload` has. It runs on another thread than the exchanges, for which
-    /// the digests of large bodies would take too long.
+    /// Computes the digests that a request with `payload` has. It does not run on the thread of the exchanges, for
+    /// which the digests of large bodies would take too long.
     fn prepare(&self, _payload: &Payload) {}
 
     /// Stores an object in one request.

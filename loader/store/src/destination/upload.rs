@@ -42,7 +42,7 @@ pub(super) struct Division {
 }
 
 impl Division {
-    /// Returns the bytes of the first parts, of which `least` are usual.
+    /// Returns the bytes of the first parts; `least` of them are usual.
     pub(super) fn part_bytes(&self, least: u64) -> Option<u64> {
         (self.parts_max > 0).then(|| self.len_max.div_ceil(self.parts_max).max(least))
     }

@@ -2,7 +2,7 @@
 //!
 //! A thread that needs a file calls [`Fetcher::fetch`](super::Fetcher::fetch) on one of [`FetchQueue::fetchers`], and
 //! waits. The downloader takes [`FetchTask`]s from [`FetchQueue::next`], several in parallel, and responds to each with
-//! an open file. The two sides share nothing else, so the engine's threads never need the other side's locks: a thread
+//! an open file. The two sides share nothing else, so the engine's threads never need the downloader's locks: a thread
 //! that waits for the interpreter's lock while it is joined would wait forever.
 //!
 //! * `queue`: the queue and its fetchers;

@@ -204,7 +204,7 @@ impl FetchTask {
         &self.request.key
     }
 
-    /// Sets the folder in which the file is being assembled, without other files in it: its growth is progress.
+    /// Sets the folder in which the file is being assembled, with no further files in it: its growth is progress.
     pub fn set_folder(&self, folder: PathBuf) {
         if let Phase::Running(into) = &mut self.request.state.lock().phase {
             *into = Some(folder);

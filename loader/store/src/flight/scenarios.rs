@@ -1,4 +1,4 @@
-//! Limits on simulated networks: what they reach, and that they neither grow nor shrink for the wrong reason.
+//! Limits on simulated networks: the rates that they reach, and that they neither grow nor shrink for the wrong reason.
 
 use super::simulation::{Network, Simulation, flights};
 use super::*;
@@ -70,7 +70,7 @@ fn a_link_that_becomes_slow_or_fast_in_the_middle_has_fewer_or_more_requests() {
 
 #[test]
 fn the_time_without_demand_is_not_part_of_a_rate() {
-    // Bursts of two rounds, one of which is measured, and long pauses. A latency of 150 ms needs more than 8 parts.
+    // Bursts of two rounds and long pauses; one of the rounds is measured. A latency of 150 ms needs more than 8 parts.
     let flights = flights(1);
     let mut simulation = Simulation::new(&flights, Network { latency_s: 0.15, ..Network::default() });
     for _ in 0..20 {

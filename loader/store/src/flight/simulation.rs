@@ -1,6 +1,6 @@
 //! Networks and servers in simulated time, for tests of the limit of the parts in flight.
 //!
-//! Every part that is in flight waits for its place among the heads, for the head of its response, and for its share of
+//! Every part that is in flight waits for its slot among the heads, for the head of its response, and for its share of
 //! the link. All limits of a simulation share one network.
 
 use super::super::config::StoreConfig;

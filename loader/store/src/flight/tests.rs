@@ -11,8 +11,8 @@ fn limits(flight: &FlightLimit, bytes: usize, latency: Duration, bytes_per_s: f6
     let mut limits = Vec::new();
     for _ in 0..rounds {
         let limit = flight.state.borrow().limit;
-        // All places are used again and again: one round of parts takes the latency of those that may wait together, as
-        // often as it takes until all have waited, or the time on the wire.
+        // All slots are used again and again: one round of parts takes the latency of the parts that may wait together,
+        // as often as it takes until all have waited, or the time on the wire.
         let waits = latency.mul_f64(limit as f64 / heads_max(limit) as f64);
         now += waits.max(Duration::from_secs_f64((limit * bytes) as f64 / bytes_per_s));
         for _ in 0..limit {
@@ -57,7 +57,7 @@ fn a_network_that_is_full_has_twice_the_requests_that_fill_it() {
     assert!(limits[8..].iter().all(|limit| [32, 48].contains(limit)), "{limits:?}");
     assert!(limits[300..].iter().filter(|limit| **limit == 48).count() <= 4, "{limits:?}");
     let (free, limit) = (flight.places.available_permits(), flight.state.borrow().limit);
-    assert_eq!(free, limit, "no place is lost");
+    assert_eq!(free, limit, "no slot is lost");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_limit_that_grew_where_nothing_is_gained_shrinks_again() {
     let later = limits(&flight, 100 << 10, LATENCY, 10.0 * (100 << 10) as f64 / 0.05, 400);
     assert!(later[40..].iter().all(|limit| [20, 30].contains(limit)), "{later:?}");
     let (free, limit) = (flight.places.available_permits(), flight.state.borrow().limit);
-    assert_eq!(free, limit, "no place is lost");
+    assert_eq!(free, limit, "no slot is lost");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_throttling_server_has_half_of_the_requests_and_later_more_again() {
     let rises = |pair: &[usize]| (pair[0]..=pair[0] + 1).contains(&pair[1]);
     assert!(limits.windows(2).all(rises) && limits.last() > Some(&8), "{limits:?}");
     assert!(!flight.is_throttled());
-    assert_eq!(flight.places.available_permits(), limit(), "no place is lost");
+    assert_eq!(flight.places.available_permits(), limit(), "no slot is lost");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn parts_that_give_up_their_place_until_the_next_attempt_keep_to_the_lower_limit
     let flight = flight();
     let places: Vec<_> = (0..8).map(|_| try_place(&flight).expect("free")).collect();
     flight.throttle();
-    // All of them pause, and want their places again.
+    // All of them pause, and want their slots again.
     drop(places);
     let places: Vec<_> = std::iter::from_fn(|| try_place(&flight)).collect();
     assert_eq!(places.len(), 4);
@@ -207,5 +207,5 @@ fn parts_that_give_up_their_place_until_the_next_attempt_keep_to_the_lower_limit
         flight
             .end(Some(place), &PartEnd { filled: Some(100), begun: Duration::ZERO, now: LATENCY, is_limiting: false });
     }
-    assert_eq!(flight.places.available_permits(), 4, "each place is taken away once");
+    assert_eq!(flight.places.available_permits(), 4, "each slot is taken away once");
 }

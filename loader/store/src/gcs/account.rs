@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Token service of users and service accounts whose files name none.
+/// Token service of users and service accounts if their files name none.
 const TOKEN_SERVICE: &str = "https://oauth2.googleapis.com/token";
 
 const METADATA_HOST: &str = "metadata.google.internal";
@@ -30,7 +30,7 @@ const READ: &str = "https://www.googleapis.com/auth/devstorage.read_only";
 /// Right of the tokens for destinations.
 const WRITE: &str = "https://www.googleapis.com/auth/devstorage.read_write";
 
-/// Right of tokens that are exchanged for another account's.
+/// Right of tokens that are exchanged for tokens of a second account.
 const IMPERSONATE: &str = "https://www.googleapis.com/auth/cloud-platform";
 
 /// Seconds for which a token is requested; most accounts allow no more.
@@ -52,7 +52,7 @@ enum Identity {
     Impersonated { source: Box<Identity>, address: String, delegates: Vec<String> },
 }
 
-/// Identity of another cloud or of a cluster, which Google exchanges for a token.
+/// Identity of a foreign cloud or of a cluster, which Google exchanges for a token.
 #[derive(Deserialize)]
 struct External {
     audience: String,
@@ -64,7 +64,7 @@ struct External {
     workforce_pool_user_project: Option<String>,
 }
 
-/// Place of the token that proves an external identity.
+/// Location of the token that proves an external identity.
 #[derive(Deserialize)]
 struct SubjectSource {
     file: Option<PathBuf>,
@@ -99,7 +99,7 @@ enum Document {
     ImpersonatedServiceAccount {
         service_account_impersonation_url: String,
         source_credentials: Box<Document>,
-        /// Accounts between the two, each of which may act as the next one.
+        /// Accounts between the two. Each one may act as the next one.
         #[serde(default)]
         delegates: Vec<String>,
     },
@@ -110,7 +110,7 @@ impl Account {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for a file of another kind, or without one of the parts of its kind; its content is not
+    /// [`ErrorKind::Config`] for a file of an unknown kind, or without one of the parts of its kind; its content is not
     /// part of the message.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let unreadable = || {
@@ -149,7 +149,7 @@ impl Identity {
             Document::ExternalAccount(external) => {
                 if external.credential_source.file.is_none() && external.credential_source.url.is_none() {
                     return Err(Error::config(
-                        "external Google credentials need a file or a url with the token: those of other programs and \
+                        "external Google credentials need a file or a url with the token: tokens of programs and \
                          of AWS are not supported",
                     ));
                 }

@@ -99,7 +99,7 @@ impl Target for EmulatorTarget {
         let answer = self.call(context, Method::POST, &path, payload).await?;
         let stored: Object = read_json(&answer.body, "the description of the object")?;
         if stored.size()? != payload.len() || stored.md5_hash.is_some_and(|md5| md5 != payload.md5()) {
-            return Err(Failure::transient(Error::new(ErrorKind::Checksum, "the store received other bytes")));
+            return Err(Failure::transient(Error::new(ErrorKind::Checksum, "the store received different bytes")));
         }
         Ok(stored.etag)
     }

@@ -103,7 +103,7 @@ impl BucketProtocol for GcsProtocol {
     }
 
     fn condition(&self, expected: &Expected) -> Option<(&'static str, String)> {
-        // Headers of Google may not be mixed with those of a signature of S3.
+        // Headers of Google may not be mixed with headers of a signature of S3.
         let generation = match expected {
             Expected::Absent => "0",
             Expected::Version(generation) => generation,
@@ -155,7 +155,7 @@ impl Protocol for GcsProtocol {
             if !is_same_server(request.uri(), &self.base) {
                 return Err(refuse_redirect(request.uri()));
             }
-            // In the query, because headers of Google may not be mixed with those of a signature of S3.
+            // In the query, because headers of Google may not be mixed with headers of a signature of S3.
             if let Some(project) = user_project {
                 add_to_query(request, "userProject", project)?;
             }

@@ -24,7 +24,7 @@ pub struct GcsSettings {
     pub anonymous: bool,
     /// Do not use the machine's metadata service.
     pub no_metadata: bool,
-    /// Host of the metadata service, in place of `metadata.google.internal`.
+    /// Host of the metadata service, instead of `metadata.google.internal`.
     pub metadata_host: Option<String>,
     /// Project that pays for requests, where the requester pays.
     pub user_project: Option<String>,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Settings of `hf://` remotes. Without a token only public data sets can be read.
 #[derive(Clone, Default)]
 pub struct HfSettings {
-    /// Address of the hub, in place of `https://huggingface.co`.
+    /// Address of the hub, instead of `https://huggingface.co`.
     pub endpoint: Option<String>,
     /// Access token.
     pub token: Option<String>,

@@ -1,4 +1,4 @@
-//! Data sets on the hub as places to list. Files are written with the hub's own tools.
+//! Data sets on the hub, to list. Files are written with the hub's own tools.
 
 use super::link::next_page;
 use super::protocol::HfProtocol;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
-/// Sends `request`, whose address is absolute, and reads the whole response. Redirects are not followed.
+/// Sends `request`, with an absolute address, and reads the whole response. Redirects are not followed.
 pub(crate) async fn call(
     context: &ThreadContext,
     request: &Request<Bytes>,

@@ -15,7 +15,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SentOnce;
 
-/// Response whose body has not been read, and its connection.
+/// Response with a body that has not been read, and its connection.
 pub(crate) struct Exchange {
     pub(crate) response: Response<Incoming>,
     pub(crate) sender: Sender,
@@ -31,7 +31,7 @@ impl Exchange {
     }
 }
 
-/// Sends `request`, whose address is absolute, and waits for the head of the response.
+/// Sends `request`, with an absolute address, and waits for the head of the response.
 ///
 /// A kept connection that the server has closed in the meantime is replaced at once, without counting as an attempt.
 pub(crate) async fn send(

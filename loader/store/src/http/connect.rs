@@ -88,7 +88,7 @@ async fn encrypt<S: AsyncRead + AsyncWrite + Unpin>(
         Failure::permanent(Error::config("the host name cannot be checked against a certificate").caused_by(e))
     })?;
     tokio_rustls::TlsConnector::from(config).connect(name, stream).await.map_err(|e| {
-        // A certificate that is not trusted stays so; other failures may be temporary.
+        // A certificate that is not trusted stays so; most failures may be temporary.
         let cause = e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         let certificate = if let Some(rustls::Error::InvalidCertificate(why)) = cause { Some(why) } else { None };
         let is_trusted = certificate.is_none();
@@ -113,7 +113,7 @@ fn certificate_advice(why: &CertificateError) -> &'static str {
             "the server's certificate is not valid now: check this machine's clock, or have the certificate renewed"
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "the server's certificate is that of another host: check the address and the endpoint"
+            "the server's certificate is for a different host: check the address and the endpoint"
         }
         _ => "the server's certificate is not trusted: set SSL_CERT_FILE or ca_file to a file with its authority",
     }

@@ -4,9 +4,9 @@
 //! * `protocol`: addresses and signatures, which differ between stores;
 //! * `client` sends requests over the connections in `pool`; `connect` opens them, over `uring` if configured; `call`
 //!   also reads the whole response;
-//! * `redirects`: places that a store has redirected to; `reached`: servers that have accepted a connection;
+//! * `redirects`: addresses that a store has redirected to; `reached`: servers that have accepted a connection;
 //! * `tls`: the certificates to trust; `proxy`: the proxies of the environment, and tunnels through them;
-//! * `upload`: signed exchanges of any method, whose bodies `sent` reads from the caller's memory;
+//! * `upload`: signed exchanges of any method, with bodies that `sent` reads from the caller's memory;
 //! * `response` checks the head of a response, and turns everything but the requested bytes into an error; `body` reads
 //!   the bytes.
 

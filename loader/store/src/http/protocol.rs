@@ -14,7 +14,7 @@ use http::{HeaderMap, Request, StatusCode, Uri};
 pub(crate) trait Protocol: Send + Sync {
     fn address(&self, key: &str) -> String;
 
-    /// Signs `request`, whose address is absolute. Called again after every redirect.
+    /// Signs `request`, which has an absolute address. Called again after every redirect.
     async fn sign(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure>;
 
     /// Returns true if a request may name the version that it needs: `If-Match` and the like.
@@ -32,7 +32,7 @@ pub(crate) trait Protocol: Send + Sync {
         None
     }
 
-    /// Returns the places that keys were redirected to, where they may be used for further requests.
+    /// Returns the addresses that keys were redirected to, where they may be used for further requests.
     fn redirects(&self) -> Option<&Redirects> {
         None
     }

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// Advice after the status 407.
-pub(super) const PROXY_CREDENTIALS: &str = "the proxy wants other credentials: write them into HTTPS_PROXY (for \
+pub(super) const PROXY_CREDENTIALS: &str = "the proxy wants different credentials: write them into HTTPS_PROXY (for \
                                             plain http HTTP_PROXY), as in http://user:password@proxy:3128";
 
 /// Rules that choose the proxy of a host.
@@ -99,7 +99,7 @@ impl Proxy {
         stream.write_all(&request).await.map_err(lost)?;
         stream.flush().await.map_err(lost)?;
         let mut head = Vec::new();
-        // Byte by byte: what follows belongs to the tunnel.
+        // Byte by byte: the next bytes belong to the tunnel.
         while !head.ends_with(b"\r\n\r\n") {
             if head.len() == HEAD_BYTES_MAX {
                 return Err(Failure::permanent(Error::format("the proxy's response has no end: check HTTPS_PROXY")));
@@ -134,7 +134,7 @@ fn check_status(status: u16) -> Result<(), Failure> {
     Err(Failure::permanent(Error::new(kind, message)))
 }
 
-/// True for hosts of this machine, and for metadata services, whose tokens must not pass a proxy.
+/// True for hosts of this machine, and for metadata services, since their tokens must not pass a proxy.
 fn is_local(host: &str) -> bool {
     match host.trim_matches(['[', ']']).parse() {
         Ok(IpAddr::V4(ip)) => ip.is_loopback() || ip.is_link_local(),

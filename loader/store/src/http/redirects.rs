@@ -1,20 +1,20 @@
-//! Places that a store has redirected to, for stores that count the requests to their own server.
+//! Addresses that a store has redirected to, for stores that count the requests to their own server.
 
 use crate::source::Version;
 use forebay_core::sync::{Arc, Mutex};
 use http::Uri;
 use std::collections::{HashMap, VecDeque};
 
-/// Most keys whose place is known. The parts of an object are fetched together, so a few would do.
+/// Most keys with a known address. The parts of an object are fetched together, so a few would do.
 const KEYS_MAX: usize = 1024;
 
-/// Address of an object on another server, and its version there, if the redirect named it.
+/// Address of an object on a different server, and its version there, if the redirect named it.
 pub(crate) type Target = (Uri, Option<Version>);
 
-/// Place of one object. Locked while it is requested, so that the other parts of the object wait for it.
+/// Address of one object. Locked while it is requested, so that the remaining parts of the object wait for it.
 pub(crate) type RedirectTarget = Arc<tokio::sync::Mutex<Option<Target>>>;
 
-/// Places by key; the oldest are forgotten.
+/// Addresses by key; the oldest are forgotten.
 #[derive(Default)]
 pub(crate) struct Redirects(Mutex<Known>);
 
@@ -26,7 +26,7 @@ struct Known {
 }
 
 impl Redirects {
-    /// Returns the place of `key`, which is empty if it is not known.
+    /// Returns the address of `key`, which is empty if it is not known.
     pub(super) fn place(&self, key: &str) -> RedirectTarget {
         let mut known = self.0.lock();
         if let Some(place) = known.places.get(key) {

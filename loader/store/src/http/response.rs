@@ -109,10 +109,10 @@ const ENCODINGS: [(&str, &[&str]); 17] = [
     ("aes128gcm", &[]),
 ];
 
-/// Returns the encodings that an object is sent with, which are those of an upload or of the server.
+/// Returns the encodings that an object is sent with, which the upload or the server has chosen.
 ///
-/// A compressed file is often stored with the encoding that its name has as well: its bytes are those of the file.
-/// Other texts than encodings, such as `utf-8`, are mistakes of the upload. `aws-chunked` is one of some stores: it is
+/// A compressed file is often stored with the encoding that its name has as well: its bytes are the bytes of the file.
+/// Texts that are no encodings, such as `utf-8`, are mistakes of the upload. `aws-chunked` is one of some stores: it is
 /// of the upload, not of the object.
 pub(super) fn encoding(headers: &HeaderMap, key: &str) -> Option<String> {
     let values = headers.get_all(header::CONTENT_ENCODING).iter().filter_map(|value| value.to_str().ok());
@@ -178,7 +178,7 @@ pub(super) async fn rejection(context: &ThreadContext, exchange: Exchange) -> (F
     (Failure { retry_after, is_throttled, ..Failure::new(error, is_retried) }, code)
 }
 
-/// Returns the kind of error for a status, true if another attempt may help, and the message.
+/// Returns the kind of error for a status, true if a further attempt may help, and the message.
 fn meaning(status: StatusCode) -> (ErrorKind, bool, &'static str) {
     match status.as_u16() {
         404 | 410 => (ErrorKind::NotFound, false, "there is no such object"),

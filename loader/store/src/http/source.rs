@@ -25,7 +25,7 @@ pub(crate) struct HttpSource {
     user_agent: HeaderValue,
     /// The server responded to a range with the whole object. From then on objects are fetched in one piece.
     has_no_ranges: AtomicBool,
-    /// `Content-Encoding` of an object that was seen, whose bytes in a response may not be those that were written.
+    /// `Content-Encoding` of an object that was seen: its bytes in a response may not be the bytes that were written.
     encoding: OnceLock<String>,
 }
 
@@ -161,9 +161,9 @@ impl Source for HttpSource {
     fn advice(&self) -> Option<String> {
         let encoding = self.encoding.get()?;
         Some(format!(
-            "objects are stored with a Content-Encoding ({encoding}), for which a store may send other bytes than it \
-             has: upload them without it (not with `gsutil cp -z` or `gcloud storage cp --gzip-local`), or remove it \
-             from their metadata"
+            "objects are stored with a Content-Encoding ({encoding}), for which a store may send different \
+             bytes than it has: upload them without it (not with `gsutil cp -z` or `gcloud storage cp \
+             --gzip-local`), or remove it from their metadata"
         ))
     }
 

@@ -37,7 +37,7 @@ const DENIED: [&str; 6] = [
 const DAMAGED: [&str; 4] = ["BadDigest", "Md5Mismatch", "UnmatchedContentMD5", "XAmzContentSHA256Mismatch"];
 
 /// Codes of requests that may be accepted later, with the status of a wrong request or a conflict: a body that arrived
-/// too slowly or not to its end, and another request for the same object.
+/// too slowly or not to its end, and a parallel request for the same object.
 const RETRIED: [&str; 7] = [
     "ABORTED",
     "ConcurrentObjectUpdate",
@@ -48,7 +48,7 @@ const RETRIED: [&str; 7] = [
     "RequestTimeout",
 ];
 
-/// Request other than for a range of an object.
+/// Request that is not for a range of an object.
 pub(crate) struct Outgoing<'a> {
     pub(crate) method: Method,
     /// Absolute address, with its query.
@@ -73,7 +73,7 @@ impl<'a> Outgoing<'a> {
         self
     }
 
-    /// Marks a request whose second copy would change the store again.
+    /// Marks a request that would change the store again if it were repeated.
     pub(crate) fn once(mut self) -> Self {
         self.is_sent_once = true;
         self
@@ -106,7 +106,7 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// True if the object, or what it is in, does not exist.
+    /// True if the object, or its bucket, does not exist.
     pub(crate) fn is_missing(&self) -> bool {
         self.failure.error.kind() == ErrorKind::NotFound
     }
@@ -206,7 +206,7 @@ impl<P: Protocol> Signer<P> {
         let status = exchange.response.status();
         let (mut failure, code) = response::rejection(context, exchange).await;
         if let Some(code) = code.as_deref().filter(|code| DAMAGED.contains(code)) {
-            let message = format!("the store received other bytes than were sent ({}, {code})", status.as_u16());
+            let message = format!("the store received different bytes than were sent ({}, {code})", status.as_u16());
             failure = Failure::transient(Error::new(ErrorKind::Checksum, message));
         }
         let is_conflict = status == StatusCode::CONFLICT && code.is_none();

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 /// Object, or folder of a listing of one level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectEntry {
-    /// Address of the object. That of a folder ends with a slash.
+    /// Address of the object. The address of a folder ends with a slash.
     pub url: String,
     /// Bytes of the object; 0 for a folder.
     pub size: u64,
@@ -18,7 +18,7 @@ pub struct ObjectEntry {
     pub modified: Option<SystemTime>,
 }
 
-/// Objects whose URLs start with a prefix, in the store's order. Pages are fetched as they are needed.
+/// Objects with URLs that start with a prefix, in the store's order. Pages are fetched as they are needed.
 #[derive(Debug)]
 pub struct ObjectListing {
     root: Arc<str>,
@@ -30,7 +30,7 @@ impl ObjectListing {
         Self { root, listing }
     }
 
-    /// Includes the empty objects by which some tools mark a folder, whose addresses end with a slash.
+    /// Includes the empty objects by which some tools mark a folder: their addresses end with a slash.
     #[must_use]
     pub fn with_markers(self) -> Self {
         Self { listing: self.listing.with_markers(), ..self }

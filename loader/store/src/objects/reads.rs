@@ -73,7 +73,7 @@ impl Signal {
         self.changed.notify_all();
     }
 
-    /// Waits until there are other events than `seen`.
+    /// Waits until there are events after `seen`.
     fn wait(&self, seen: u64, limit: Duration) {
         let events = self.events.lock();
         if *events == seen {
@@ -93,7 +93,7 @@ impl<M: FetchMemory> Reads<M> {
         Self { objects, limits, allocate, slots: VecDeque::new(), next_number: 0, signal: Arc::default() }
     }
 
-    /// Returns true if another object may be requested, of `len` bytes if that is known.
+    /// Returns true if one more object may be requested, of `len` bytes if that is known.
     pub fn has_room(&self, len: Option<u64>) -> bool {
         let held: u64 = self.slots.iter().map(|slot| slot.bytes).sum();
         let bytes = held.saturating_add(self.counted(len));
@@ -176,7 +176,7 @@ impl<M: FetchMemory> Reads<M> {
         (self.allocate)(usize::try_from(len).map_err(|_| too_large())?)
     }
 
-    /// Continues objects whose first bytes have arrived.
+    /// Continues objects after their first bytes have arrived.
     fn advance(&mut self) {
         for at in 0..self.slots.len() {
             let ReadState::Peeking(outcome) = &self.slots[at].state else { continue };
@@ -198,8 +198,8 @@ impl<M: FetchMemory> Reads<M> {
         self.start_waiting();
     }
 
-    /// Starts to fetch objects whose lengths were found after their requests: the first object in any case, the others
-    /// as far as the limit has room for them.
+    /// Starts to fetch objects with lengths that were found after their requests: the first object in any case, the
+    /// rest as far as the limit has room for them.
     fn start_waiting(&mut self) {
         let is_waiting = |slot: &Slot<M>| matches!(slot.state, ReadState::Waiting);
         let mut held: u64 = self.slots.iter().filter(|slot| !is_waiting(slot)).map(|slot| slot.bytes).sum();
@@ -207,7 +207,7 @@ impl<M: FetchMemory> Reads<M> {
             let slot = &self.slots[at];
             if is_waiting(slot) && (at == 0 || held.saturating_add(slot.bytes) <= self.limits.bytes) {
                 held = held.saturating_add(slot.bytes);
-                // One object, one version: its first bytes are fetched again with the others.
+                // One object, one version: its first bytes are fetched again with the rest.
                 self.slots[at].state = self.start_fetch(&slot.url, slot.bytes, None);
             }
         }

@@ -59,8 +59,8 @@ impl Objects {
         Ok(Located { key: key_of_object(key, url)?, root: self.destination(place, &name)? })
     }
 
-    /// Lists the objects whose addresses start with `prefix`: one that ends with a slash names a folder. `is_recursive`
-    /// includes the objects in folders; without it, folders are entries.
+    /// Lists the objects with addresses that start with `prefix`: one that ends with a slash names a folder.
+    /// `is_recursive` includes the objects in folders; without it, folders are entries.
     ///
     /// # Errors
     ///
@@ -75,13 +75,13 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// Those of the store; `Unsupported` for web servers.
+    /// Errors of the store; `Unsupported` for web servers.
     pub fn size(&self, url: &str) -> Result<Option<u64>> {
         let object = self.object(url)?;
         Ok(object.root.find(&object.key)?.map(|entry| entry.size))
     }
 
-    /// Removes objects, those of one root in parallel. One that does not exist is no error.
+    /// Removes objects, objects of one root in parallel. An object that does not exist is no error.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// Errors of the store.
     pub fn version(&self, url: &str) -> Result<Option<String>> {
         let object = self.object(url)?;
         object.root.version(&object.key)
@@ -130,7 +130,7 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// Those of an address that cannot be opened.
+    /// Errors of an address that cannot be opened.
     pub fn has_ranges(&self, url: &str) -> Result<bool> {
         Ok(self.remote(url)?.root.has_ranges())
     }
@@ -165,7 +165,7 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// Those of the store; `Checksum` for an object that ends before the range, `Stale` for one of another version.
+    /// Errors of the store; `Checksum` for an object that ends before the range, `Stale` for a different version.
     pub fn read_range(&self, url: &str, range: Range<u64>, version: Option<Version>) -> Result<BytesMut> {
         let len = range.end.saturating_sub(range.start);
         let mut request = FetchRequest::try_new("", len)?;
@@ -173,7 +173,7 @@ impl Objects {
         self.fetch(url, request)?.wait()
     }
 
-    /// Starts to fetch an object, or a range of it, into the memory of `request`, whose key is replaced.
+    /// Starts to fetch an object, or a range of it, into the memory of `request`, and replaces its key.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Settings of stores in JSON, for other languages.
+//! Settings of stores in JSON, for all languages.
 
 use crate::{Error, Result};
 use crate::{S3Settings, StoreConfig};
@@ -6,7 +6,7 @@ use forebay_core::topology::Topology;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// Attempts of each request, of about 11 seconds in all, unless the caller has another number.
+/// Attempts of each request, of about 11 seconds in all, unless the caller has a different number.
 const ATTEMPTS: u32 = 5;
 
 #[derive(Deserialize)]
@@ -52,12 +52,12 @@ impl Default for Settings {
 }
 
 /// Reads the settings of stores from JSON with the keys `endpoint`, `region`, `profile`, `unsigned`, `requester_pays`,
-/// `part_bytes`, `attempts`, `first_contact_attempts`, `timeout_seconds` and `requests`, of which any may be missing.
+/// `part_bytes`, `attempts`, `first_contact_attempts`, `timeout_seconds` and `requests`; any of them may be missing.
 /// The environment has the rest.
 ///
 /// # Errors
 ///
-/// `Config` for other keys, and for values out of their bounds.
+/// `Config` for unknown keys, and for values out of their bounds.
 pub fn settings_from_json(json: &str) -> Result<StoreConfig> {
     let settings: Settings =
         serde_json::from_str(json).map_err(|e| Error::config(format!("settings of stores: {e}")))?;

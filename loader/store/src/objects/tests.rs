@@ -182,7 +182,7 @@ fn ranges_belong_to_one_version() {
     assert_eq!(read(5..5, None).expect("nothing"), b""[..]);
     assert_eq!(read(199_000..200_001, None).expect_err("too long").kind(), ErrorKind::Checksum);
     std::fs::write(folder.path().join("0"), content(1, 200_000)).expect("replaced");
-    assert_eq!(read(0..10, peek.version).expect_err("another version").kind(), ErrorKind::Stale);
+    assert_eq!(read(0..10, peek.version).expect_err("a different version").kind(), ErrorKind::Stale);
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn closing_ends_reads_in_flight() {
     }
 }
 
-/// Paths of the objects whose paths start with `prefix`, relative to `folder`.
+/// Paths of the objects with paths that start with `prefix`, relative to `folder`.
 fn listed(folder: &Path, prefix: &str, is_recursive: bool) -> Result<Vec<(String, u64)>> {
     let start = format!("{}/", folder.display());
     let listing = objects().list(&format!("{start}{prefix}"), is_recursive)?;
@@ -282,7 +282,7 @@ fn a_local_list_reads_no_folder_above_its_prefix() {
     for prefix in ["absent/", "absent/a", "real/run/a/1/", "real/run/a/1/2", &"x".repeat(300)] {
         assert!(listed(path, prefix, true).expect("listed").is_empty(), "{prefix}");
     }
-    // A folder that only others may read; the administrator may read it nevertheless.
+    // A folder that only strangers may read; the administrator may read it nevertheless.
     std::fs::set_permissions(path.join("real"), Permissions::from_mode(0o111)).expect("set");
     assert_eq!(listed(path, "link/run/", true).expect("listed"), [("link/run/a/1".to_owned(), 3)]);
     std::fs::set_permissions(path.join("real"), Permissions::from_mode(0o755)).expect("set");

@@ -1,7 +1,7 @@
 //! `oci://`: buckets of Oracle's object storage, over its own interface.
 //!
 //! A bucket is an HTTP remote ([`HttpSource`](super::http::HttpSource)) with an [`OciProtocol`], which signs requests
-//! with the key of Oracle's configuration file. The interface that is compatible with S3 needs other keys; it is an
+//! with the key of Oracle's configuration file. The interface that is compatible with S3 needs different keys; it is an
 //! endpoint of `s3://`.
 
 mod protocol;

@@ -73,7 +73,7 @@ impl OciProtocol {
             let part = |part: &Option<String>| part.clone().unwrap_or_default();
             return Ok((key.clone(), format!("{}/{}/{}", part(tenancy), part(user), part(fingerprint))));
         };
-        // Read for each request, because a session is renewed in place.
+        // Read for each request, because a session is renewed in its file.
         let token = read_text(path, "the session of Oracle's cloud")?;
         let missing = || {
             let why = "the session of Oracle's cloud has no token: run `oci session authenticate`";

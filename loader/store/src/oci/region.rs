@@ -121,7 +121,7 @@ const DOMAINS: &[(&str, &[&str])] = &[
     ("oraclegovcloud.uk", &["uk-gov-cardiff-1", "uk-gov-london-1"]),
 ];
 
-/// Domain of all other regions.
+/// Domain of all remaining regions.
 const DOMAIN: &str = "oraclecloud.com";
 
 /// Returns the address of the object storage of `region`, which may be its short name.

@@ -13,7 +13,7 @@ const SECTION: &str = "DEFAULT";
 /// Settings of `oci://` remotes. Without a key requests are not signed, which public buckets accept.
 #[derive(Clone, Default)]
 pub struct OciSettings {
-    /// Address of the object storage, in place of `https://objectstorage.REGION.oraclecloud.com`.
+    /// Address of the object storage, instead of `https://objectstorage.REGION.oraclecloud.com`.
     pub endpoint: Option<String>,
     /// Region, such as `eu-frankfurt-1` or `fra`.
     pub region: Option<String>,

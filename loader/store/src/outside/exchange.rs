@@ -45,7 +45,7 @@ impl Exchange {
         }
     }
 
-    /// Returns the first byte that a `get` asks for; 0 for other operations.
+    /// Returns the first byte that a `get` asks for; 0 for all operations but `get`.
     pub fn start(&self) -> u64 {
         match self.request.operation {
             Operation::Get { start } => start,
@@ -112,7 +112,7 @@ impl Exchange {
         let _ = self.reply(Reply::Done);
     }
 
-    /// Ends the exchange with an error; another attempt is made if `is_retried`.
+    /// Ends the exchange with an error; a further attempt is made if `is_retried`.
     pub fn failed(&self, error: Error, is_retried: bool) {
         let _ = self.reply(Reply::Failed(Failure::new(error, is_retried)));
     }

@@ -151,7 +151,7 @@ impl Target for OutsideFolder {
                 other => return Err(out_of_turn(&other)),
             }
             if entries.len() > ENTRIES_MAX {
-                let why = format!("the folder has more than {ENTRIES_MAX} files: name another one");
+                let why = format!("the folder has more than {ENTRIES_MAX} files: name a smaller one");
                 return Err(Failure::permanent(Error::config(why)));
             }
         }

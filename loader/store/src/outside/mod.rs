@@ -1,4 +1,4 @@
-//! Stores outside of the engine: another library has their transports, for example a package of Python.
+//! Stores outside of the engine: a library has their transports, for example a package of Python.
 //!
 //! ```text
 //!  fetch threads                                   threads of the library
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! An [`Outside`] is given to the stores in their configuration. Remotes of schemes that the engine has no transport
-//! for then open as folders of it. They get everything that other schemes have: attempts, time limits, resuming from
-//! the first missing byte, the comparison of sizes after a writer's last file. The library makes single exchanges.
+//! for then open as folders of it. They get everything that the engine's schemes have: attempts, time limits, resuming
+//! from the first missing byte, the comparison of sizes after a writer's last file. The library makes single exchanges.
 //!
 //! * `queue`: the two ends of the queue; `shared`: the state between them;
 //! * `request`: a request and the replies to it; `exchange`: its handle for the library;

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Replies of an exchange that wait for the fetch thread: enough that neither side waits for each one of the other's
-/// steps.
+/// Replies of an exchange that wait for the fetch thread: enough that neither side waits for each one of the second
+/// side's steps.
 const REPLIES_MAX: usize = 2;
 
 /// Work of an exchange.
@@ -17,7 +17,7 @@ pub(super) enum Operation {
     Get { start: u64 },
     /// Stores an object.
     Put(Payload),
-    /// Replies with all objects whose keys start with the key, as far as that is cheap.
+    /// Replies with all objects with keys that start with the key, as far as that is cheap.
     List,
     /// Replies with the size of an object, if it exists.
     Size,
@@ -36,7 +36,7 @@ pub(super) enum Reply {
     Bytes(Bytes),
     /// Keys and sizes.
     Entries(Vec<(String, u64)>),
-    /// Another piece of the payload was taken.
+    /// A further piece of the payload was taken.
     Taken,
     Done,
     Failed(Failure),

@@ -1,4 +1,4 @@
-//! Tests of the queue and of folders whose library is a thread of the test.
+//! Tests of the queue and of folders with a library that is a thread of the test.
 
 use super::queue::AWAITED_MAX;
 use super::shared::RUNNING_MAX;

@@ -1,4 +1,4 @@
-//! Signatures of S3, which other stores accept as well.
+//! Signatures of S3, which many stores accept as well.
 
 use crate::credentials::sign_with;
 use crate::destination::Payload;

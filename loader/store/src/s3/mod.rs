@@ -1,7 +1,7 @@
-//! `s3://`: buckets of AWS and of other stores with its protocol.
+//! `s3://`: buckets of AWS and of all stores with its protocol.
 //!
 //! A bucket is an HTTP remote ([`HttpSource`](super::http::HttpSource)) with an [`S3Protocol`] for addresses
-//! and signatures. Signatures and credentials come from object_store, whose own requests use our connections over the
+//! and signatures. Signatures and credentials come from object_store. Its own requests use our connections over the
 //! [`Bridge`](super::credentials::Bridge); `settings` and `profile` read the environment and the files of the AWS
 //! tools.
 

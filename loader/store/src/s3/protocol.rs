@@ -1,8 +1,8 @@
 //! Addresses and signatures of S3 buckets.
 //!
 //! object_store signs requests (`AwsAuthorizer`) and finds credentials (static keys, web identity, container,
-//! instance), because those are many and change; `source` has those of profiles. The requests for objects are ours,
-//! because they write to the caller's memory, resume, and count their attempts. A signature costs some 20 µs.
+//! instance), because those are many and change; `source` has credentials of profiles. The requests for objects are
+//! ours, because they write to the caller's memory, resume, and count their attempts. A signature costs some 20 µs.
 
 use super::authorize::authorize;
 use super::provided::Provided;
@@ -24,7 +24,7 @@ use object_store::aws::{AmazonS3, AmazonS3Builder, AwsAuthorizer, AwsCredential}
 use object_store::{RetryConfig, aws::AmazonS3ConfigKey};
 use std::time::Duration;
 
-/// Region until a setting or a response names another one.
+/// Region until a setting or a response names a different one.
 const REGION_DEFAULT: &str = "us-east-1";
 
 /// Ends of the names of AWS's servers.
@@ -37,7 +37,8 @@ pub(crate) struct S3Protocol {
     /// Ends with a slash unless it is empty.
     prefix: String,
     bridge: Bridge,
-    /// The bucket's region and the library's store for it, created again when the region turns out to be another one.
+    /// The bucket's region and the library's store for it, created again when the region turns out to be a different
+    /// one.
     library: Mutex<(String, Arc<AmazonS3>)>,
     search: Search,
     /// Credentials of a source that the settings name.
@@ -80,7 +81,7 @@ impl S3Protocol {
         self.settings.anonymous
     }
 
-    /// Returns true for AWS, and for other servers if that is configured: some of them reject the header.
+    /// Returns true for AWS, and for further servers if that is configured: some of them reject the header.
     pub(super) fn sends_checksum(&self) -> bool {
         let endpoint = self.settings.endpoint.as_deref();
         let host = endpoint.and_then(|endpoint| Origin::of(&endpoint.parse().ok()?)).map(|origin| origin.host);
@@ -103,7 +104,7 @@ impl S3Protocol {
         }
     }
 
-    /// Returns true if a request was made for another region than the bucket's, which is `region`.
+    /// Returns true if a request was made for a region that is not the bucket's, which is `region`.
     fn is_of_earlier_region(&self, rejected: &Rejected<'_>, region: &str) -> bool {
         let signature = rejected.sent.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         // AWS4-HMAC-SHA256 Credential=KEY/DATE/REGION/s3/aws4_request, ...
@@ -117,7 +118,7 @@ impl S3Protocol {
         }
     }
 
-    /// Returns true if there are other credentials than those that a response rejects.
+    /// Returns true if there are credentials that differ from the rejected ones.
     fn renews(&self, rejected: &Rejected<'_>) -> bool {
         let Some(provided) = &self.provided else { return false };
         let signature = rejected.sent.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -125,7 +126,7 @@ impl S3Protocol {
         matches!(rejected.status.as_u16(), 400 | 401 | 403) && key.is_some_and(|key| provided.renew(key))
     }
 
-    /// Returns true for addresses on the bucket's own server, or on one of S3 in another region.
+    /// Returns true for addresses on the bucket's own server, or on one of S3 in a different region.
     fn may_sign(&self, address: &Uri) -> bool {
         let own = self.bucket_address().parse().ok().and_then(|own| Origin::of(&own));
         let origin = Origin::of(address);
@@ -181,8 +182,8 @@ fn builder(settings: &S3Settings, bucket: &str, region: &str, bridge: &Bridge) -
     builder
 }
 
-/// Returns true for `s3.REGION.amazonaws.com`, its older form `s3-REGION`, and the bucket's name before it. Others may
-/// have hosts with more labels in this domain.
+/// Returns true for `s3.REGION.amazonaws.com`, its older form `s3-REGION`, and the bucket's name before it. Later hosts
+/// may have hosts with more labels in this domain.
 fn is_s3(origin: &Origin, bucket: &str) -> bool {
     let Some(name) = DOMAINS.iter().find_map(|domain| origin.host.strip_suffix(domain)) else { return false };
     let name = name.strip_prefix(bucket).and_then(|name| name.strip_prefix('.')).unwrap_or(name);
@@ -224,7 +225,7 @@ impl Protocol for S3Protocol {
             return false;
         }
         if self.region() == named {
-            // Another request, which was in flight at the same time, may have learned it before.
+            // A request that was in flight at the same time, may have learned it before.
             return self.is_of_earlier_region(rejected, named);
         }
         let mut current = self.library.lock();
@@ -324,7 +325,7 @@ mod tests {
         assert!(sends(Some("https://bucket.vpce-1.s3.us-east-1.vpce.amazonaws.com"), false, false));
         assert!(!sends(Some("https://amazonaws.com.example.org"), false, false));
         assert!(sends(Some("http://127.0.0.1:9000"), true, false));
-        assert!(!sends(None, true, true), "requests without a signature have another digest");
+        assert!(!sends(None, true, true), "requests without a signature have a different digest");
     }
 
     #[test]

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// Credentials of a remote, which all its requests share.
 pub(super) struct Provided {
     source: CredentialSource,
-    /// Locked while credentials are fetched, so that other requests wait for them.
+    /// Locked while credentials are fetched, so that further requests wait for them.
     kept: tokio::sync::Mutex<Option<KeptKeys>>,
 }
 
@@ -74,10 +74,10 @@ impl Provided {
         }
     }
 
-    /// Looks for other credentials than those with the id `key`, which were rejected. Returns true if the request
+    /// Looks for credentials after the ones with the id `key` were rejected. Returns true if the request
     /// should be sent again.
     pub(super) fn renew(&self, key: &str) -> bool {
-        // Another request is fetching them.
+        // A parallel request is fetching them.
         let Ok(mut kept) = self.kept.try_lock() else { return true };
         let Some(known) = &mut *kept else { return false };
         if known.credential.key_id != key {

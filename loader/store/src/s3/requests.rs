@@ -80,7 +80,7 @@ struct RoleResult {
 }
 
 impl CredentialSource {
-    /// Returns the keys of a profile, as its files have them now; `None` for another source.
+    /// Returns the keys of a profile, as its files have them now; `None` for a source that is no profile.
     pub(super) fn of_file(&self) -> Option<Result<Arc<AwsCredential>>> {
         match &self.base {
             Base::File { files, profile } if self.roles.is_empty() => Some(keys_of(files, profile)),
@@ -243,7 +243,7 @@ async fn container(context: &ThreadContext, address: &str, token: Option<&str>) 
     serde_json::from_slice::<Document>(&body).map_err(|_| unreadable("the agent"))?.fetched()
 }
 
-/// Runs a command that prints credentials. Its output is not part of an error, but what it writes as one is.
+/// Runs a command that prints credentials. Its output is not part of an error, but its error output is.
 async fn run(context: &ThreadContext, command: &str) -> Result<Fetched, Failure> {
     let failed = |why: String| Failure::permanent(Error::new(ErrorKind::Permission, why));
     let unstarted = |e| Failure::permanent(Error::from_io(e, "the command cannot be run"));
@@ -255,7 +255,7 @@ async fn run(context: &ThreadContext, command: &str) -> Result<Fetched, Failure>
     let process = rustix::process::Pid::from_child(&child);
     let waiting = tokio::task::spawn_blocking(move || child.wait_with_output());
     let Some(ended) = context.within(PROCESS_LIMIT, waiting).await else {
-        // The other thread waits for it, so the number is still its own.
+        // The waiting thread waits for it, so the number is still its own.
         let _ = rustix::process::kill_process_group(process, rustix::process::Signal::KILL);
         return Err(failed(format!("the command did not end within {} s", PROCESS_LIMIT.as_secs())));
     };
@@ -268,7 +268,7 @@ async fn run(context: &ThreadContext, command: &str) -> Result<Fetched, Failure>
         .map_err(|_| failed("the command prints no credentials in JSON".to_owned()))?;
     match document.version {
         Some(1) => document.fetched(),
-        _ => Err(failed("the command prints credentials of another Version than 1".to_owned())),
+        _ => Err(failed("the command prints credentials of a Version that is not 1".to_owned())),
     }
 }
 

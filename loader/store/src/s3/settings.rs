@@ -36,7 +36,7 @@ pub struct S3Settings {
     pub token: Option<String>,
     /// Access of uploaded objects, by one of S3's names, such as `bucket-owner-full-control`.
     pub canned_acl: Option<String>,
-    /// Send SHA-256 checksums with objects also to servers other than AWS's. Buckets with Object Lock need them.
+    /// Send SHA-256 checksums with objects also to servers that are not AWS's. Buckets with Object Lock need them.
     pub checksums: bool,
     /// Never sign requests.
     pub anonymous: bool,
@@ -68,7 +68,7 @@ impl S3Settings {
         Self::read(&variable)
     }
 
-    /// Like [`from_env`](Self::from_env), with other values of some of the variables.
+    /// Like [`from_env`](Self::from_env), with new values of some of the variables.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl S3Settings {
     pub(super) fn validate(&self) -> Result<()> {
         if self.access_key.is_some() != self.secret_key.is_some() {
             return Err(Error::config(
-                "an S3 access key needs its secret key and the other way round: set AWS_ACCESS_KEY_ID and \
+                "an S3 access key and its secret key need each other: set AWS_ACCESS_KEY_ID and \
                  AWS_SECRET_ACCESS_KEY",
             ));
         }

@@ -19,7 +19,7 @@ pub(super) struct ProfileFiles {
     pub(super) sso_cache: Option<PathBuf>,
 }
 
-/// Places of the services.
+/// Addresses of the services.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Services {
     pub(super) region: Option<String>,
@@ -78,7 +78,7 @@ pub(super) enum Base {
     Machine,
 }
 
-/// Source of credentials: the first ones, and roles that are assumed one after the other.
+/// Source of credentials: the first ones, and roles that are assumed in sequence.
 #[derive(Clone)]
 pub struct CredentialSource {
     pub(super) base: Base,
@@ -111,7 +111,7 @@ impl CredentialSource {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for an address without TLS on another machine.
+    /// [`ErrorKind::Config`] for an address without TLS on a remote machine.
     pub(super) fn container(address: String, token: Option<String>) -> Result<Self> {
         let is_allowed = address.parse::<http::Uri>().is_ok_and(|uri| match uri.scheme_str() {
             Some("https") => true,

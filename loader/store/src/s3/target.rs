@@ -1,4 +1,4 @@
-//! Buckets of S3 as destinations, and those of other stores with its interface.
+//! Buckets of S3, and of all stores with its interface, as destinations.
 
 use super::protocol::S3Protocol;
 use crate::context::ThreadContext;
@@ -156,7 +156,7 @@ struct Listed {
 }
 
 impl Listed {
-    /// Rejects a page that has other entries than it counts, or that has more after it in an unknown place.
+    /// Rejects a page with a wrong count of entries, or with more pages after it and no token for them.
     fn check(&self) -> Result<(), Failure> {
         let (keys, all) = (self.contents.len(), self.contents.len() + self.common_prefixes.len());
         if let Some(count) = self.key_count.filter(|count| !(keys..=all).contains(count)) {
@@ -239,7 +239,7 @@ impl<P: BucketProtocol> S3Target<P> {
     }
 
     /// Returns `parts` with the entity tags that the store has for them; `None` if no tag differs, or if a part is
-    /// another one than was sent.
+    /// a different one than was sent.
     async fn tagged_again(
         &self,
         context: &ThreadContext,
@@ -322,8 +322,8 @@ impl<P: BucketProtocol> S3Target<P> {
     }
 }
 
-/// Returns false for the tag of an object that does not consist of `parts`. S3 and most other stores make the tag of
-/// the MD5 of the parts' own tags, and of their number. A tag of another form is accepted.
+/// Returns false for the tag of an object that does not consist of `parts`. S3 and most stores make the tag of
+/// the MD5 of the parts' own tags, and of their number. A tag of a different form is accepted.
 fn may_consist_of(tag: Option<&str>, parts: &[StoredPart]) -> bool {
     let md5 = |tag: &str| hex::decode(tag).ok().filter(|md5| md5.len() == 16);
     let Some(tag) = tag else { return true };
@@ -343,7 +343,7 @@ fn checksum(payload: &Payload) -> String {
     BASE64_STANDARD.encode(payload.sha256())
 }
 
-/// Returns true if the checksum of an object is that of these parts' checksums.
+/// Returns true if the checksum of an object is the checksum of these parts' checksums.
 fn has_checksums_of(checksum: &str, parts: &[StoredPart]) -> bool {
     let digests = parts.iter().map(|part| BASE64_STANDARD.decode(part.digest.as_deref()?).ok());
     let Some(digests) = digests.collect::<Option<Vec<_>>>() else { return false };
@@ -351,7 +351,7 @@ fn has_checksums_of(checksum: &str, parts: &[StoredPart]) -> bool {
     checksum == format!("{}-{}", self::checksum(&joined), parts.len())
 }
 
-/// Codes in a response after the status of success for which another attempt may help.
+/// Codes in a response after the status of success for which a further attempt may help.
 const BUSY: [&str; 5] = ["InternalError", "OperationAborted", "RequestTimeout", "ServiceUnavailable", "SlowDown"];
 
 /// Returns true if the store rejects the entity tag of a part, also after the status of success.
@@ -364,14 +364,14 @@ fn is_of_other_part(answer: &Result<Answer, Refusal>) -> bool {
 
 fn other_part() -> Failure {
     let why =
-        "the store does not join the parts (InvalidPart): it has one with another entity tag than in its response";
+        "the store does not join the parts (InvalidPart): it has one with a different entity tag than in its response";
     Failure::permanent(Error::new(ErrorKind::Checksum, why).hinting(
         "save again, and give the right to list parts (s3:ListMultipartUploadParts), with which the tags are read \
          again",
     ))
 }
 
-/// Returns the failure in a response whose status was sent before the parts were joined.
+/// Returns the failure in a response with a status that was sent before the parts were joined.
 fn not_joined(answer: &Answer) -> Failure {
     let why = "the store did not join the parts";
     match error_code(&answer.headers, &answer.body).as_deref() {

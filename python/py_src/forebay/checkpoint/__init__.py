@@ -9,13 +9,13 @@
 A checkpoint is a folder. `begun.json` is written first and marks the folder as one of ours, the parts follow, and
 `commit.json` is written last: it has the size and the digests of every part, the loader's state and the user's metadata.
 A folder without it is not a checkpoint, so a save that is killed at any time leaves the last checkpoint as the newest.
-A removal goes the other way: the commit first, the mark last. The mark has the token of the save that began last, which alone
+A removal goes backwards: the commit first, the mark last. The mark has the token of the save that began last, which alone
 may commit.
 
-`commit` has the format of `commit.json`, `marks` has that of `begun.json`, `parts` writes and verifies parts block by
+`commit` has the format of `commit.json`, `marks` has the format of `begun.json`, `parts` writes and verifies parts block by
 block, `folder` begins and commits a folder, `group` runs a step on all ranks so that it fails on all or none, `snapshot`
 copies a state to host memory, `formats` and `tensors` have the formats of parts. Tensors are sent from their memory,
-which `memory` finds, and `direct` fetches blocks into it: `layout` finds the places of tensors in a part, `targets` pairs
+which `memory` finds, and `direct` fetches blocks into it: `layout` finds the offsets of tensors in a part, `targets` pairs
 them with memory, `into` matches a state with the one to load into. `saving` and `loading` are made of all these;
 `retention` finds and removes checkpoints, with the `leftovers` of killed processes in local folders; `__main__` is its command.
 `distributed` is the storage of `torch.distributed.checkpoint`, imported separately. torch is imported by the functions that need

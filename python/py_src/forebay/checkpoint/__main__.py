@@ -1,4 +1,4 @@
-"""Lists the checkpoints of a folder, oldest first, and removes what unfinished saves have left.
+"""Lists the checkpoints of a folder, oldest first, and removes the leftovers of unfinished saves.
 
     python -m forebay.checkpoint s3://bucket/run
     python -m forebay.checkpoint s3://bucket/run --remove-incomplete

@@ -54,7 +54,7 @@ _newest: dict[str, datetime.datetime] = {}
 """Newest time of the commits in a folder that this process has read or written, the last one that has changed at the end."""
 
 _NEWEST_MAX = 256
-"""Folders of which it is known."""
+"""Folders with a known newest time."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def folder_of(name: str, url: Any) -> str:
     """Returns the URL of a folder as lists have it: without a slash at the end, local paths from the root.
 
     Raises:
-        ConfigError: It is empty, such as that of a variable without a value, a scheme alone or the root of the file system.
+        ConfigError: It is empty, such as the text of a variable without a value, a scheme alone or the root of the file system.
     """
     given, url = url, url_of(name, url).removeprefix("file://").rstrip("/")
     if not url or url.endswith(":"):
@@ -155,7 +155,7 @@ def write(url: str, text: bytes, version: str | None, store: StoreOptions | None
     """Makes the folder `url` a checkpoint if its commit has this version, or if there is none for None.
 
     Returns:
-        False if it is another one; it stays. Stores without conditional writes replace any.
+        False if the commit has a different version; it stays. Stores without conditional writes replace any.
     """
     file = f"{url}/{COMMIT}"
     if opened(store).put_if(file, text, version):
@@ -195,7 +195,7 @@ def parts_of(url: str, store: StoreOptions | None) -> set[str]:
 
 
 def parse(file: str, text: bytes) -> Commit:
-    """Returns the commit that is the content of `file`. It raises what `read` does."""
+    """Returns the commit that is the content of `file`. It raises the errors of `read`."""
     try:
         body = json.loads(text)
         if body["format"] != FORMAT:

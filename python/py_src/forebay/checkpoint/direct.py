@@ -1,7 +1,7 @@
 """Parts that are fetched into the memory of tensors.
 
 A block that belongs to one tensor alone arrives in its memory, and is compared with its digest there. A block with the end of
-a tensor and the start of the next one arrives in other memory and is divided. The blocks of all parts of a load pass one
+a tensor and the start of the next one arrives in separate memory and is divided. The blocks of all parts of a load pass one
 window, so that requests for a part are in flight before the part before it is complete.
 """
 
@@ -68,7 +68,7 @@ def window() -> Iterator[Window]:
 
 
 class _Open:
-    """Target of which some blocks are not there yet."""
+    """Target with blocks that are not there yet."""
 
     def __init__(self, target: Target, blocks: int) -> None:
         self.target, self._missing, self._memory = target, blocks, None
@@ -86,7 +86,7 @@ class _Open:
 
 
 class Direct:
-    """Blocks of a part, each of which is fetched once: to be read, or into memory that is given.
+    """Blocks of a part, each fetched once: to be read, or into memory that is given.
 
     As a source of a `PartReader` it keeps the blocks that were read until `drop`.
     """
@@ -159,7 +159,7 @@ class _Block:
 
 
 class _Action(_Block):
-    """Function in the place of a block."""
+    """Function instead of a block."""
 
     def __init__(self, action: Callable[[], None]) -> None:
         self._action = action
@@ -169,7 +169,7 @@ class _Action(_Block):
 
 
 class _Divided(_Block):
-    """Block with the bytes of several targets, or with others too."""
+    """Block with the bytes of several targets, or with more bytes too."""
 
     def __init__(self, fetched: Fetched, opened: list[_Open], begin: int) -> None:
         self._fetched, self._opened, self._begin = fetched, opened, begin
@@ -218,5 +218,5 @@ class Opened:
         return PartReader(Sequential(self._blocks), self.part)
 
     def table(self, span: range | None = None) -> PartReader:
-        """Returns a file, or the bytes `span` of it, to read a few places of, whose blocks `direct` does not fetch again."""
+        """Returns a file, or the bytes `span` of it, to read a few ranges of; `direct` does not fetch their blocks again."""
         return PartReader(self.direct, self.part, span)

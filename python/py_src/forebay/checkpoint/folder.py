@@ -26,7 +26,7 @@ _ATTEMPTS = 8
 
 
 class Folder:
-    """Folder of a checkpoint, and what its commit will have. `begin` and `commit` are for one rank.
+    """Folder of a checkpoint, and the contents of its commit. `begin` and `commit` are for one rank.
 
     Args:
         url: URL or path.
@@ -63,7 +63,7 @@ class Folder:
             raise ConfigError(f"keep removes older checkpoints next to {self.url}: save to a folder inside of another one")
 
     def check_ranks(self, count: int) -> None:
-        """Raises ConfigError for a state of one rank alone if there are several: a checkpoint has that of rank 0."""
+        """Raises ConfigError for a state of one rank alone if there are several: a checkpoint has the state of rank 0."""
         if count > 1 and is_of_one_rank(self.data):
             raise ConfigError(
                 "data has a position of load_files(ordered=False), load_lines or load_tars within an epoch, which other ranks cannot "
@@ -74,12 +74,12 @@ class Folder:
         """Prepares the folder for its parts.
 
         Returns:
-            Start of their names, which is empty in a new folder. In another one it differs for each save: a checkpoint that is
-            replaced stays whole until the commit, and an unfinished save may be that of a job that still runs.
+            Start of their names, which is empty in a new folder. In an existing one it differs for each save: a checkpoint that is
+            replaced stays whole until the commit, and an unfinished save may be from a job that still runs.
 
         Raises:
             ConfigError: It is a checkpoint, and `overwrite` is not set.
-            StateError: Another save has begun at the same time.
+            StateError: A second save has begun at the same time.
         """
         token = self._token = secrets.token_hex(16)
         marks.announce(self.url, token, self.store)
@@ -128,7 +128,7 @@ class Folder:
             )
 
     def _write(self, done: Commit) -> None:
-        """Writes the commit, if no other save has begun, or has committed since this was compared."""
+        """Writes the commit, if no second save has begun, or has committed since this was compared."""
         text = commit.text_of(done)
         refused: list[str | None] = []
         for _ in range(_ATTEMPTS):
@@ -152,17 +152,17 @@ class Folder:
         return [each for each in retention.inside(self.parent, found) if each.url != self.url]
 
     def commit(self, parts: Iterable[Part]) -> Commit:
-        """Makes the folder a checkpoint, and removes what it replaces and those that `keep` leaves no room for.
+        """Makes the folder a checkpoint, and removes the one that it replaces and the ones beyond `keep`.
 
         Raises:
-            StateError: Another save has begun, or the folder was removed. The parts are gone, or will be.
+            StateError: A second save has begun, or the folder was removed. The parts are gone, or will be.
         """
         named = {part.name: part for part in parts}
         others = [] if self.keep is None else self._others()
         time = datetime.datetime.now(datetime.timezone.utc)
         if whole_ones := [found.time for found in others if found.problem is None]:
             time = max(time, max(whole_ones) + datetime.timedelta(microseconds=1))
-        # It is the newest one also where the clock of another machine was ahead.
+        # It is the newest one also where the clock of an earlier machine was ahead.
         time = commit.later(self.parent, time)
         done = Commit(self.step, time, named, self.data, self.metadata)
         replaced = set() if self._is_first else commit.parts_of(self.url, self.store)

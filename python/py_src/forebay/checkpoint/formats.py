@@ -20,7 +20,7 @@ __all__ = ["FORMATS", "Format", "TorchSink", "of_name"]
 class Format:
     """Format of a part.
 
-    `check(obj)` raises a ConfigError for an object that it has no place for, `size(obj)` returns the bytes that it will have at
+    `check(obj)` raises a ConfigError for an object that it cannot hold, `size(obj)` returns the bytes that it will have at
     most, as far as that is known, `write(obj, file)` writes an object, and `read(opened, into, map_location, weights_only)` returns it.
     """
 
@@ -42,7 +42,7 @@ def _write_torch(obj: Any, file: Any) -> None:
 class TorchSink:
     """File for torch.save that accepts all bytes after a failure of the store, which `check` and `tell` raise.
 
-    Bytes in `memory` are sent without a copy; all others may change after the call, as those that torch has copied from a
+    Bytes in `memory` are sent without a copy; the rest may change after the call, as bytes that torch has copied from a
     device. An exception of `write` leaves torch's writer with a file that it ends in its destructor, where a second exception ends the
     process.
     """
@@ -86,7 +86,7 @@ class TorchSink:
 def _read_torch(opened: Opened, into: Any, map_location: Any, weights_only: bool) -> Any:
     import torch
 
-    # Other classes may compute from the contents of tensors while they are unpickled.
+    # Further classes may compute from the contents of tensors while they are unpickled.
     if weights_only and (into is not None or map_location in ("cpu", torch.device("cpu"))):
         try:
             layout = Layout(opened.table())

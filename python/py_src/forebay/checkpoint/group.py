@@ -40,7 +40,7 @@ class Alone:
 
 
 class Group(Alone):
-    """Processes of a process group of torch, each of which calls the same methods."""
+    """Processes of a process group of torch, which all call the same methods."""
 
     def __init__(self, group: Any) -> None:
         import torch.distributed as dist
@@ -56,7 +56,7 @@ class Group(Alone):
         try:
             result = action()
         except BaseException as error:
-            # Also an interrupt, after which the other ranks would wait.
+            # Also an interrupt, as the rest of the ranks would wait then.
             failed = error
         kind = failed.kind if isinstance(failed, Error) else Error.kind
         mine = None if failed is None else (kind, f"{type(failed).__name__}: {failed}")
@@ -88,10 +88,10 @@ def _initialized() -> Any:
 
 
 def current(group: Any = None) -> Alone:
-    """Returns the ranks of `group`, by default those of the default process group, or this process if there is none.
+    """Returns the ranks of `group`, by default of the default process group, or this process if there is none.
 
     The default group is not used itself: a save in the background would disturb the order of its operations. The first call
-    makes a group of the same ranks, so all ranks make it at the same place of the program.
+    makes a group of the same ranks, so all ranks make it at the same point of the program.
     """
     global _made
     dist = _initialized()

@@ -21,11 +21,11 @@ _SHOWN = 8
 
 
 def filled(opened: Opened, saved: Any, place: Callable[[Any], int | None], into: Any) -> Any:
-    """Fetches the tensors of an object into their own memory, or into that of `into`.
+    """Fetches the tensors of an object into their own memory, or into the memory of `into`.
 
     Args:
         opened: The part.
-        saved: The object, whose tensors have memory without contents.
+        saved: The object; its tensors have memory without contents.
         place: Returns the first byte of a tensor's storage in the part; None if its contents are there already.
         into: Object with the tensors to fill, or None.
 
@@ -50,7 +50,7 @@ def filled(opened: Opened, saved: Any, place: Callable[[Any], int | None], into:
 
 
 def copied(url: str, saved: Any, into: Any) -> Any:
-    """Copies the tensors of an object to those of `into`. It returns what `filled` does."""
+    """Copies the tensors of an object to the tensors of `into`. It returns the same as `filled`."""
     match = Match(url, saved, into)
     copy_all(match.pairs)
     return match.object
@@ -77,7 +77,7 @@ def partly_overwritten() -> Iterator[None]:
 class Match:
     """Object that was saved and the one to load into.
 
-    Both have the same dicts, lists and tuples, with tensors of the same shapes and types in the same places. None in the
+    Both have the same dicts, lists and tuples, with tensors of the same shapes and types at the same paths. None in the
     second one takes whatever was saved.
 
     Args:
@@ -93,10 +93,10 @@ class Match:
         self.pairs: list[tuple[Any, Any]] = []
         """Tensors that were saved, and those that they fill."""
         self.kept: list[Any] = []
-        """Parts of the saved object that `object` has in the places of None."""
+        """Parts of the saved object that `object` has instead of None."""
         self._problems: list[str] = []
         self.object = self._merged(saved, into, "")
-        """The object that was saved, with the tensors to fill in the place of those that were saved."""
+        """The object that was saved, with the tensors to fill instead of the saved ones."""
         if self._problems:
             more = f"; and {count} more" if (count := len(self._problems) - _SHOWN) > 0 else ""
             raise ConfigError(
@@ -145,7 +145,7 @@ class Match:
             self._problem(f"{name}.{key}", "is not in into")
         for key in (key for key in into if key not in saved):
             self._problem(f"{name}.{key}", "is not there")
-        # A copy, because another place may have the same dict. It has the attributes too, such as versions of modules.
+        # A copy, because the same dict may occur twice. It has the attributes too, such as versions of modules.
         merged = copy.copy(saved)
         for key in (key for key in saved if key in into):
             merged[key] = self._merged(saved[key], into[key], f"{name}.{key}")

@@ -1,6 +1,6 @@
-"""Places of tensors in a file of torch.save, found without reading the tensors.
+"""Offsets of tensors in a file of torch.save, found without reading the tensors.
 
-torch loads the file, but gets memory without contents for each tensor: the table at the end of the archive has the places of
+torch loads the file, but gets memory without contents for each tensor: the table at the end of the archive has the offsets of
 the records, so the headers between them are not read either.
 """
 
@@ -33,7 +33,7 @@ _PLAIN = (
 """Names in a pickle that do not depend on the contents of tensors. `torch` itself has types of storages and elements."""
 
 _HEADER = struct.Struct("<4s5H3I2H")
-"""Header before a record, whose name and padding follow."""
+"""Header before a record; the name and the padding follow."""
 
 _HAS_DESCRIPTOR = 8
 """Flag of a record that is followed by its sizes."""
@@ -43,14 +43,14 @@ _DESCRIPTORS = (16, 24)
 
 
 class NoLayout(Exception):
-    """The file, or an object in it, has another structure than this module is sure of."""
+    """The file, or an object in it, has a structure that this module is not sure of."""
 
 
 class Layout:
-    """Object of a file, whose tensors have memory without contents.
+    """Object of a file, with memory without contents for its tensors.
 
     Args:
-        file: The file, of which the table and the pickled object are read.
+        file: The file: its table and the pickled object are read.
 
     Raises:
         NoLayout: The file has to be loaded as a whole.
@@ -79,7 +79,7 @@ def tensors_in(value: Any) -> Iterator[Any]:
     """Returns the tensors in dicts, lists and tuples.
 
     Raises:
-        NoLayout: There are objects that may have tensors in another way, or tensors that are more than their memory.
+        NoLayout: There are objects that may have tensors in a different way, or tensors that are more than their memory.
     """
     import torch
 
@@ -101,7 +101,7 @@ def _check_names(pickled: bytes) -> None:
     """Checks that no function gets the contents of a tensor to make an object of it, which are not there yet.
 
     Raises:
-        NoLayout: There are other functions than those of plain tensors.
+        NoLayout: There are functions other than the ones of plain tensors.
     """
     import torch
 
@@ -116,7 +116,7 @@ def _check_names(pickled: bytes) -> None:
 
 
 class _Deferring(io.BufferedIOBase):
-    """File that leaves memory for tensors as it is, and notes its places."""
+    """File that leaves memory for tensors as it is, and notes its offsets."""
 
     def __init__(self, file: Any) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class _Deferring(io.BufferedIOBase):
     def _find(self, archive: zipfile.ZipFile) -> None:
         records = sorted(archive.infolist(), key=lambda record: record.header_offset)
         for name in archive.namelist():
-            # It can be set in torch, and smaller ones leave more than one possible place.
+            # It can be set in torch, and smaller ones leave more than one possible offset.
             if name.endswith("/.storage_alignment") and int(archive.read(name)) % _ALIGNED:
                 raise NoLayout("tensors at other places")
             if name.endswith("/data.pkl"):

@@ -76,17 +76,17 @@ class Checkpoint:
         """Loads the object that was saved. Each block is compared with its digest before the object is returned.
 
         Args:
-            into: Object of the same structure, whose tensors are filled: their bytes arrive in their memory. None in it
+            into: Object of the same structure, with the tensors to fill: their bytes arrive in their memory. None in it
                 takes whatever was saved there.
             map_location: As in `torch.load`.
             weights_only: As in `torch.load`: False also unpickles objects of any class, which may run code.
-            part: Number of the part. By default that of this rank, or the only one.
+            part: Number of the part. By default the part of this rank, or the only one.
 
         Returns:
             The object; with `into`, it has the tensors of `into`, which is not changed otherwise.
 
         Raises:
-            ConfigError: There is another number of ranks than at the save, or `into` does not match, before anything is
+            ConfigError: The number of ranks differs from the save's, or `into` does not match, before anything is
                 written to it.
             NotFoundError, ChecksumError: A part is missing or damaged. The tensors of `into` are partly overwritten by then.
         """
@@ -101,7 +101,7 @@ class Checkpoint:
 
         Raises:
             ConfigError: There is no part of this name.
-            NotFoundError, ChecksumError: The part is missing, or has another size. Reads raise ChecksumError for damage.
+            NotFoundError, ChecksumError: The part is missing, or has a wrong size. Reads raise ChecksumError for damage.
         """
         if name not in self.parts:
             raise ConfigError(f"{self.url} has no part {name!r}: it has {', '.join(sorted(self.parts)[:8])}")
@@ -138,7 +138,7 @@ def load(
 
     Args:
         url: URL or path of the checkpoint's folder.
-        into: Object of the same structure, whose tensors are filled.
+        into: Object of the same structure, with the tensors to fill.
         map_location: As in `torch.load`.
         weights_only: As in `torch.load`.
         store: Settings that differ from the environment's.

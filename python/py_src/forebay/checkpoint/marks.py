@@ -27,7 +27,7 @@ __all__ = ["BEGUN", "announce", "begin", "is_mark", "name_of", "token_of", "with
 _log = logging.getLogger("forebay")
 
 BEGUN = "begun.json"
-"""Name of the file that marks a folder as that of a checkpoint, whole or not."""
+"""Name of the file that marks a folder as the folder of a checkpoint, whole or not."""
 
 _MARK = re.compile(r"begun(-[0-9a-f]+)?\.json")
 

@@ -1,4 +1,4 @@
-"""Memory of tensors as bytes: that of the tensors in an object is sent as it is."""
+"""Memory of tensors as bytes: the memory of the tensors in an object is sent as it is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Memory:
         self._arrays = [bytes_of(storages[start]).numpy() for start in self._starts]
 
     def find(self, data: Any) -> Any | None:
-        """Returns an array of the same memory as the buffer `data`; None if that belongs to another object."""
+        """Returns an array of the same memory as the buffer `data`; None if that belongs to a different object."""
         import numpy
 
         start, _ = numpy.frombuffer(data, numpy.uint8).__array_interface__["data"]
@@ -42,7 +42,7 @@ def size_of(value: Any) -> int:
 
 
 def with_rest(size: int) -> int:
-    """Returns the most bytes of a file with this many bytes of tensors: names and other objects are small next to them."""
+    """Returns the most bytes of a file with this many bytes of tensors: names and all the rest are small next to them."""
     return size + size // 16 + (1 << 20)
 
 

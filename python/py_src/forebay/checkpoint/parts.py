@@ -1,4 +1,4 @@
-"""Parts of a checkpoint: files whose blocks have digests.
+"""Parts of a checkpoint: files of blocks with digests.
 
 The digests are computed as a part is written, and each block is compared before any of its bytes are returned.
 """
@@ -53,7 +53,7 @@ class PartWriter(FileWriter):
         self._cut(array, lambda block: block)
 
     def _cut(self, data: Any, own: Callable[[Any], Any]) -> None:
-        """Cuts bytes into blocks. `own` makes of a whole one what is sent."""
+        """Cuts bytes into blocks. `own` makes of a whole one the bytes that are sent."""
         at = 0
         while at < len(data):
             end = at + self._block_bytes - len(self._buffer)
@@ -111,7 +111,7 @@ class Buffers:
         return numpy.zeros(size, numpy.uint8) if fits is None else self._free.pop(fits)
 
     def give(self, array: Any) -> None:
-        """Takes an array back, which has no other user."""
+        """Takes an array back, which has no user any more."""
         self._free.append(array)
 
 
@@ -120,13 +120,13 @@ class Blocks:
 
     Raises:
         NotFoundError: The commit has the part, and the store does not.
-        ChecksumError: Its size is another one.
+        ChecksumError: Its size is wrong.
     """
 
     def __init__(self, url: str, part: Part, store: StoreOptions | None) -> None:
         self._url, self._part = f"{url}/{part.name}", part
         first = min(part.size, part.block_bytes)
-        # A larger block is fetched with the others, into their kind of memory.
+        # A larger block is fetched with the rest, into their kind of memory.
         self._has_front = first <= _FRONT_MAX
         try:
             self._ranges = opened(store).open(self._url, first if self._has_front else 1)
@@ -221,7 +221,7 @@ class Fetched:
 
     def __del__(self) -> None:
         if self._filled is not None:
-            # Nothing may arrive in memory that others use.
+            # Nothing may arrive in memory that is used again.
             self._filled.stop()
         if self._buffer is not None:
             self._buffers.give(self._buffer)

@@ -1,6 +1,6 @@
-"""Values of a commit as JSON, with notes of what JSON does not have: tuples, and numbers that are not finite.
+"""Values of a commit as JSON, with notes of the values that JSON does not have: tuples, and numbers that are not finite.
 
-Readers without the notes get lists in the place of tuples, and null in that of such a number.
+Readers without the notes get lists instead of tuples, and null instead of such a number.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _plain(value: Any, place: str, depth: int) -> Any:
 
 
 def packed(value: Any) -> tuple[Any, Notes]:
-    """Returns a plain value as JSON has it, and the notes of what it does not have."""
+    """Returns a plain value as JSON has it, and the notes of the values that it does not have."""
     notes: Notes = []
     return _packed(value, [], notes), notes
 
@@ -72,7 +72,7 @@ def _packed(value: Any, path: list[Any], notes: Notes) -> Any:
 
 
 def unpacked(value: Any, notes: Notes) -> Any:
-    """Returns the plain value of which `packed` made these two.
+    """Returns the plain value from which `packed` made these two.
 
     Raises:
         KeyError, IndexError, TypeError, ValueError: A note is not about this value.

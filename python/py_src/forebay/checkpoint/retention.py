@@ -64,7 +64,7 @@ class Found:
 
     @property
     def own(self) -> list[File]:
-        """Files that saves have written. Others may have put more into the folder."""
+        """Files that saves have written. Users may have put more into the folder."""
         return [file for file in self.files if self._is_own(file.url[len(self.url) + 1 :])]
 
     def _is_own(self, name: str) -> bool:
@@ -72,7 +72,7 @@ class Found:
 
     @property
     def changed(self) -> datetime.datetime | None:
-        """Time of the last change of the files that saves have written; None in a store whose lists have no times."""
+        """Time of the last change of the files that saves have written; None in a store with lists without times."""
         return max((file.modified for file in self.own if file.modified is not None), default=None)
 
     @property
@@ -128,7 +128,7 @@ def _without_copies(prefix: str, found: list[Found]) -> list[Found]:
 
 
 def find(url: str, store: StoreOptions | None) -> Found | None:
-    """Returns the folder `url` if it is that of a checkpoint, whole or not. The commit is not read."""
+    """Returns the folder `url` if it is the folder of a checkpoint, whole or not. The commit is not read."""
     return next((found for found in survey(url, store, reads=False) if found.url == url), None)
 
 
@@ -179,7 +179,7 @@ def steps(prefix: Any, *, store: StoreOptions | None = None) -> list[Checkpoint]
     """Lists the checkpoints under a folder that are whole, oldest first.
 
     One list finds them, and their commits are read in parallel. The list has the size of each part too: a checkpoint that
-    lacks one, or has one of another size, is left out with a warning in the log.
+    lacks one, or has one of a wrong size, is left out with a warning in the log.
 
     Args:
         prefix: URL or path of the folder.
@@ -196,7 +196,7 @@ def _whole_ones(all_found: Iterable[Found], store: StoreOptions | None) -> list[
     whole_ones = []
     for found in all_found:
         if found.unsupported is not None:
-            # An older step in its place would be a step back that nothing shows.
+            # An older step instead would be a step back that nothing shows.
             raise found.unsupported
         if found.problem is None and found.commit is not None:
             whole_ones.append(Checkpoint(found.url, found.commit, store))
@@ -238,11 +238,11 @@ def retain(prefix: Any, keep: int, *, store: StoreOptions | None = None) -> list
     """Removes the oldest checkpoints in a folder. Files in their folders that no save has written stay.
 
     Only those that are whole are counted and removed, so the newest whole one always stays. One that a newer version of
-    forebay has saved stays as well, with a warning in the log. Checkpoints in folders of the folder, which may be those of
-    other runs, and behind links, are neither counted nor removed.
+    forebay has saved stays as well, with a warning in the log. Checkpoints in folders of the folder, which may belong to
+    different runs, and behind links, are neither counted nor removed.
 
     Args:
-        prefix: URL or path of the folder, that of one run.
+        prefix: URL or path of the folder of one run.
         keep: Number of checkpoints that stay, at least 1.
         store: Settings that differ from the environment's.
 
@@ -257,7 +257,7 @@ def retain(prefix: Any, keep: int, *, store: StoreOptions | None = None) -> list
 
 
 def inside(folder: str, found: Iterable[Found]) -> list[Found]:
-    """Returns the checkpoints of a folder that are not in folders of it, nor behind links: those may be of other runs."""
+    """Returns the checkpoints of a folder that are not in folders of it, nor behind links: those may be of different runs."""
     return [each for each in found if each.url.rpartition("/")[0] == folder and not each.is_linked]
 
 
@@ -274,12 +274,12 @@ def remove_oldest(found: list[Found], keep: int, store: StoreOptions | None) -> 
 
 
 def remove_incomplete(prefix: Any, *, age: float = 86400.0, store: StoreOptions | None = None) -> list[str]:
-    """Removes what unfinished saves have left under a folder.
+    """Removes the leftovers of unfinished saves under a folder.
 
     Args:
         prefix: URL or path of the folder.
-        age: Seconds since the last change of a folder. A newer one may be that of a save in progress, whose upload is
-            not visible before its end. In a store whose lists have no times, only 0 removes anything: let no save run then.
+        age: Seconds since the last change of a folder. A newer one may be from a save in progress, and its upload is
+            not visible before its end. In a store with lists without times, only 0 removes anything: let no save run then.
         store: Settings that differ from the environment's.
 
     Returns:
@@ -328,7 +328,7 @@ def clear(found: Found, store: StoreOptions | None) -> None:
 
 
 def clear_all_but(found: Found, names: set[str], store: StoreOptions | None) -> None:
-    """Removes the files of saves in a folder whose names are not in `names`."""
+    """Removes the files of saves in a folder with names that are not in `names`."""
     keep = {f"{found.url}/{name}" for name in names}
     removed = [file for file in found.own if file.url not in keep]
     remove_files(removed, store=store)

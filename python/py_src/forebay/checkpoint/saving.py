@@ -65,7 +65,7 @@ class Saving:
             The checkpoint.
 
         Raises:
-            Error: The save has failed, on this rank or on another one; there is no checkpoint.
+            Error: The save has failed, on this rank or on a different one; there is no checkpoint.
         """
         self.join()
         error, self._error = self._error, None
@@ -120,19 +120,19 @@ def save(
             ranks it may not be a position within an epoch of `load_files(ordered=False)`, `load_lines` or `load_tars`.
         metadata: Facts to find again, as JSON.
         overwrite: Replace a checkpoint of this URL, which stays whole until the commit.
-        keep: Checkpoints in the folder above that stay after the commit; the oldest others are removed. None: all.
-        per_rank: Save the object of each rank. Without it, that of rank 0: the others may pass None.
+        keep: Checkpoints in the folder above that stay after the commit; older ones are removed. None: all.
+        per_rank: Save the object of each rank. Without it, the object of rank 0: the rest may pass None.
         format: "torch", or "safetensors".
         wait: Wait for the commit. Without it, return as soon as the object is copied to host memory, and save behind
             training.
         store: Settings of the store that differ from the environment's.
 
     Returns:
-        The `Checkpoint`; with `wait=False` a `Saving`, whose `wait` returns it.
+        The `Checkpoint`; with `wait=False` a `Saving`, and its `wait` returns it.
 
     Raises:
         ConfigError: An argument is wrong, or the folder is a checkpoint and `overwrite` is not set.
-        StateError: Another save to the folder has begun since, or the folder was removed.
+        StateError: A second save to the folder has begun since, or the folder was removed.
         AccessError, NetworkError, FullError: The store does not take it.
     """
     global _behind
@@ -166,7 +166,7 @@ def save(
 
 
 class Writer:
-    """Save of one rank, whose object is written if `is_ours`."""
+    """Save of one rank; its object is written if `is_ours`."""
 
     def __init__(self, folder: Folder, ranks: group.Alone, obj: Any, is_ours: bool, format: Format) -> None:
         self._folder, self._ranks, self._obj, self._is_ours, self._format = folder, ranks, obj, is_ours, format

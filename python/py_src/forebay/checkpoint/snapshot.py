@@ -35,12 +35,12 @@ class _Copies:
         self.copied: list[Any] = []
         self._numbers: dict[int, int] = {}
         self._storages: dict[int, Any] = {}
-        # The originals: another object may not take the address of one that is gone.
+        # The originals: a new object may not take the address of one that is gone.
         self._held: list[Any] = []
         self._streams: set[Any] = set()
 
     def number_of(self, value: Any) -> int | None:
-        """Returns the number of the copy of a tensor or storage, and None for all other objects."""
+        """Returns the number of the copy of a tensor or storage, and None for everything else."""
         import torch
 
         if not isinstance(value, (torch.Tensor, torch.UntypedStorage, torch.TypedStorage)):

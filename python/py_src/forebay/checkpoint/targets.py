@@ -1,4 +1,4 @@
-"""Places of tensors in a part, and the memory that their bytes arrive in."""
+"""Offsets of tensors in a part, and the memory that their bytes arrive in."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Targets:
         self._earlier, self._expected = _Ranges(), _Ranges()
 
     def of(self, places: Iterable[tuple[int, Any, Any]]) -> list[Target]:
-        """Returns the targets of tensors, in the order of the part. Those of the calls before may be in flight: they are
+        """Returns the targets of tensors, in the order of the part. Targets of the calls before may be in flight: they are
         complete before the new ones are.
 
         Args:
@@ -90,7 +90,7 @@ class _Ranges:
 
 
 class _Place:
-    """Place of a tensor in a part and in memory.
+    """Bytes of a tensor in a part and in memory.
 
     `begin` is its first byte in the part, `length` its bytes there, from the first element to the last, `memory` the
     addresses of its memory, which are none for a device. If `is_alike`, its bytes are the same in both.
@@ -139,7 +139,7 @@ def _span(tensor: Any) -> int:
 
 
 def _is_plain(tensor: Any) -> bool:
-    """Returns true for a tensor whose memory is that of the host and all that it has."""
+    """Returns true for a tensor that has memory of the host and nothing else."""
     import torch
 
     is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided

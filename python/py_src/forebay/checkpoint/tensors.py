@@ -49,7 +49,7 @@ _PIECE = 64 << 20
 
 
 def check(obj: Any) -> None:
-    """Checks that the format has a place for `obj`.
+    """Checks that the format can hold `obj`.
 
     Raises:
         ConfigError: It is not a dict of tensors by name, or a tensor's type has no name in this format.
@@ -103,8 +103,8 @@ def read(opened: Opened, into: Any = None, map_location: Any = None, weights_onl
     """Reads a dict of tensors. `weights_only` makes no difference: the format has nothing else.
 
     Raises:
-        FormatError: The file has another format.
-        ConfigError: `map_location` is a function or a dict, or `into` has other tensors.
+        FormatError: The file has a different format.
+        ConfigError: `map_location` is a function or a dict, or `into` has different tensors.
     """
     if callable(map_location) or isinstance(map_location, dict):
         raise ConfigError("map_location is the name of a device for safetensors, whose tensors have no device")
@@ -119,7 +119,7 @@ def read(opened: Opened, into: Any = None, map_location: Any = None, weights_onl
 
 
 def _empty(text: bytes, start: int, size: int) -> tuple[dict[str, Any], dict[int, int]]:
-    """Returns the tensors of a header, with memory without contents, and their places in a file of `size` bytes."""
+    """Returns the tensors of a header, with memory without contents, and their offsets in a file of `size` bytes."""
     import torch
 
     saved, places = {}, {}

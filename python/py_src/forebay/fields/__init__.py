@@ -3,12 +3,12 @@
 A field has a column, operations and a result type. It is a plain value: the engine checks it when the loader is made,
 and decodes.
 
-Shapes in the documentation are those of a batch: N rows, H and W in pixels, C channels.
+Shapes in the documentation describe a batch: N rows, H and W in pixels, C channels.
 
     base      types of fields and operations, checks of arguments, the engine's form of all fields
     checks    checks of arguments that several operations have
     boxes     boxes around objects, and their labels
-    crops     operations of the decoder: crops, resizes, flips, normalisation (others are in `forebay.operations`)
+    crops     operations of the decoder: crops, resizes, flips, normalisation (more are in `forebay.operations`)
     pictures  pictures, masks, and both with the same draws
     values    numbers, tokens, arrays, text, documents; rows that are padded, and their masks
 """

@@ -37,10 +37,10 @@ class Boxes(Field):
             middle, width and height. In pixels, of the column.
         of: Name of the picture or mask. None: the first one of the `Joint`. Boxes are in the coordinates of the picture as
             it is without `ops`: turned, if `apply_exif_orientation` is set.
-        min_size: Leave out boxes whose width, height or area is smaller, as torchvision's `SanitizeBoundingBoxes` does; pixels. `BoxLabels`
+        min_size: Leave out boxes with a smaller width, height or area, as torchvision's `SanitizeBoundingBoxes` does; pixels. `BoxLabels`
             leave out the same. None: keep all.
         to: The same of the result: `Boxes("objects", "boxes", format="xywh", to="xyxy")`. None: as `format`.
-        min_area: Leave out boxes whose area is smaller. None: `min_size`.
+        min_area: Leave out boxes with a smaller area. None: `min_size`.
     """
 
     column: str
@@ -70,11 +70,11 @@ class Boxes(Field):
 @by_name()
 @dataclass(frozen=True)
 class BoxLabels(Field):
-    """A number or an array for each box of the same `Joint`, such as its class: a list of N arrays (k, ...), without those of boxes
+    """A number or an array for each box of the same `Joint`, such as its class: a list of N arrays (k, ...), except for boxes
     that are left out.
 
     Args:
-        column: Column with an array, a file of numpy, or a JSON document. The first dimension is that of the boxes.
+        column: Column with an array, a file of numpy, or a JSON document. Its first dimension is the number of boxes.
         path: Path to a list of numbers inside a JSON document, as in `Json`. None: the document is the list.
         dtype: Type of the result. None: the array's own type, and "int64" for JSON.
         of: Name of the boxes. None: the first ones of the `Joint`.

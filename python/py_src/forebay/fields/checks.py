@@ -34,7 +34,7 @@ Size = Union[int, Sequence[int]]
 """Pixels: one number for a square, or (height, width)."""
 
 _FILTERS = {0: "nearest", 2: "bilinear", 3: "bicubic", "nearest-exact": "nearest"}
-"""Pillow's numbers of filters, and torchvision's other name of Pillow's nearest pixel."""
+"""Pillow's numbers of filters, and torchvision's second name of Pillow's nearest pixel."""
 
 
 def is_one(value: Any) -> bool:
@@ -107,7 +107,7 @@ def filter_of(op: Any) -> dict[str, Any]:
 
 
 def filters_of(op: Any) -> dict[str, Any]:
-    """Returns an operation's filter, or both of which one is drawn."""
+    """Returns an operation's filter, or both if one of two is drawn."""
     if not isinstance(op.interpolation, (list, tuple)):
         return filter_of(op)
     name = f"interpolation of {type(op).__name__}"

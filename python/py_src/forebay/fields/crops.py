@@ -1,4 +1,4 @@
-"""Operations that cut, resize and mirror a picture, and `Normalize`: those of the decoder itself."""
+"""Operations that cut, resize and mirror a picture, and `Normalize`: the decoder's own operations."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RandomResizedCrop(ImageOp):
         size: Pixels of the result: one number for a square, or (height, width).
         scale: Bounds of the rectangle's share of the image's area.
         ratio: Bounds of its width divided by its height, drawn on a logarithmic scale.
-        interpolation: "bilinear", "bicubic" or "nearest", see `Resize`; or two of them, of which one is drawn for each picture.
+        interpolation: "bilinear", "bicubic" or "nearest", see `Resize`; or two of them, and one is drawn for each picture.
     """
 
     size: Size
@@ -75,14 +75,14 @@ class RandomResizedCrop(ImageOp):
 @by_name()
 @dataclass(frozen=True)
 class RandomCrop(ImageOp):
-    """Adds borders, and cuts `size` pixels at a random place, without a resize.
+    """Adds borders, and cuts `size` pixels at a random position, without a resize.
 
     Args:
         size: Pixels of the result: one number for a square, or (height, width).
         padding: Pixels of the borders: one number, (left and right, top and bottom), or (left, top, right, bottom).
-        pad_if_needed: Pad a picture that is smaller than `size`, on both sides by what it lacks. By default such a picture
+        pad_if_needed: Pad a picture that is smaller than `size`, on both sides by the missing pixels. By default such a picture
             is a `DecodeError`.
-        fill: Grey level or (red, green, blue) of constant borders; 0 is black. A mask may have another one.
+        fill: Grey level or (red, green, blue) of constant borders; 0 is black. A mask may have a different one.
         padding_mode: Kind of the borders, see `Pad`.
     """
 
@@ -109,9 +109,9 @@ class Pad(ImageOp):
 
     Args:
         padding: Pixels: one number, (left and right, top and bottom), or (left, top, right, bottom).
-        fill: Grey level or (red, green, blue) of constant borders; 0 is black. A mask may have another one.
+        fill: Grey level or (red, green, blue) of constant borders; 0 is black. A mask may have a different one.
         padding_mode: "constant"; "edge" repeats the outermost pixels; "reflect" mirrors the picture at its outermost pixels, which
-            are not repeated; "symmetric" mirrors it at its border. Pictures with other borders than black ones are not decoded by
+            are not repeated; "symmetric" mirrors it at its border. Pictures with borders that are not black are not decoded by
             a CUDA device.
     """
 
@@ -151,8 +151,8 @@ class Resize(ImageOp):
     Args:
         size: One number is the shorter side, and the longer one keeps the aspect ratio; (height, width) sets both. None: the
             longer side becomes `max_size`.
-        interpolation: "bilinear", "bicubic" or "nearest". Pixels are Pillow's; those of "bilinear" may differ by one grey level.
-            Masks always have "nearest". Pictures with another one than "bilinear" are not decoded by a CUDA device.
+        interpolation: "bilinear", "bicubic" or "nearest". Pixels are Pillow's; pixels of "bilinear" may differ by one grey level.
+            Masks always have "nearest". Pictures with a filter other than "bilinear" are not decoded by a CUDA device.
         max_size: Upper bound of the longer side, above `size`: where it would be longer, the shorter side becomes less than
             `size`.
     """
@@ -217,7 +217,7 @@ class FiveCrop(ImageOp):
     other operations have the same random draws for all of them. A smaller picture is a `DecodeError`. An `Image` has one `FiveCrop` or
     `TenCrop` at most, and no `views`.
 
-    Example: pictures of a test, whose predictions are averaged over the crops::
+    Example: pictures of a test, with predictions averaged over the crops::
 
         image = Image("jpg", Resize(256), FiveCrop(224), Normalize(IMAGENET_MEAN, IMAGENET_STD))
         # x is a batch of it: model(x.flatten(0, 1)).unflatten(0, x.shape[:2]).mean(1)
@@ -232,7 +232,7 @@ class FiveCrop(ImageOp):
 @by_name()
 @dataclass(frozen=True)
 class TenCrop(ImageOp):
-    """Makes the crops of `FiveCrop`, of `size` pixels, and then those of the mirrored picture.
+    """Makes the crops of `FiveCrop`, of `size` pixels, and then the same crops of the mirrored picture.
 
     They are views of the `Image`: (N, 10, C, H, W).
     """

@@ -21,7 +21,7 @@ class Image(Field):
 
     The result is (N, C, H, W) for `layout="NCHW"` and (N, H, W, C) for `layout="NHWC"`, with the channels of its
     `mode`: three for "RGB". Grey is repeated, transparency is dropped, 16-bit values keep the upper 8 bits (all with mode "I;16"), and animations give the first frame. The type
-    is "float32" with `Normalize` and otherwise "uint8", unless `dtype` names another. "uint8" has grey levels 0 to 255;
+    is "float32" with `Normalize` and otherwise "uint8", unless `dtype` names a different type. "uint8" has grey levels 0 to 255;
     float types have them divided by 255, before `Normalize`. If `ops` does not end at a fixed
     size, the result is a list of N pictures of different sizes.
 
@@ -33,7 +33,7 @@ class Image(Field):
         column: Column with the encoded picture or pictures.
         *ops: Operations in this order. `Normalize` must be the last, before any `RandomErasing`.
         dtype: "uint8", "float32", "float16" or "bfloat16". None: "float32" with `Normalize`, else "uint8". Mode "I;16" has "uint16"
-            or "int32" in place of "uint8".
+            or "int32" instead of "uint8".
         layout: "NCHW" or "NHWC"; `x.permute(0, 3, 1, 2)` of the latter is torch's channels_last, without a copy.
         tolerant: Decode damaged and truncated JPEG files as far as libjpeg-turbo can, with the rest mostly grey, and
             count them as `pictures_damaged` in `stats()`. By default they are errors. Damage below the part that the
@@ -54,7 +54,7 @@ class Image(Field):
             `{"global": Image("jpg", RandomResizedCrop(224, scale=(0.4, 1)), views=2), "local": Image("jpg",
             RandomResizedCrop(96, scale=(0.05, 0.4)), views=6)}`. `FiveCrop` and `TenCrop` among `ops` make views of their own kind.
         mode: "RGB"; "L" for one channel of grey levels; or "RGBA" for colours and opacity, which is 255 in files without one and 0 in
-            borders: what Pillow's `convert` makes of the file, before `ops`. Colours among the arguments of `ops`, such as `fill`, are
+            borders: the result of Pillow's `convert`, before `ops`. Colours among the arguments of `ops`, such as `fill`, are
             then one number. "RGBA" takes crops, resizes, borders, flips, `Normalize` of four numbers and `RandomErasing`. "I;16" has one
             channel of 16 bits: the stored values of grey files of 16 or 8 bits (PNG, TIFF, PGM), and of "pil" columns of modes I;16 and L. Float types
             have them divided by 65535. It takes the operations of "RGBA", with `Normalize` of one number; `fill` and `value` are at most
@@ -177,7 +177,7 @@ class Joint(Field):
     Args:
         **fields: Each output's name and its `Image`, `Mask`, `Boxes` or `BoxLabels`.
 
-    A mask may be smaller or larger than its picture, with the same aspect ratio up to a rounding: its crop shows what that of the first
+    A mask may be smaller or larger than its picture, with the same aspect ratio up to a rounding: its crop shows the part that the crop of the first
     picture shows. Before a `RandomCrop`, a rotation or a policy, which count pixels, both need the same size. Otherwise the sample
     is an error. Masks ignore EXIF orientation, see `Image`.
 

@@ -40,7 +40,7 @@ class Scalar(Field):
 @by_name(max_length="length and truncate", padding="pad")
 @dataclass(frozen=True)
 class Tokens(Field):
-    """Token ids: a tensor of shape (N, length), or (N, L) where L is that of the longest row of the batch.
+    """Token ids: a tensor of shape (N, length), or (N, L) where L is the length of the longest row of the batch.
 
         Tokens("ids", 1024, pad=0, truncate=True)                       # (N, 1024)
         Tokens("ids", pad=0, pad_to_multiple=8, max_length=1024)        # (N, L), L a multiple of 8
@@ -51,7 +51,7 @@ class Tokens(Field):
         column: Column with the ids, as an array or as raw little-endian bytes.
         length: Ids in a row. A longer sample is a `DecodeError`, unless `truncate` is set. A shorter sample is filled
             with `pad`; without `pad` it is a `DecodeError`. None: rows are as long as the longest one of the batch, and `pad`
-            fills the others.
+            fills the shorter ones.
         dtype: Type of the result. Narrower ids, such as uint16, are widened without a copy in Python.
         pad: Id that fills a short row.
         stored: Type of the ids in a column of raw bytes, such as "uint16". Arrays have their own type.
@@ -92,12 +92,12 @@ class Tokens(Field):
 @by_name()
 @dataclass(frozen=True)
 class AttentionMask(Field):
-    """Mask of the padding of another output, with the shape (N, L): 1 for its values, and 0 for what fills its rows.
+    """Mask of the padding of an output, with the shape (N, L): 1 for its values, and 0 for the padding.
 
         fields={"input_ids": Tokens("ids", pad=0), "attention_mask": AttentionMask("input_ids", "int64")}
 
     Args:
-        of: Name of the output, that of a `Tokens` without a length, an `Array` or a `Json`, with `pad`. For rows of a fixed length compare
+        of: Name of the output of a `Tokens` without a length, an `Array` or a `Json`, with `pad`. For rows of a fixed length compare
             `torch.arange(length)` with a `Length`.
         dtype: Type of the mask: "bool", as `torch.nn.functional.scaled_dot_product_attention` takes it, or a number's.
     """
@@ -122,7 +122,7 @@ class Length(Field):
     """The length of each sample's array, before truncation and padding: an int64 tensor of shape (N,).
 
     Args:
-        column: Column with an array, of which the first dimension counts, or with raw bytes.
+        column: Column with an array (the size of its first dimension counts), or with raw bytes.
         stored: Type of the elements in a column of raw bytes, such as "uint16". None: bytes are counted.
     """
 
@@ -143,10 +143,10 @@ class Array(Field):
     Args:
         column: Column with the array. Columns of raw bytes are read as files of numpy.
         dtype: Type of the result. None: the column's or the file's type.
-        shape: Shape of every array. A sample with another one is a `DecodeError`. Files of numpy need `dtype`, too.
+        shape: Shape of every array. A sample with a different shape is a `DecodeError`. Files of numpy need `dtype`, too.
         default: Array of samples without the column; a number fills `shape`. None: such a sample is an error.
         pad: Value that fills arrays of different lengths up to the longest one of the batch, so that the result is a tensor of shape
-            (N, L, ...). The other dimensions and the type are the same in all arrays of a batch, else the batch is a `ConfigError`.
+            (N, L, ...). Later dimensions and the type are the same in all arrays of a batch, else the batch is a `ConfigError`.
             `AttentionMask` marks the padding.
         pad_to_multiple: With `pad`, L is a multiple of it.
         max_length: With `pad`, keep only this many elements of the first dimension.
@@ -218,7 +218,7 @@ class Json(Field):
 
     Args:
         column: Column with the document: JSON, text or bytes.
-        path: Keys with dots between them, and places in lists in brackets; or a list of both, such as ["a.b", 0], for keys
+        path: Keys with dots between them, and indexes of lists in brackets; or a list of both, such as ["a.b", 0], for keys
             with dots. None: the whole document.
         dtype: "str" for text, a type such as "int64" for numbers, or "json" for any value as its JSON text. None: "str",
             and "json" for the whole document.

@@ -8,7 +8,7 @@
 
 `listing` has the lists, `loading` reads many files ahead of their consumer, `contents` their lines and the files of tars, `order`
 divides the files among ranks and workers, `cache` keeps them on local disk, `opened` has file objects, `stores` the connections
-of this process. A URL is that of a store (`s3://`, `gs://`, `azure://`, `oci://`,
+of this process. A URL belongs to a store (`s3://`, `gs://`, `azure://`, `oci://`,
 `hf://`, `dbfs:/Volumes`, `sftp://`), `https://` to read, or a path.
 """
 

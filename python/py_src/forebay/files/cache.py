@@ -157,7 +157,7 @@ class FileCache:
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[_Total]:
-        """Excludes changes by other processes and threads."""
+        """Excludes changes by all processes and threads but this one."""
         try:
             os.makedirs(os.path.join(self._folder, "new"), exist_ok=True)
             descriptor = os.open(os.path.join(self._folder, "total"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
@@ -190,7 +190,7 @@ class _Total:
 
 
 def is_of_list(file: File, etag: str | None, modified: float | None) -> bool:
-    """Returns false if bytes with this entity tag, or of this time, are of another version than the one in the list."""
+    """Returns false if bytes with this entity tag, or of this time, are of a version other than the one in the list."""
     if file.etag is not None and etag is not None:
         return file.etag == etag
     if file.modified is None:

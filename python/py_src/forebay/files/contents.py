@@ -1,4 +1,4 @@
-"""Lines of texts, and files of tars: what is in files, without an index."""
+"""Lines of texts, and files of tars, read without an index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COMPRESSIONS = ("auto", "none", "gz", "zst", "bz2", "br")
 
 
 class _Contents(FileOrder):
-    """Contents of files, one file after the other."""
+    """Contents of files, in sequence."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class _Contents(FileOrder):
         """Continues at a position, on as many ranks and workers as it was saved on.
 
         Raises:
-            StateError: It belongs to another order of files, to another rank or number of them, or is not a state of this
+            StateError: It belongs to a different order of files, rank or number of ranks, or is not a state of this
                 class. Iteration raises StaleError if the file that it is in was replaced.
         """
         super().load_state_dict(state)
@@ -175,18 +175,18 @@ def load_lines(
     compression: Compression = "auto",
     store: StoreOptions | None = None,
 ) -> LineLoader:
-    r"""Reads texts line by line, ahead of the consumer, one file after the other.
+    r"""Reads texts line by line, ahead of the consumer, the files in sequence.
 
     Lines are bytes, which end with ``\n`` or ``\r\n``, and the last one of a file also without. A mark of the byte order stays in the
     first line, and UTF-16 has no lines of this kind. A second loop continues where the first one has ended. Files that are
-    compressed are unpacked as they arrive, in another thread than the consumer's.
+    compressed are unpacked as they arrive, in a thread other than the consumer's.
 
         for line in forebay.load_lines("s3://bucket/texts/"):
             record = json.loads(line)
 
     Args:
         urls: List from `list_files`, URLs, a folder, or the start of addresses; one that no file has is an error.
-        shuffle: Another order of the files in each epoch, equal on all ranks. Lines stay in their order: for a shuffle of
+        shuffle: A new order of the files in each epoch, equal on all ranks. Lines stay in their order: for a shuffle of
             lines, `forebay.Loader` reads the same files with an index.
         seed: Seed of the shuffle.
         epoch: First epoch.
@@ -198,7 +198,7 @@ def load_lines(
         store: Settings that differ from the environment's.
 
     Returns:
-        An iterable of bytes, alone or as the data set of torch's DataLoader, of which each worker reads its share. It has
+        An iterable of bytes, alone or as the data set of torch's DataLoader, where each worker reads its share. It has
         `set_epoch`, `state_dict` and `load_state_dict`.
 
     Raises:
@@ -219,7 +219,7 @@ def load_tars(
     compression: Compression = "auto",
     store: StoreOptions | None = None,
 ) -> TarLoader:
-    """Reads the files of tars ahead of the consumer, one tar after the other, without an index.
+    """Reads the files of tars ahead of the consumer, the tars in sequence, without an index.
 
     Symbolic and hard links, folders and devices are left out; names are as they are stored, such as `./a`. A second loop continues
     where the first one has ended. A tar is read from front to back, and unpacked as it arrives if it is compressed.
@@ -230,8 +230,8 @@ def load_tars(
 
     Args:
         urls: List from `list_files`, URLs, a folder, or the start of addresses; one that no file has is an error. If there are
-            other files too, `list_files(folder, masks="*.tar")`.
-        shuffle: Another order of the tars in each epoch, equal on all ranks. Files stay in their order.
+            files of any other kind too, `list_files(folder, masks="*.tar")`.
+        shuffle: A new order of the tars in each epoch, equal on all ranks. Files stay in their order.
         seed: Seed of the shuffle.
         epoch: First epoch.
         shard: "auto" divides the tars among the ranks of the process group or the launcher, and among the workers of
@@ -244,7 +244,7 @@ def load_tars(
 
     Returns:
         An iterable of `(url, name, bytes)`: the URL of the tar, and the path in it. It is used alone or as the data set of
-        torch's DataLoader, of which each worker reads its share. It has `set_epoch`, `state_dict` and `load_state_dict`.
+        torch's DataLoader, where each worker reads its share. It has `set_epoch`, `state_dict` and `load_state_dict`.
 
     Raises:
         ConfigError: An argument is wrong. Iteration raises the store's errors, such as NotFoundError or AccessError, and

@@ -10,7 +10,7 @@ __all__ = ["warn_of_second_division"]
 
 
 def warn_of_second_division(source: Any, whole: str) -> None:
-    """Warns in a worker of a DataLoader if a DataPipe divides what `source` returns, which is a share already.
+    """Warns in a worker of a DataLoader if a DataPipe divides the items of `source`, which are a share already.
 
     Args:
         source: The data set.

@@ -25,7 +25,7 @@ class File(NamedTuple):
     """File of a store.
 
     Attributes:
-        url: Its URL, or its path. That of a folder ends with a slash.
+        url: Its URL, or its path. The URL of a folder ends with a slash.
         size: Bytes; 0 for a folder, None if it is not known.
         etag: Entity tag, as the store has it in its lists.
         modified: Time of the last change, in UTC.
@@ -44,7 +44,7 @@ class GrowingFiles(Sequence[File]):
         self._files: list[File] = []
 
     def _grow(self) -> bool:
-        """Finds more files; returns false at the end. There may be no other file although it returns true."""
+        """Finds more files; returns false at the end. There may be no more files although it returns true."""
         raise NotImplementedError
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class GrowingFiles(Sequence[File]):
 
 
 class FileList(GrowingFiles):
-    """Files whose URLs start with a prefix, in the store's order.
+    """Files with URLs that start with a prefix, in the store's order.
 
     Pages of the list are fetched as they are needed, one ahead. Iteration begins with the first page; `len` and negative
     indexes need all of them.
@@ -90,7 +90,7 @@ class FileList(GrowingFiles):
         return self._prefix
 
     def with_markers(self) -> FileList:
-        """Returns a list with the empty objects by which some tools mark a folder, whose keys end with a slash."""
+        """Returns a list with the empty objects by which some tools mark a folder, and their keys end with a slash."""
         found = FileList(self._prefix, self._masks, self._recursive, self._store)
         found._has_markers = True
         return found
@@ -146,13 +146,13 @@ class FileList(GrowingFiles):
         return f"<FileList of {self._prefix}: {count} files>"
 
     def __getstate__(self) -> dict[str, Any]:
-        # Another process lists the rest itself, from the start unless this list is whole.
+        # A different process lists the rest itself, from the start unless this list is whole.
         return dict(self.__dict__, _pages=None, _pid=None, _files=self._files if self._is_whole else [])
 
 
 def check_prefix(prefix: Any) -> Any:
     """Returns the prefix of a list of objects, which is a path only if its folder exists: a path without files is an empty list,
-    and so would be an address whose scheme was forgotten.
+    and so would be an address without its scheme.
 
     Raises:
         ConfigError: It is neither.
@@ -174,7 +174,7 @@ _BUCKET = re.compile(r"/?[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/|$)")
 
 def _check_wildcards(prefix: str) -> None:
     """Raises ConfigError for a prefix without files that looks like a pattern."""
-    # Brackets are in the names of folders too, such as that of the first checkpoint of a run.
+    # Brackets are in the names of folders too, such as the folder of the first checkpoint of a run.
     if (wildcard := re.search("[*?]", prefix)) is None:
         return
     folder, slash, start = prefix[: wildcard.start()].rpartition("/")
@@ -198,7 +198,7 @@ def list_files(
     recursive: bool = True,
     store: StoreOptions | None = None,
 ) -> FileList:
-    """Lists the files of a store whose URLs start with a prefix.
+    """Lists the files of a store with URLs that start with a prefix.
 
     Args:
         prefix: URL of a folder, which ends with a slash ("s3://bucket/train/"), or the start of URLs
@@ -263,9 +263,9 @@ def _file(url: Any) -> File:
 
 
 def files_of(urls: Any, store: StoreOptions | None) -> Sequence[File]:
-    """Returns files by what users have of them: a folder or the prefix of a list, a list, one file, URLs."""
+    """Returns files in any form that users have: a folder or the prefix of a list, a list, one file, URLs."""
     if isinstance(urls, (str, bytes, os.PathLike)):
-        # Neighbours of a local folder or file whose names begin with its own are other data.
+        # Neighbours of a local folder or file with names that begin with its own are separate data.
         local = url_of("urls", urls)
         if os.path.isfile(local):
             return [_local_file(local)]

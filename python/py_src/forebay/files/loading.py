@@ -27,7 +27,7 @@ class FileLoader(FileOrder):
     """Files of stores as pairs of URL and bytes, many of them in flight.
 
     `load_files` makes it and describes its arguments. It is an iterable of `(url, bytes)`, alone or as the data set of
-    torch's DataLoader, of which each worker reads its share. An epoch ends with its last file; the next one has another
+    torch's DataLoader, where each worker reads its share. An epoch ends with its last file; the next one has a new
     order with `shuffle`.
     """
 
@@ -50,7 +50,7 @@ class FileLoader(FileOrder):
         super().__init__(files, ordered=ordered, shuffle=shuffle, seed=seed, epoch=epoch, shard=shard)
         self._buffer, self._concurrency, self._store = buffer, concurrency, store
         self._whole_max, self._cache, self._raises = whole_max, cache, failed == "raise"
-        # True for a list in which an address with a slash at its end is that of an empty object, and not of a folder.
+        # True for a list in which an address with a slash at its end is the address of an empty object, and not of a folder.
         self.has_markers = False
 
     def __len__(self) -> int:
@@ -90,7 +90,7 @@ class FileLoader(FileOrder):
                 break
             number, data, *version = read
             place, file, copy = in_flight.pop(number)
-            # None is in the place of a file that the consumer opens itself.
+            # None is the value for a file that the consumer opens itself.
             if data is not None:
                 try:
                     data = self._checked(file, copy, data, version)
@@ -104,7 +104,7 @@ class FileLoader(FileOrder):
         self._end()
 
     def __getitem__(self, at: int) -> tuple[str, bytes]:
-        """Reads one file, by its place in the list without a shuffle."""
+        """Reads one file, by its index in the list without a shuffle."""
         file = self._files[operator.index(at)]
         copy = None if self._cache is None else self._cache.find(file)
         data, version = self._read(copy or file.url, file.size, None if copy else file.etag)
@@ -158,7 +158,7 @@ def load_files(
     Args:
         urls: List from `list_files`, URLs, or the prefix of a list.
         ordered: Return the files in their order. Without it, whichever arrives first.
-        shuffle: Another order in each epoch, equal on all ranks.
+        shuffle: A new order in each epoch, equal on all ranks.
         seed: Seed of the shuffle.
         epoch: First epoch.
         shard: "auto" divides the files among the ranks of the process group or the launcher, and among the workers of
@@ -167,12 +167,12 @@ def load_files(
         concurrency: Files in flight and ready.
         whole_max: Largest file, in bytes, that is read. A larger one is returned with None instead of its bytes, for
             `forebay.open`. By default there is no limit.
-        cache: Folder on a local disk for copies of the files, by address and version, which later epochs and the other
-            processes of the node read. It needs the versions of a list. By default there are no copies.
+        cache: Folder on a local disk for copies of the files, by address and version, which later epochs and the
+            rest of the node's processes read. It needs the versions of a list. By default there are no copies.
         cache_limit: Bytes of the folder: a number, or a size such as "1tb". Copies that were not used for longest are removed
             to make room. All processes must have the same. By default there is no limit.
         failed: "raise" raises the error of a file that cannot be read; the file is the first of the next iteration. "return"
-            returns the error in the place of its bytes, and continues.
+            returns the error instead of its bytes, and continues.
         store: Settings that differ from the environment's.
 
     Returns:

@@ -28,7 +28,7 @@ _SMALL = 256 << 10
 """Bytes of the request of a read after a jump, unless more are needed."""
 
 _WINDOW = 128 << 10
-"""Bytes whose lines an iterator takes at once: they are copied, and again after each read between two lines."""
+"""Bytes from which an iterator takes the lines at once: they are copied, and again after each read between two lines."""
 
 _AHEAD_MAX = 8
 """Chunks that are fetched ahead of sequential reads."""
@@ -48,7 +48,7 @@ class FileReader(io.BufferedIOBase):
 
     def __init__(self, url: str, store: StoreOptions | None = None) -> None:
         super().__init__()
-        # Lines from the position on that an iterator returns: what it has returned of them comes on top of the position. `close` needs
+        # Lines from the position on that an iterator returns: the ones that it has returned come on top of the position. `close` needs
         # it, also of a file that could not be opened.
         self._lines: io.BytesIO | None = None
         self.name = url_of("url", url)
@@ -135,7 +135,7 @@ class FileReader(io.BufferedIOBase):
             begin = self._at - self._chunk_at
             end = self._chunk.rfind(b"\n", begin, begin + _WINDOW) + 1 if begin >= 0 else 0
             if end:
-                # A call for each line, as that of the base class, would be most of the time of short ones.
+                # A call for each line, as by the base class, would be most of the time of short ones.
                 self._lines = io.BytesIO(self._chunk[begin:end])
                 # Not from the lines themselves: an iterator that is dropped would close them, and their position is needed.
                 yield from itertools.chain(self._lines)
@@ -168,7 +168,7 @@ class FileReader(io.BufferedIOBase):
         return self._piece(size)
 
     def _turn(self, size: int) -> None:
-        """Receives the chunk at the position, of which `size` bytes are needed, and requests the ones after it."""
+        """Receives the chunk at the position, from which `size` bytes are needed, and requests the ones after it."""
         length = _CHUNK
         if self._at not in self._in_flight and self._at != self._chunk_at + len(self._chunk):
             self._in_flight, self._ahead = {}, 0
@@ -291,7 +291,7 @@ def open(
         url: URL, or a path.
         mode: "rb" to read, "wb" to write; "r" and "w" for text.
         encoding: Encoding of text, by default UTF-8.
-        errors: Treatment of what the encoding does not have, as in the built-in `open`.
+        errors: Treatment of characters that the encoding does not have, as in the built-in `open`.
         newline: Ends of lines, as in the built-in `open`: "" leaves them as they are, for the module csv.
         store: Settings that differ from the environment's.
 
@@ -341,6 +341,6 @@ class _Text(io.TextIOWrapper):
 
 
 def _warn_of_drop(file: FileWriter) -> None:
-    # Wrappers such as that of gzip.open leave the file that they were given open. A forked process has copies of files.
+    # Wrappers such as gzip.open's leave the file that they were given open. A forked process has copies of files.
     if file._upload is not None and file._pid == os.getpid():
         _log.warning("%s is not written: its file object was dropped without close(). Use it in a with block", file.name)

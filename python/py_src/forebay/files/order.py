@@ -38,11 +38,11 @@ class _Division(NamedTuple):
 class FileOrder:
     """Files of this process's share, epoch after epoch: the base of loaders, which are data sets of torch's DataLoader.
 
-    An epoch ends with the last file of the share. The next one has another order with a shuffle.
+    An epoch ends with the last file of the share. The next one has a new order with a shuffle.
     """
 
     _ITEMS = "files"
-    """What iteration returns."""
+    """The items of the iteration."""
 
     def __init__(
         self, files: Sequence[File], *, ordered: bool, shuffle: bool, seed: int, epoch: int, shard: str
@@ -63,15 +63,15 @@ class FileOrder:
     def _begin(self, epoch: int) -> None:
         """Moves to the beginning of an epoch."""
         self.epoch = epoch
-        # The loop that the position is that of; None for none.
+        # The loop that the position belongs to; None for none.
         self._current: object | None = None
         # Division in which the files of the epoch were returned, and whether all of them were returned in order.
         self._division: _Division | None = None
         self._in_order = True
-        # Place of the epoch's first file in its order, files of the own share that were returned, and the places that
+        # Index of the epoch's first file in its order, files of the own share that were returned, and the indexes that
         # were returned out of order.
         self._start, self._taken, self._ahead = 0, 0, set[int]()
-        # The share of a worker in the epoch before is all returned. Other workers may be within it still.
+        # The share of a worker in the epoch before is all returned. The rest of the workers may be within it still.
         self._has_ended = False
         # Offset in the next file of the share of its first item that was not returned, and the version of that file.
         self._offset, self._version = 0, None
@@ -106,20 +106,20 @@ class FileOrder:
         return _Division(rank + ranks * workers.id, ranks * workers.num_workers, workers.num_workers)
 
     def _divide(self, new: _Division) -> None:
-        """Continues with the share of this process, which may be of another division than the files that were returned."""
+        """Continues with the share of this process, which may be of a different division than the files that were returned."""
         if (old := self._division) is not None:
             is_ahead = bool(self._ahead or self._offset)
             self._start, self._taken = self._moved(self._start, self._taken, is_ahead, self._in_order, old, new)
         self._division = new
 
     def _rest(self) -> Iterator[tuple[int, File]]:
-        """Begins a loop, which is `_current` then. Returns the remaining files of the share, with their places in the order."""
+        """Begins a loop, which is `_current` then. Returns the remaining files of the share, with their indexes in the order."""
         division = self._divided()
         if self._shard != "none":
             warn_of_second_division(self, 'shard="none"')
         if _worker_info() is not None:
             if self._loop is not None and self._loop[0] == os.getpid():
-                # A persistent worker. After a `break` workers are at different places, and files in flight were dropped.
+                # A persistent worker. After a `break` workers are at different files, and files in flight were dropped.
                 self._begin(self._loop[1] + 1)
             self._loop = os.getpid(), self.epoch - self._has_ended
         self._current = object()
@@ -135,7 +135,7 @@ class FileOrder:
         )
 
     def _check_loop(self, loop: object) -> None:
-        """Raises StateError in a loop that the position is not that of any more."""
+        """Raises StateError in a loop that the position does not belong to any more."""
         if loop is not self._current:
             raise StateError(
                 f"this loop over a {type(self).__name__} was ended by set_epoch, load_state_dict or another loop over it: use a loader "
@@ -149,7 +149,7 @@ class FileOrder:
             self._has_ended = _worker_info() is not None
 
     def _place(self) -> int:
-        """Returns the place of the first file of the share that was not returned."""
+        """Returns the index of the first file of the share that was not returned."""
         share, shares, _ = self._division
         return self._start + share + shares * self._taken
 
@@ -180,7 +180,7 @@ class FileOrder:
             "workers": workers,
             "ended": self._has_ended,
             "ordered": self._in_order,
-            # A shuffle draws another order of another number.
+            # A shuffle draws a different order of a different number.
             "files": len(self._files) if self._shuffle else None,
         }
 
@@ -188,9 +188,9 @@ class FileOrder:
         """Continues at a position, without workers on any number of ranks.
 
         Raises:
-            StateError: It belongs to another order of files or is not a state of this class, or it is within an epoch of a
-                shuffle of another number of files, of workers, which need as many ranks and workers as before, or of
-                `ordered=False`, where it is that of one rank alone.
+            StateError: It belongs to a different order of files or is not a state of this class, or it is within an epoch of a
+                shuffle of a different number of files, of workers, which need as many ranks and workers as before, or of
+                `ordered=False`, where it belongs to one rank alone.
         """
         try:
             epoch, start, taken, shares = (int(state[name]) for name in ("epoch", "start", "taken", "shares"))
@@ -229,10 +229,10 @@ class FileOrder:
     def _moved(
         self, start: int, taken: int, is_ahead: bool, is_ordered: bool, old: _Division, new: _Division
     ) -> tuple[int, int]:
-        """Returns the start and the number of files taken in another division than that in which they were returned.
+        """Returns the start and the number of files taken in division `new`, where `old` was their division.
 
         Raises:
-            StateError: It is not known which files the other shares have returned.
+            StateError: It is not known which files the remaining shares have returned.
         """
         if is_ordered and not old.workers:
             # All ranks have returned as many.

@@ -18,7 +18,7 @@ __all__ = ["StoreOptions", "opened", "remove_files", "url_of"]
 
 _lock = threading.Lock()
 _opened: dict[tuple[Any, ...], _forebay.ObjectStores] = {}
-"""By process, settings and environment, the last used at the end. Those of a parent process stay in it for a while, unused:
+"""By process, settings and environment, the last used at the end. Connections of a parent process stay in it for a while, unused:
 their threads do not exist here."""
 
 _OPENED_MAX = 16
@@ -29,7 +29,7 @@ _VARIABLES = re.compile(
     "|(AWS|AZURE|CLOUDSDK|COMPOSER_SFTP|DATABRICKS|GCE|GCS|GOOGLE|HF|HUGGING_FACE|MOSAICML_STREAMING|OCI|S3|SSL)_.*"
     "|(ALL|HTTP|HTTPS|NO)_PROXY|(all|http|https|no)_proxy"
 )
-"""Variables that connections may be made from. A connection too many costs little, and one to another server's address costs
+"""Variables that connections may be made from. A connection too many costs little, and one to the wrong server's address costs
 much, so whole families are included."""
 
 
@@ -37,7 +37,7 @@ much, so whole families are included."""
 class StoreOptions:
     """Settings of stores that differ from the environment's.
 
-    Credentials, regions and endpoints come from the same variables and files as those of the clouds' own tools; the page
+    Credentials, regions and endpoints come from the same variables and files as for the clouds' own tools; the page
     "Environment" lists them.
 
     Args:
@@ -111,7 +111,7 @@ def opened(options: StoreOptions | None) -> _forebay.ObjectStores:
 
 
 def _reset_lock() -> None:
-    # Another thread of the parent may have held it.
+    # A thread of the parent may have held it.
     global _lock
     _lock = threading.Lock()
 
@@ -120,7 +120,7 @@ os.register_at_fork(after_in_child=_reset_lock)
 
 
 def url_of(name: str, url: Any) -> str:
-    """Returns a URL or path as text, with the home directory in place of `~`. A file of a list has one."""
+    """Returns a URL or path as text, with the home directory instead of `~`. A file of a list has one."""
     return path(name, getattr(url, "url", url), "a URL or a path")
 
 

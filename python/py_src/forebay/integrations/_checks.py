@@ -23,7 +23,7 @@ _OF_THE_LOADER = {
     "worker_init_fn": "map",
     "workers": "threads",
 }
-"""Arguments of torch's DataLoader and Keras's PyDataset that a loader has under another name, or in a group."""
+"""Arguments of torch's DataLoader and Keras's PyDataset that a loader has under a different name, or in a group."""
 
 
 def one_device(owner: str, loader: Any) -> None:

@@ -102,7 +102,7 @@ class _Batches(DataLoaderStateMixin, torch.Batches):
                 return False
         except Exception:  # The next call raises it again.
             return False
-        # A state is that of the last batch, and not the start of the next epoch, until that is asked for.
+        # A state belongs to the last batch, and not the start of the next epoch, until that is asked for.
         self._last_state = state
         return True
 
@@ -131,7 +131,7 @@ def _check_accumulation(state: Any) -> None:
     """Raises ConfigError for a state between two steps of the optimizer that is resumed on more processes.
 
     Accelerate saves the number of accumulated batches for each process. A new process begins at 0, so it would apply gradients,
-    which all processes do together, after other batches.
+    which all processes do together, after different batches.
     """
     found = state.get(_ACCUMULATION) if isinstance(state, Mapping) else None
     processes = PartialState().num_processes

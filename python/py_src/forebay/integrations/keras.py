@@ -4,7 +4,7 @@
     batches = Batches(train, "x", "y")
     model.fit(batches, epochs=10, callbacks=[BackupAndRestore(batches, "backup", save_freq=100)])
 
-`Batches` is a data adapter, which Keras accepts in place of data. A `PyDataset` would not do: Keras asks it for batches in
+`Batches` is a data adapter, which Keras accepts instead of data. A `PyDataset` would not do: Keras asks it for batches in
 any order, and more often than it trains on them.
 """
 
@@ -37,12 +37,12 @@ _OF_FIT = {
     "sample_weight": 'name the output with the weights: Batches(loader, "x", "y", "weight")',
     "y": 'name the output with the targets: Batches(loader, "x", "y")',
 }
-"""Arguments of `fit` and `evaluate` that Keras does not pass to a data adapter, and what has their effect."""
+"""Arguments of `fit` and `evaluate` that Keras does not pass to a data adapter, and the settings that have their effect."""
 
 
 class _EndOfEpoch(int):
-    """Value of the model's `stop_training` that ends an epoch and not the training. It equals True, and is another object than
-    the True of another callback, which ends the training."""
+    """Value of the model's `stop_training` that ends an epoch and not the training. It equals True, and is a different object from
+    the True that callbacks set, which ends the training."""
 
 
 _END_OF_EPOCH = _EndOfEpoch(True)
@@ -61,7 +61,7 @@ def _check_outputs(parts: list[Any], outputs: list[str]) -> None:
 
 
 def _no_output(parts: list[Any], batches: str) -> ConfigError:
-    """Returns the error of a name that is no output; `batches` is what the loader's batches have or are."""
+    """Returns the error of a name that is no output; `batches` describes the loader's batches."""
     wanted = ", ".join(map(shown, parts))
     return ConfigError(f"Batches names the outputs {wanted}, but the loader's batches {batches}: name the keys of the loader's fields")
 
@@ -84,7 +84,7 @@ class Batches(DataAdapter):
     """The batches of a loader as Keras takes them: inputs, targets and weights.
 
     Pass it as `x`, or as `validation_data`. Each epoch of Keras is the next epoch of the loader, and so is the first one of
-    another `fit`. `len` is the batches of a whole epoch. The fastest `framework` of the loader is Keras's backend; "numpy"
+    a second `fit`. `len` is the batches of a whole epoch. The fastest `framework` of the loader is Keras's backend; "numpy"
     works with all.
 
     Args:
@@ -98,7 +98,7 @@ class Batches(DataAdapter):
 
     Raises:
         ConfigError: This is no loader, or one with several devices; there are no names, and the loader has no `transform`; or
-            there are other arguments. If the loader has no output of a name, and a `transform` or no `fields`, the first batch
+            there are more arguments. If the loader has no output of a name, and a `transform` or no `fields`, the first batch
             raises it.
     """
 
@@ -222,7 +222,7 @@ class Batches(DataAdapter):
             self._is_reset, self._is_training = False, True
 
     def _map(self, convert: Any, ahead: int = 0) -> Iterator[Any]:
-        """Returns a pass, of which Keras takes `ahead` batches before it trains on the one before."""
+        """Returns a pass; Keras takes `ahead` of its batches before it trains on the one before."""
         if self._may_build:
             # Keras asks for the next pass before it ends one that it has trained on, if that had `num_batches`.
             self._begun, self._may_build = None, False
@@ -242,7 +242,7 @@ class Batches(DataAdapter):
     def _pass(self, shown: int = 0, ahead: int | None = None) -> Iterator[Any]:
         """One pass of Keras over the data: an epoch, or without an end.
 
-        Keras may build a model with the first batch of a pass, and then begins another pass, which has to start with the
+        Keras may build a model with the first batch of a pass, and then begins a second pass, which has to start with the
         same batch.
 
         Args:
@@ -270,7 +270,7 @@ class Batches(DataAdapter):
                     self.states.append(state or self._loader.state_dict())
                 yield self._arranged(batch)
         except Exception:
-            # Keras may keep the error, whose traceback has the iterator.
+            # Keras may keep the error, and its traceback has the iterator.
             self._use_up(start)
             start.epoch.close()
             raise
@@ -279,7 +279,7 @@ class Batches(DataAdapter):
             self._use_up(start)
 
     def _use_up(self, start: _Start) -> None:
-        """Makes the next pass begin another epoch than `start`."""
+        """Makes the next pass begin an epoch other than `start`."""
         # TensorFlow's thread may be late: the next pass may have begun.
         if self._begun is start:
             self._begun = None
@@ -310,7 +310,7 @@ class Batches(DataAdapter):
 
     def _begin(self) -> _Start:
         """Starts the loader's next epoch, with its first batch."""
-        # A loader whose state is the end of an epoch has no batch of that one.
+        # A loader with the end of an epoch as its state has no batch of that epoch.
         start = self._start() or self._start()
         if start is None:
             raise ConfigError("an epoch of the loader has no batch")
@@ -323,7 +323,7 @@ class Batches(DataAdapter):
             for batch in epoch:
                 return _Start(epoch, [(batch, self._state())])
         except Exception:
-            # Keras may keep the error, whose traceback has the iterator.
+            # Keras may keep the error, and its traceback has the iterator.
             epoch.close()
             raise
         return None
@@ -390,7 +390,7 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
         is_complete = first is None
         self._current_epoch, done = found["epoch"], found.get("step", 0)
         if self._batches._repeat:
-            # The steps decide in place of the loader's epochs. Without their number an epoch of Keras has no end.
+            # The steps decide instead of the loader's epochs. Without their number an epoch of Keras has no end.
             is_complete = steps is not None and done >= steps
         elif first is not None and (first < done or not self._batches._loader.adapter.may_lack_batches):
             # With another batch size as many samples are another number of batches.
@@ -405,7 +405,7 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
         states = self._batches.states
         if not states:
             raise ConfigError("fit trains on other data than this callback has: pass the same Batches to both")
-        # Keras numbers the batches of an epoch from 0, and calls once for several with `steps_per_execution`, of which the
+        # Keras numbers the batches of an epoch from 0, and calls once for several with `steps_per_execution`; the
         # last ones may be beyond the end.
         for _ in range(min(batch + 1 - self._steps_seen, len(states))):
             self._position = states.popleft()
@@ -418,7 +418,7 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Saves a backup with `save_freq="epoch"`."""
         self._steps_seen = self._steps_before = 0
-        # Another callback may have stopped the training since.
+        # A callback may have stopped the training since.
         if self.model.stop_training is _END_OF_EPOCH:
             self.model.stop_training = False
         self._is_epoch_end = True

@@ -6,7 +6,7 @@
     forebay_ray.write_mds(dataset, "s3://bucket/train", columns={"image": "jpeg", "class": "int"})
 
 Each task writes a folder below `out`; the index of all is written when all tasks have ended, so that an interrupted job leaves no
-data set. The order of the rows is that of Ray's tasks.
+data set. The rows are in the order of Ray's tasks.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class MDSDatasink(Datasink):
 
     def write(self, blocks: Iterable[Any], ctx: Any) -> tuple[int, str] | None:
         """Writes the blocks of a task. Returns its number and folder, or None if there was no row."""
-        # A task that is repeated has another folder: the first attempt may still be writing.
+        # A task that is repeated has a new folder: the first attempt may still be writing.
         part = f"part.{ctx.task_idx:05}.{uuid.uuid4().hex[:12]}"
         writer = None
         try:

@@ -23,12 +23,12 @@ def dataset(loader: Loader, element_spec: Any = None, **others: Any) -> tf.data.
 
     Args:
         loader: The loader, for one device.
-        element_spec: Types of an element, as of `tf.data.Dataset.from_generator`. None: those of a first batch, which is
+        element_spec: Types of an element, as of `tf.data.Dataset.from_generator`. None: the types of a first batch, which is
             made for this and delivered later; a `transform` is called twice with it.
         **others: None. Batch size, threads and the like are the loader's.
 
     Raises:
-        ConfigError: This is no loader, or one with several devices; there are other arguments; or its state is the end of an
+        ConfigError: This is no loader, or one with several devices; there are more arguments; or its state is the end of an
             epoch, and there is no `element_spec`.
     """
     one_device("dataset", loader)
@@ -57,7 +57,7 @@ def _dataset(batches: Callable[[], Iterator[Any]], element_spec: Any) -> tf.data
 
 
 def _batch(batch: Any) -> Any:
-    """Returns a batch with tensors in place of lists.
+    """Returns a batch with tensors instead of lists.
 
     Raises:
         ConfigError: The batch is a list, which may be outputs or the rows of one output.
@@ -71,7 +71,7 @@ def _batch(batch: Any) -> Any:
 
 
 def _element(batch: Any) -> Any:
-    """Returns tensors in place of lists, which are the rows of an output."""
+    """Returns tensors instead of lists, which are the rows of an output."""
     if isinstance(batch, dict):
         return {name: _tensor(value) for name, value in batch.items()}
     return tuple(map(_tensor, batch)) if isinstance(batch, tuple) else _tensor(batch)

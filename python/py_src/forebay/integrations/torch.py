@@ -1,7 +1,7 @@
 """`torch.utils.data.DataLoader` of a loader, for libraries that check the type.
 
-The sampler has numbers in place of indexes: batch 3 of a rank has the numbers from 3 * batch size on. The data set returns
-the loader's next batch for them, so what a library does with samplers, such as skipping the first batches, works without
+The sampler has numbers instead of indexes: batch 3 of a rank has the numbers from 3 * batch size on. The data set returns
+the loader's next batch for them, so a library's use of samplers, such as skipping the first batches, works without
 reading them. The sampler is a `DistributedSampler`, so libraries know that the data is sharded by rank, and can
 set the epoch.
 """
@@ -29,7 +29,7 @@ class DataLoader(torch.utils.data.DataLoader):
 
         train = DataLoader(forebay.Loader(remote="s3://bucket/set", batch_size=256, shuffle=True))
 
-    Its length is that of a whole epoch, also where it resumes within one. Its data set has `state_dict` and
+    Its length is the length of a whole epoch, also where it resumes within one. Its data set has `state_dict` and
     `load_state_dict` too, for Composer.
 
     Args:
@@ -37,7 +37,7 @@ class DataLoader(torch.utils.data.DataLoader):
         **others: None. Batch size, threads and the like are the loader's.
 
     Raises:
-        ConfigError: This is no loader, or one with several devices, so that a step has several batches; or there are other
+        ConfigError: This is no loader, or one with several devices, so that a step has several batches; or there are more
             arguments.
     """
 
@@ -90,7 +90,7 @@ class DataLoader(torch.utils.data.DataLoader):
 class Batches(torch.utils.data.Dataset):
     """Batches of a loader, in the order of their numbers.
 
-    A pass is an iteration over the sampler, whose generator begins and ends it.
+    A pass is an iteration over the sampler; the sampler's generator begins and ends it.
     """
 
     def __init__(self, loader: Loader) -> None:
@@ -141,13 +141,13 @@ class Batches(torch.utils.data.Dataset):
             self._is_over = True
             raise
         except BaseException:
-            # The library's next number is that of the batch after, so this one would be left out. The library may keep the
-            # error, whose traceback has this object.
+            # The library's next number is the number of the batch after, so this one would be left out. The library may keep the
+            # error, and its traceback has this object.
             self._has_failed, self._batches = True, None
             raise
 
     def end_pass(self, number_of_pass: int) -> None:
-        """Ends a pass, if no other one has begun. It may end before the last batch, and no more are made then."""
+        """Ends a pass, if no new one has begun. It may end before the last batch, and no more are made then."""
         if number_of_pass == self.number_of_pass:
             self._batches = None
 

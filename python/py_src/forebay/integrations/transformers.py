@@ -29,11 +29,11 @@ _CORRECTS_EPOCHS = hasattr(transformers.Trainer, "_init_training_state")
 class LoaderTrainer:
     """Part of a Trainer that accepts a loader as `train_dataset`, `eval_dataset` or test data set.
 
-    For other Trainers than `Trainer`: `class MyTrainer(LoaderTrainer, trl.SFTTrainer): ...`.
+    For Trainers other than `Trainer`: `class MyTrainer(LoaderTrainer, trl.SFTTrainer): ...`.
 
     The loader's batches are passed to the model as they are: `fields` has the names of the model's arguments. Its batch size
     replaces `per_device_train_batch_size`, and `per_device_eval_batch_size` during an evaluation. Checkpoints have its state, and `resume_from_checkpoint` resumes it within an
-    epoch, on another number of processes too.
+    epoch, on a different number of processes too.
 
     Raises:
         ConfigError: A data set is a DataLoader, one Loader is for both training and evaluation, or the arguments ask for
@@ -119,7 +119,7 @@ class LoaderTrainer:
 
     @contextmanager
     def _batch_size_of(self, data: Any) -> Iterator[None]:
-        """Sets the arguments' batch size to that of a loader: Trainer computes the steps per second from it."""
+        """Sets the arguments' batch size to the batch size of a loader: Trainer computes the steps per second from it."""
         size = self.args.per_device_eval_batch_size
         try:
             if isinstance(data, Loader):
@@ -138,7 +138,7 @@ class Trainer(LoaderTrainer, transformers.Trainer):
 
 
 def _refuse_data_loader(name: str, data: Any) -> None:
-    """Raises ConfigError if `data` is a DataLoader, of which Trainer would make another one."""
+    """Raises ConfigError if `data` is a DataLoader, as Trainer would make one of it."""
     if isinstance(data, torch.utils.data.DataLoader):
         raise ConfigError(f"{name} is a DataLoader, but Trainer makes that itself: pass the forebay.Loader, or the data set, in place of it")
 
@@ -159,7 +159,7 @@ class _Position(transformers.TrainerCallback, ExportableState):
             self._check_number(args, state)
 
     def _check_number(self, args: Any, state: Any) -> None:
-        """Raises ConfigError if Trainer does not resume at the loaded place: it counts steps of the whole training, not samples."""
+        """Raises ConfigError if Trainer does not resume at the loaded batch: it counts steps of the whole training, not samples."""
         loader = self.loader
         length = len(loader)
         epoch, steps = divmod(state.global_step, -(-length // args.gradient_accumulation_steps))

@@ -9,10 +9,10 @@
 * `generator`: the generator of a sample, keyed as the draws of the engine are;
 * `mapper`: the work of one loader: begins and finishes batches, names samples that fail, and leaves them out;
 * `batch`: a batch while its rows are mapped; `collate`: the rows that become a batch again, `rows`: types and shapes of their
-  values, `padding`: rows of different lengths; `originals`: rows as they were, for another try;
+  values, `padding`: rows of different lengths; `originals`: rows as they were, for a second try;
 * `workers`: threads with a queue; each calls the function itself, or has a process or an interpreter that does;
 * `processes`, `child`, `shared`: a worker process, its main function, and the memory between both;
-* `interpreters`: a worker in another interpreter.
+* `interpreters`: a worker in a separate interpreter.
 
 The consumer takes batches ahead from the engine, which the epoch holds until their turn, so order, states and errors are those
 of a loader without a map. A worker has no reference to the loader: dropping the loader ends them.

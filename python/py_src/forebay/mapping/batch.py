@@ -50,14 +50,14 @@ Caller = Callable[[Sequence[Call]], "list[Any]"]
 class MappedBatch:
     """Rows of a batch, their results, and the batch that these become.
 
-    Workers call `run`, each for other rows; the one that completes the last row collates all. The consumer waits for that.
+    Workers call `run`, each for different rows; the one that completes the last row collates all. The consumer waits for that.
 
     Args:
         columns: Outputs that the function gets, as sequences of rows.
         rest: Outputs that stay as they are, in the engine's form.
         keys: Key of the generator of each row.
         ids: Stream, shard and index of each row.
-        keeps_failures: Collate the other rows if some have failed.
+        keeps_failures: Collate the remaining rows if some have failed.
         padding: Padding of the function's outputs.
     """
 
@@ -86,7 +86,7 @@ class MappedBatch:
         # Error of a worker, or of collating.
         self._error: BaseException | None = None
         self._batch: dict[str, Any] | None = None
-        # Of the consumer: its failures were counted, and it needs another try because `finish` has raised.
+        # Of the consumer: its failures were counted, and it needs a new try because `finish` has raised.
         self.is_settled = False
         self.has_raised = False
 
@@ -129,7 +129,7 @@ class MappedBatch:
         if self._error is not None or failed and not self._keeps_failures:
             return
         rows = [row for row in range(len(self)) if row not in failed]
-        # Of most samples, or of the first one, so that one with other names fails alone.
+        # Of most samples, or of the first one, so that a sample with different names fails alone.
         counts = Counter(frozenset(self._results[row]) for row in rows)
         names = counts.most_common(1)[0][0] if counts else frozenset()
         for row in rows:
@@ -168,7 +168,7 @@ class MappedBatch:
         return self._batch
 
     def again(self) -> MappedBatch:
-        """Returns a batch in place of this one, for another try of the rows without a result. If all have one, it collates again."""
+        """Returns a batch that replaces this one, for a new try of the rows without a result. If all have one, it collates again."""
         batch = MappedBatch(self.columns, self.rest, self._keys, self.ids, self._keeps_failures, self._padding)
         batch._results = [None if isinstance(result, Failure) else result for result in self._results]
         batch._remaining = len(batch.open_rows())
@@ -179,7 +179,7 @@ class MappedBatch:
 
 
 def _row(column: Any, row: int) -> Any:
-    """Returns a row for the function. Of a list it is a view too, so that the function cannot give the list's own one another shape."""
+    """Returns a row for the function. Of a list it is a view too, so that the function cannot change the shape of the list's own one."""
     value = column[row]
     if isinstance(column, list):
         if hasattr(value, "detach"):

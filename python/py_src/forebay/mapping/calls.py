@@ -1,4 +1,4 @@
-"""Calls of the function for one sample after the other."""
+"""Calls of the function for the samples in sequence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .originals import Originals
 __all__ = ["called", "caller_of"]
 
 _TEXTS = (str, bytes)
-"""Types of values that no function changes in place."""
+"""Types of values that no function modifies."""
 
 
 def caller_of(function: Callable[[dict[str, Any], Any], Any]) -> Callable[[Sequence[Call]], list[Any]]:
@@ -68,7 +68,7 @@ def _outcome(function: Callable[[dict[str, Any], Any], Any], call: Call, has_vie
         original, shape = given.get(name, (None, None))
         if value is not original or value is None:
             return value
-        # A tensor may get another shape in place.
+        # A function may change the shape of a tensor in place.
         is_same = getattr(value, "shape", None) == shape and (has_views or isinstance(value, _TEXTS))
         return SAME if is_same else Given(value)
 

@@ -72,7 +72,7 @@ def _end_with_parent() -> None:
 
 
 def _portable(outcome: Any) -> Any:
-    """Returns an outcome without what only this process has: the traceback becomes text, an error that cannot be pickled is left out."""
+    """Returns an outcome without the parts that only this process has: the traceback becomes text, an error that cannot be pickled is left out."""
     if not isinstance(outcome, Failure) or outcome.error is None:
         return outcome
     error = outcome.error

@@ -14,7 +14,7 @@ __all__ = ["collated", "kept_rows"]
 def collated(
     results: Sequence[Mapping[str, Any]], rows: Sequence[int], columns: Mapping[str, Any], padding: RowPadding | None = None
 ) -> dict[str, Any]:
-    """Returns the outputs of the results of `rows`, of which `columns` has those that the function got.
+    """Returns the outputs of the results of `rows`, and `columns` has the ones that the function got.
 
     The results have the same names.
 
@@ -44,7 +44,7 @@ def kept_rows(column: Any, rows: Sequence[int]) -> Any:
 def _joined(name: str, values: Sequence[Any], rows: Sequence[int], column: Any) -> Any:
     """Returns the values of an output as an array, a tensor or a list.
 
-    Arrays of a field whose shapes vary stay a list where the function passes them on. Only for some rows it would depend on the
+    Arrays of a field with varying shapes stay a list where the function passes them on. Only for some rows it would depend on the
     batch which one of both the output is.
     """
     plain = _plain(values, rows, column)

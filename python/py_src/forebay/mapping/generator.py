@@ -1,6 +1,6 @@
 """Generator of a sample's random numbers, for a program's own operations.
 
-The key has the same parts as those of the engine's draws (loader/src/decode/draw.rs): seed, epoch, stream and draw. The numbers
+The key has the same parts as the keys of the engine's draws (loader/src/decode/draw.rs): seed, epoch, stream and draw. The numbers
 are numpy's Philox4x64, and the engine's Philox4x32, so they have nothing in common.
 """
 
@@ -16,7 +16,7 @@ __all__ = ["sample_generator"]
 _WORD = (1 << 64) - 1
 
 _DOMAIN = 0x6D61_705F_7079_0001
-"""Keeps the keys apart from those of other uses of the seed. It is part of a run's results: do not change it."""
+"""Keeps the keys apart from the keys of all other uses of the seed. It is part of a run's results: do not change it."""
 
 
 def sample_generator(augment_seed: int, epoch: int = 0, stream: int = 0, draw: int = 0) -> Any:
@@ -26,7 +26,7 @@ def sample_generator(augment_seed: int, epoch: int = 0, stream: int = 0, draw: i
         augment_seed: `Order(augment_seed=)` of the loader, or its `seed` without one.
         epoch: The epoch, from 0. This and the next two are a row of the output `sample_draws`.
         stream: The stream's number, from 0.
-        draw: The sample's place in the epoch, before it is distributed to ranks.
+        draw: The sample's number in the epoch, before it is distributed to ranks.
 
     Raises:
         ConfigError: One of them is not a whole number, or too large.

@@ -1,4 +1,4 @@
-"""Worker that calls the function in another interpreter, which has its own lock.
+"""Worker that calls the function in an interpreter with its own lock.
 
 numpy and torch cannot be imported there, so arrays are memoryviews and the generator is Python's.
 """
@@ -97,7 +97,7 @@ class InterpreterCaller:
     def __init__(self, function: bytes, name: str) -> None:
         from concurrent import interpreters
 
-        # A file in memory: results are larger than what a pipe takes while no thread reads.
+        # A file in memory: results are larger than a pipe takes while no thread reads.
         self._results = anonymous_file()
         self._interpreter = interpreters.create()
         try:
@@ -138,7 +138,7 @@ def _passed(value: Any) -> tuple[str, Any]:
 
 
 def _received(result: dict[str, Any]) -> dict[str, Any]:
-    """Returns a result with arrays in place of memoryviews. Those that the function got are marked."""
+    """Returns a result with arrays instead of memoryviews. Arrays that the function got are marked."""
     import numpy
 
     def array(value: bytes, code: str, shape: tuple[int, ...]) -> Any:

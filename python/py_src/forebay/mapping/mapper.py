@@ -60,7 +60,7 @@ class Mapper:
         own_seed = values["order"]["augment_seed"]
         self._seed: int = values["seed"] if own_seed is None else own_seed
         self._stall_timeout: float = values["engine"]["stall_timeout"]
-        # Other ranks wait for a rank without a batch.
+        # The rest of the ranks wait for a rank without a batch.
         self._is_alone = ranks[0] * len(batch.devices) == 1
         # Samples of an epoch that may be left out, those of the engine included; None: samples that fail are errors.
         self._errors_max: int | None = values["skip"]["errors"] or None
@@ -129,7 +129,7 @@ class Mapper:
         return batch
 
     def again(self, batch: MappedBatch) -> MappedBatch:
-        """Returns the batch for `ready`: another one in place of a batch for which `finish` has raised."""
+        """Returns the batch for `ready`: a new one if `finish` has raised for this one."""
         if batch.has_raised:
             batch = batch.again()
             self._put(batch, batch.open_rows())
@@ -234,7 +234,7 @@ class Mapper:
             _log.log(logging.WARNING if self._warnings <= _WARNINGS_MAX else logging.DEBUG, "a sample was skipped: %s", error)
 
     def check_lost(self, batches: list[MappedBatch], engines: list[_forebay.Engine]) -> None:
-        """Raises MapError if other ranks wait for a batch that was lost, as all its samples were left out."""
+        """Raises MapError if the rest of the ranks wait for a batch that was lost, as all its samples were left out."""
         if self._is_alone:
             return
         batch, engine = next(pair for pair in zip(batches, engines) if len(pair[0].failures()) == len(pair[0]))

@@ -40,30 +40,30 @@ class Map:
 
     The function gets a dict with one row of each output: an array (a view), or a tensor with `framework="torch"`, text, or
     bytes. Its second argument is the sample's own `numpy.random.Generator`, which `sample_generator` returns too: equal on any
-    number of ranks and workers, and after a resume. It returns a dict. The types of its values decide what they become in a
+    number of ranks and workers, and after a resume. It returns a dict. The types of its values decide their form in a
     batch of N rows, and the shapes never do:
 
-    - arrays and tensors of a shape S: one array or tensor of shape (N, *S) and the same type. Rows of another shape or type are a
+    - arrays and tensors of a shape S: one array or tensor of shape (N, *S) and the same type. Rows of unequal shape or type are a
       `ConfigError`, unless `pad` fills them.
     - numbers: shape (N,), of the type int64, float64 or bool for Python's; numpy's keep their type.
-    - text, bytes, lists, tuples, times and all other objects: a list of N values.
-    - an array that the function got from a field whose shapes vary, and returns as it is for all rows, changed in place or not: a
+    - text, bytes, lists, tuples, times and all remaining objects: a list of N values.
+    - an array that the function got from a field with varying shapes, and returns as it is for all rows, changed in place or not: a
       list, as without a map.
 
     Args:
         function: Function of a sample and its generator that returns a dict, with the same names for all samples. A value of
             the sample that it returns as it is, changed in place or not, is not copied again (threads). Tensors and padded arrays can
             be changed in place: after an error the next try gets them as they were.
-        inputs: Names of the outputs that it gets. The others stay in the batch as they are, and so do the outputs that name
-            rows, such as `sample_keys`, unless it returns others of these names. None: all.
-        workers: Number of workers. None: the CPUs of this process, shared with the node's other ranks.
+        inputs: Names of the outputs that it gets. The rest stay in the batch as they are, and so do the outputs that name
+            rows, such as `sample_keys`, unless it returns outputs of these names. None: all.
+        workers: Number of workers. None: the CPUs of this process, shared by all ranks of the node.
         kind: "threads", for functions that release Python's lock (most of numpy, torch, OpenCV and Pillow) and for
-            free-threaded Python; "processes", for all others: the function is pickled, and arrays go through shared memory;
+            free-threaded Python; "processes", for all the rest: the function is pickled, and arrays go through shared memory;
             or "interpreters" (Python 3.14 and newer), for functions that need neither numpy nor torch.
         prefetch: Batches that are mapped ahead of the loop, at most 64. None: as many as the loader's `prefetch`, or 3.
         pad: Value that fills the rows of an output, by its name, up to the longest one of the batch, so that the batch has the shape
-            (N, L, ...). The rows are arrays, tensors or lists of numbers, of one type, whose shapes differ in the first
-            dimension alone. An `AttentionMask` under the name of another output marks the padding:
+            (N, L, ...). The rows are arrays, tensors or lists of numbers, of one type, with shapes that differ in the first
+            dimension alone. An `AttentionMask` under a name of its own marks the padding:
             `pad={"ids": 0, "mask": AttentionMask("ids")}`.
         pad_to_multiple: With `pad`, L is a multiple of it.
     """

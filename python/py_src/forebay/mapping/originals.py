@@ -1,4 +1,4 @@
-"""Values of a row before the function's call, for another try after an error."""
+"""Values of a row before the function's call, for a second try after an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Originals:
         import numpy  # Not with the package, which works without it.
 
         torch = sys.modules.get("torch")
-        # Views, because the function may give its own ones another shape.
+        # Views, because the function may change the shapes of its own ones.
         self._pairs: list[tuple[Any, Any]] = []
         for value in sample.values():
             if isinstance(value, numpy.ndarray):

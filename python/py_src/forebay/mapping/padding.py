@@ -111,7 +111,7 @@ class RowPadding:
 
 
 def _arrays(values: Sequence[Any], padding: Padding) -> list[Any]:
-    """Returns values with arrays in place of lists of numbers. An empty list has the type of the other rows."""
+    """Returns values with arrays instead of lists of numbers. An empty list has the type of the rows that are not empty."""
     import numpy
 
     arrays = [numpy.asarray(value) if _is_of_numbers(value) else value for value in values]

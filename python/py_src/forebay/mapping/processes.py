@@ -1,4 +1,4 @@
-"""Worker that calls the function in another process."""
+"""Worker that calls the function in a separate process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def pickled(function: Callable[..., Any], name: str) -> bytes:
 
 
 def _is_of_session(function: Any) -> bool:
-    """True for a function of an interactive session or of `python -c`, which other processes cannot import."""
+    """True for a function of an interactive session or of `python -c`, which worker processes cannot import."""
     main = sys.modules.get("__main__")
     module = getattr(function, "__module__", None) or type(function).__module__
     return module == "__main__" and getattr(main, "__file__", None) is None and getattr(main, "__spec__", None) is None
@@ -66,7 +66,7 @@ class ProcessCaller:
     def __init__(self, function: bytes, name: str) -> None:
         self._function = function
         self._name = name
-        # Guards the next two against `close`, which another thread calls.
+        # Guards the next two against `close`, which a different thread calls.
         self._lock = threading.Lock()
         self._is_closed = False
         self._process: multiprocessing.process.BaseProcess | None = None
@@ -76,7 +76,7 @@ class ProcessCaller:
         """Returns the outcomes of the function for samples.
 
         Raises:
-            MapError: The process has died. The next call starts another one. Or it had an error that is not about a sample.
+            MapError: The process has died. The next call starts a new one. Or it had an error that is not about a sample.
             ConfigError: The process cannot be started, or cannot load the function.
         """
         if self._process is None:
@@ -157,7 +157,7 @@ class ProcessCaller:
                 process.join()
 
     def interrupt(self) -> None:
-        """Ends a call that runs, whose thread gets a MapError. Later calls fail."""
+        """Ends a call that runs; its thread gets a MapError. Later calls fail."""
         with self._lock:
             self._is_closed = True
             if self._process is not None:

@@ -19,7 +19,7 @@ SAME = _Mark.SAME
 
 
 class Given(NamedTuple):
-    """Value of a result that is the object that the function got, perhaps with other contents or another shape."""
+    """Value of a result that is the object that the function got, perhaps with new contents or a new shape."""
 
     value: Any
 
@@ -28,7 +28,7 @@ class RowsDiffer(Exception):
     """Rows of an output that cannot be one array.
 
     Args:
-        row: The row that differs from the others.
+        row: The row that differs from the rest.
         problem: The difference, with the output's name.
         remedy: The change that helps.
     """
@@ -82,7 +82,7 @@ def forms_of(name: str, values: Sequence[Any], rows: Sequence[int]) -> list[Form
     """Returns the forms of the values of an output, which have one type.
 
     Raises:
-        RowsDiffer: They have different types, some of which are stacked.
+        RowsDiffer: They have different types, and some are stacked.
     """
     forms = [form_of(value) for value in values]
     first = forms[0]

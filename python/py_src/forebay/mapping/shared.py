@@ -82,7 +82,7 @@ def packed(value: Any) -> Packed:
 
 
 class Channel:
-    """One end of a pipe, with the memory for what this end sends and for what the other one sends."""
+    """One end of a pipe, with the memory for the values that each end sends."""
 
     def __init__(self, pipe: Connection, outgoing: Segment, incoming: Segment) -> None:
         self.pipe = pipe
@@ -94,7 +94,7 @@ class Channel:
 
         Raises:
             Exception: It cannot be pickled.
-            OSError: The other process has ended.
+            OSError: The process at the opposite end has ended.
         """
         self.send_each([packed(value)])
 
@@ -103,7 +103,7 @@ class Channel:
 
         Raises:
             MemoryError: The system has no memory for their arrays.
-            OSError: The other process has ended.
+            OSError: The process at the opposite end has ended.
         """
         parts, views, end = [], [], 0
         for value in values:
@@ -127,7 +127,7 @@ class Channel:
         """Returns the next value. Without `copies` its arrays are views of the memory, valid until the next one is sent.
 
         Raises:
-            EOFError, OSError: The other process has ended.
+            EOFError, OSError: The process at the opposite end has ended.
             Exception: The value cannot be loaded.
         """
         (load,) = self.receive_each(copies)
@@ -137,7 +137,7 @@ class Channel:
         """Returns a function for each of several values that loads it; see `receive`.
 
         Raises:
-            EOFError, OSError: The other process has ended.
+            EOFError, OSError: The process at the opposite end has ended.
         """
         end, parts = pickle.loads(self.pipe.recv_bytes())
         memory = self._incoming.bytes(end) if end else memoryview(b"")

@@ -106,7 +106,7 @@ class Workers:
         return times, samples
 
     def close(self) -> None:
-        """Ends the threads, after the calls that run. Those of processes and interpreters are ended."""
+        """Ends the threads, after the calls that run. Calls in processes and interpreters are ended."""
         if os.getpid() != self._pid:
             return
         self._is_closed = True
@@ -158,7 +158,7 @@ class Workers:
         return call
 
     def _caller(self, number: int) -> Caller:
-        """Returns the caller of this thread, made at the first call. An error in making it is that of the rows."""
+        """Returns the caller of this thread, made at the first call. An error in making it becomes the error of the rows."""
 
         def opened(calls: Sequence[object]) -> list[object]:
             caller = self._open_caller()

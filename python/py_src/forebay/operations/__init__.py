@@ -1,6 +1,6 @@
 """Augmentation: operations on the pixels of a picture after its first crop and resize.
 
-Names, arguments and distributions are those of `torchvision.transforms.v2`, and the pixels are those that it gives for
+Names, arguments and distributions are the same as in `torchvision.transforms.v2`, and the pixels are the ones that it gives for
 pictures of Pillow. The engine draws and applies them in its decode threads.
 """
 

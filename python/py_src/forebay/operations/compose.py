@@ -1,4 +1,4 @@
-"""Compositions: operations that draw which others are applied."""
+"""Compositions: operations that draw which of their operations are applied."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _inner(composition: Any) -> list[dict[str, Any]]:
 
 
 class _Composition(ImageOp):
-    """Operation that holds others."""
+    """Operation that holds operations."""
 
     def __post_init__(self) -> None:
         # An iterator would be empty the second time.

@@ -40,7 +40,7 @@ class JPEG(ImageOp):
     """Compresses to a JPEG and back, as Pillow does.
 
     Args:
-        quality: From 1 to 100: one number, or (smallest, largest), of which each is as probable.
+        quality: From 1 to 100: one number, or (smallest, largest), each number between them is as probable.
     """
 
     quality: Union[int, Sequence[int]]

@@ -29,17 +29,17 @@ def drawn(
     """Returns the steps of a field's operations for one sample, with the numbers that the engine draws.
 
     A step is a dict. `{"crop": ..., "resized": ..., "window": ..., "flip": ...}` cuts a box, resizes it with `interpolation`,
-    keeps a part, which may have borders (`padding_mode`, `fill`), and mirrors it. Others have the name of a function of torchvision as their `action`, such as `adjust_brightness`, with its
+    keeps a part, which may have borders (`padding_mode`, `fill`), and mirrors it. The remaining ones have the name of a function of torchvision as their `action`, such as `adjust_brightness`, with its
     arguments; `transform`, `solarize_add` and `radius_blur` are functions of Pillow.
 
     Args:
         field: `Image` or `Mask`.
         size: (height, width) of the stored picture.
         name: The field's name in `fields`; for a field of a `Joint` the name of the `Joint`.
-        augment_seed: That of the loader.
+        augment_seed: The loader's `augment_seed`.
         epoch: The epoch, from 0.
         stream: The stream's number, from 0.
-        draw: The sample's place in the epoch, before it is distributed to ranks.
+        draw: The sample's number in the epoch, before it is distributed to ranks.
         view: Number of the view, from 0, of an `Image` with `views`.
         boxes: Left, top, right and bottom of the sample's boxes, for a field with `RandomIoUCrop`.
     """

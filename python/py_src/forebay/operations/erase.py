@@ -16,7 +16,7 @@ __all__ = ["RandomErasing"]
 @by_name()
 @dataclass(frozen=True)
 class RandomErasing(ImageOp):
-    """Replaces a random box of the row, after all other operations: the box of torchvision's distribution.
+    """Replaces a random box of the row, after the rest of the operations: the box of torchvision's distribution.
 
     Args:
         p: The probability.
@@ -24,7 +24,7 @@ class RandomErasing(ImageOp):
         ratio: Bounds of its height divided by its width, drawn on a logarithmic scale.
         value: One number, or one per channel, in the units of the row: after `Normalize` 0 is the mean, and integers are levels. "random" is normally
             distributed noise per pixel and channel, and "random_colour" is one such number per channel of a box.
-        count: Largest number of boxes, of which 1 to all are drawn. Each has its part of the area.
+        count: Largest number of boxes; a number from 1 to `count` is drawn. Each has its part of the area.
     """
 
     p: float = 0.5

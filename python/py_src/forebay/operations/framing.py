@@ -37,10 +37,10 @@ def _fixed(op: Any, name: str) -> dict[str, Any]:
 @by_name()
 @dataclass(frozen=True)
 class RandomZoomOut(ImageOp):
-    """Puts the picture at a random place of a larger one of one colour, as SSD's recipe does.
+    """Puts the picture at a random position in a larger one of one colour, as SSD's recipe does.
 
     Args:
-        fill: Grey level or (red, green, blue) outside of the picture. A mask may have another one.
+        fill: Grey level or (red, green, blue) outside of the picture. A mask may have a different one.
         side_range: Bounds of the result's sides divided by the picture's, from 1.
         p: The probability.
     """
@@ -67,9 +67,9 @@ class RandomIoUCrop(ImageOp):
         max_scale: Largest side of the part divided by the picture's.
         min_aspect_ratio: Smallest width divided by the height.
         max_aspect_ratio: Largest width divided by the height.
-        sampler_options: Numbers of which one is drawn: the overlap that one box has with the part at least, as a share of their
+        sampler_options: Numbers from which one is drawn: the overlap that one box has with the part at least, as a share of their
             union. 1 or more: the picture stays as it is. None: 0, 0.1, 0.3, 0.5, 0.7, 0.9 and 1.
-        trials: Parts that are drawn before another number is.
+        trials: Parts that are drawn before a new number is.
     """
 
     min_scale: float = 0.3
@@ -119,7 +119,7 @@ class RandomShortestSize(ImageOp):
     """Resizes the shorter side to a drawn length, and to less where the longer one would be too long: multi-scale training.
 
     Args:
-        min_size: Lengths of the shorter side, one of which is drawn, or one number.
+        min_size: Lengths of the shorter side, from which one is drawn, or one number.
         max_size: Upper bound of the longer side. None: none.
         interpolation: "bilinear", "bicubic" or "nearest", see `Resize`.
     """
@@ -140,12 +140,12 @@ class RandomShortestSize(ImageOp):
 @by_name()
 @dataclass(frozen=True)
 class FixedSizeCrop(ImageOp):
-    """Cuts `size` pixels at a random place, and adds borders right and below where the picture is smaller, as the class of this
+    """Cuts `size` pixels at a random position, and adds borders right and below where the picture is smaller, as the class of this
     name in torchvision's reference scripts.
 
     Args:
         size: Pixels of the result: one number for a square, or (height, width).
-        fill: Grey level or (red, green, blue) of the borders. A mask may have another one.
+        fill: Grey level or (red, green, blue) of the borders. A mask may have a different one.
     """
 
     size: Size
@@ -162,7 +162,7 @@ class PadIfSmaller(ImageOp):
 
     Args:
         size: Pixels that both sides have at least: one number, or (height, width).
-        fill: Grey level or (red, green, blue) of the borders. A mask may have another one, such as 255.
+        fill: Grey level or (red, green, blue) of the borders. A mask may have a different one, such as 255.
     """
 
     size: Size
@@ -181,7 +181,7 @@ class CenterCropOrPad(ImageOp):
 
     Args:
         size: Pixels of the result: one number for a square, or (height, width).
-        fill: Grey level or (red, green, blue) of constant borders. A mask may have another one.
+        fill: Grey level or (red, green, blue) of constant borders. A mask may have a different one.
         padding_mode: Kind of the borders, see `Pad`.
     """
 
@@ -196,11 +196,11 @@ class CenterCropOrPad(ImageOp):
 @by_name()
 @dataclass(frozen=True)
 class RandomCropOrPad(ImageOp):
-    """Cuts `size` pixels at a random place, with borders of a drawn width around a smaller picture, as timm's class of this name.
+    """Cuts `size` pixels at random, with borders of a drawn width around a smaller picture, as timm's class of this name.
 
     Args:
         size: Pixels of the result: one number for a square, or (height, width).
-        fill: Grey level or (red, green, blue) of constant borders. A mask may have another one.
+        fill: Grey level or (red, green, blue) of constant borders. A mask may have a different one.
         padding_mode: Kind of the borders, see `Pad`.
     """
 
@@ -215,16 +215,16 @@ class RandomCropOrPad(ImageOp):
 @by_name()
 @dataclass(frozen=True)
 class ResizeKeepRatio(ImageOp):
-    """Resizes to fit a frame, by chance with another scale or ratio of the sides, as timm's class of this name.
+    """Resizes to fit a frame, by chance with a changed scale or ratio of the sides, as timm's class of this name.
 
     Args:
         size: Pixels of the frame: one number for a square, or (height, width).
         longest: 0: the picture covers the frame; 1: it is inside of the frame; between, its scale is between those.
-        interpolation: "bilinear", "bicubic" or "nearest", see `Resize`; or two of them, of which one is drawn for each picture.
-        random_scale_prob: Probability of another scale.
+        interpolation: "bilinear", "bicubic" or "nearest", see `Resize`; or two of them, and one is drawn for each picture.
+        random_scale_prob: Probability of a changed scale.
         random_scale_range: Bounds of the factor of the scale.
         random_scale_area: The factor is the share of an area that is shown, so smaller ones enlarge the picture.
-        random_aspect_prob: Probability of another ratio.
+        random_aspect_prob: Probability of a changed ratio.
         random_aspect_range: Bounds of the factor of the ratio, drawn on a logarithmic scale.
     """
 

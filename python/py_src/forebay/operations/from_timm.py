@@ -25,12 +25,12 @@ def from_timm(transforms: Any, **fields: native.Image | mix.OneHot) -> mix.Mix: 
 
 
 def from_timm(transforms: Any, **fields: native.Image | mix.OneHot) -> list[native.ImageOp] | mix.Mix:
-    """Returns the operations of `Image` that do what timm's transforms do: `fb.Image("jpg", *fb.from_timm(create_transform(...)))`.
+    """Returns the operations of `Image` that act as timm's transforms: `fb.Image("jpg", *fb.from_timm(create_transform(...)))`.
 
-    Accepts what `timm.data.create_transform` returns, with torchvision's transforms among timm's, a list, or one transform.
+    Accepts the result of `timm.data.create_transform`, with torchvision's transforms among timm's, a list, or one transform.
     Pictures are drawn from the same distributions, and have Pillow's pixels; the engine draws its own numbers.
 
-    With fields it returns the `Mix` that does what timm's `Mixup` does to the batches of these fields, in all of its modes, with its label
+    With fields it returns the `Mix` that does the same as timm's `Mixup` to the batches of these fields, in all of its modes, with its label
     smoothing: `fb.from_timm(Mixup(...), x=fb.Image("jpg", *fb.from_timm(create_transform(...))), y=fb.OneHot("cls", 1000))`.
 
     Args:

@@ -30,7 +30,7 @@ def from_torchvision(transforms: Any, **fields: native.Image | native.Mask | nat
 def from_torchvision(
     transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels
 ) -> list[native.ImageOp] | native.Joint:
-    """Returns the operations of `Image` that do what torchvision's transforms do: `fb.Image("jpg", *fb.from_torchvision(...))`.
+    """Returns the operations of `Image` that do the same as torchvision's transforms: `fb.Image("jpg", *fb.from_torchvision(...))`.
 
     With fields it returns a `Joint` of them, in which pictures, masks and boxes follow the transforms together:
     `fb.from_torchvision(recipe, image=fb.Image("jpg"), boxes=fb.Boxes("boxes"), labels=fb.BoxLabels("classes"))`. The operations follow
@@ -99,7 +99,7 @@ class _Context:
 
 
 def translated(transforms: Any, caller: str, library: Library | None = None) -> list[native.ImageOp]:
-    """Returns the operations of torchvision's transforms, and of those of another `library`."""
+    """Returns the operations of torchvision's transforms, or of a `library` that adds its own."""
     return _translated(transforms, caller, _Context(library))
 
 
@@ -162,7 +162,7 @@ def _normalize_values(found: list[native.ImageOp], normalized: Any) -> None:
 def _joint(transforms: Any, fields: Mapping[str, Any]) -> native.Joint:
     """Returns a `Joint` of fields that follow transforms."""
     caller, boxes = "from_torchvision", _OfBoxes()
-    native.Joint(**fields)  # Rejects what cannot be in one.
+    native.Joint(**fields)  # Rejects fields that cannot be in one.
     transforms = list(_flat(transforms))  # An iterator would be empty for the second field.
     made: dict[str, Any] = {}
     ops = {"image": _translated(transforms, caller, _Context(None, "image", boxes))}
@@ -212,7 +212,7 @@ def _in_a_map(context: _Context) -> str:
 
 
 def _flat(transforms: Any, library: Library | None = None) -> Iterator[Any]:
-    """Returns the transforms of a composition, one after the other."""
+    """Returns the transforms of a composition, in sequence."""
     if type(transforms).__name__ in ("Compose", "Sequential", "ModuleList"):
         transforms = getattr(transforms, "transforms", transforms)
     elif _is_known(transforms, library) or isinstance(transforms, (str, bytes)) or not isinstance(transforms, Iterable):
@@ -351,7 +351,7 @@ def _hint(name: str) -> str:
 
 
 def _set_boxes(transform: Any, context: _Context) -> None:
-    """Keeps what a transform of boxes asks for."""
+    """Keeps the arguments of a transform of boxes."""
     name, boxes = type(transform).__name__, context.boxes
     if boxes is None:
         raise ConfigError(

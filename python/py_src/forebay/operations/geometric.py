@@ -38,7 +38,7 @@ class RandomRotation(ImageOp):
         expand: Make the picture as large as needed to hold all of its pixels. The pictures of a batch then have different
             sizes, unless a crop or a resize follows.
         center: Column and row of the point that stays. None: the middle.
-        fill: Grey level or (red, green, blue) outside of the picture; 0 is black. A mask may have another one.
+        fill: Grey level or (red, green, blue) outside of the picture; 0 is black. A mask may have a different one.
     """
 
     degrees: Range
@@ -69,7 +69,7 @@ class RandomAffine(ImageOp):
         shear: Degrees: one number for -`shear` to `shear` along columns, (smallest, largest), or four numbers, the last two
             along rows. None: no shear.
         interpolation: "nearest", "bilinear" or "bicubic". Masks always have "nearest".
-        fill: Grey level or (red, green, blue) outside of the picture; 0 is black. A mask may have another one.
+        fill: Grey level or (red, green, blue) outside of the picture; 0 is black. A mask may have a different one.
         center: Column and row of the point about which it rotates. None: the middle.
     """
 
@@ -109,7 +109,7 @@ class RandomPerspective(ImageOp):
         distortion_scale: Largest move, as a fraction of half the side: 0 to 1.
         p: The probability.
         interpolation: "nearest", "bilinear" or "bicubic". Masks always have "nearest".
-        fill: Grey level or (red, green, blue) outside of the picture; 0 is black. A mask may have another one.
+        fill: Grey level or (red, green, blue) outside of the picture; 0 is black. A mask may have a different one.
     """
 
     distortion_scale: float = 0.5

@@ -1,4 +1,4 @@
-"""timm's policies, whose strengths are levels from 0 to 10."""
+"""timm's policies, with levels from 0 to 10 as strengths."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NAMES = (
 class LevelAugment(ImageOp):
     """Applies lists of operations that are drawn from `choices`: timm's RandAugment, AutoAugment and 3-Augment.
 
-    `from_timm` makes it of timm's own objects. Operations and strengths are those of timm's `auto_augment.py`.
+    `from_timm` makes it of timm's own objects. Operations and strengths are the same as in timm's `auto_augment.py`.
 
     Args:
         choices: Lists of (name, probability, level), such as `[[("Rotate", 0.5, 9)], [("Solarize", 0.5, 9)]]`. The names are timm's.
@@ -59,7 +59,7 @@ class LevelAugment(ImageOp):
         magnitude_std: Standard deviation of the levels, which are drawn again for each operation.
         is_uniform: Draw each level uniformly between 0 and its own, without `magnitude_std`.
         magnitude_max: Upper bound of the levels.
-        interpolation: Filter where pixels are moved, or several, of which one is drawn for each operation.
+        interpolation: Filter where pixels are moved, or several, and one is drawn for each operation.
         fill: Grey level or (red, green, blue) outside of the picture. None: black.
         translate_const: Pixels of the largest translation by `TranslateX` and `TranslateY`.
         translate_pct: Share of a side of the largest translation by `TranslateXRel` and `TranslateYRel`.

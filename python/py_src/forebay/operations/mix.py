@@ -29,11 +29,11 @@ class MixUp:
 @by_name()
 @dataclass(frozen=True)
 class CutMix:
-    """Replaces a box of every picture by that of the one before it; the box is drawn once per batch.
+    """Replaces a box of every picture by the same box of the picture before it; the box is drawn once per batch.
 
     Args:
         alpha: Parameter of the Beta distribution of the box's area.
-        minmax: Bounds of the box's sides divided by the picture's, in place of a drawn area, as timm's `cutmix_minmax`.
+        minmax: Bounds of the box's sides divided by the picture's, instead of a drawn area, as timm's `cutmix_minmax`.
     """
 
     alpha: float = 1.0
@@ -43,7 +43,7 @@ class CutMix:
 @by_name()
 @dataclass(frozen=True)
 class OneHot(Field):
-    """A class as probabilities: a tensor of shape (N, classes), 1 for the class and 0 for the others.
+    """A class as probabilities: a tensor of shape (N, classes), 1 for the class and 0 for the rest.
 
     Args:
         column: Column with the number of the class, from 0.
@@ -71,13 +71,13 @@ class Mix(Field):
     """Pictures and their classes, mixed within each batch, as in torchvision's MixUp and CutMix.
 
     A sample is mixed with the one before it in the batch, the first with the last. The draws belong to the batch's first
-    sample. So a batch is the same in every run and after a resume on the same number of ranks; another number of ranks
-    makes other batches, and with them other mixtures.
+    sample. So a batch is the same in every run and after a resume on the same number of ranks; a different number of ranks
+    makes different batches, and with them different mixtures.
 
     Args:
-        by: `MixUp`, `CutMix`, or a list of them, of which one is drawn for each batch.
+        by: `MixUp`, `CutMix`, or a list of them, and one is drawn for each batch.
         p: Probability that a batch is mixed; of a pair of samples or a sample, if `mode` is "pair" or "elem".
-        mode: "previous": a sample is mixed with the one before it, as in torchvision. The others are those of timm's `Mixup`, with its boxes: a
+        mode: "previous": a sample is mixed with the one before it, as in torchvision. The remaining modes are from timm's `Mixup`, with its boxes: a
             sample is mixed with the one as far from the end of the batch as it is from the start; "batch" draws once, "pair" for each pair
             and "elem" for each sample.
         weights: Weight of each operation of the list. None: 1.
@@ -140,7 +140,7 @@ class Mix(Field):
 
 
 def _mixable(field: Any) -> str:
-    """Returns the field that can be mixed in place of `field`, as the end of a sentence."""
+    """Returns the field that can be mixed instead of `field`, as the end of a sentence."""
     if isinstance(field, Scalar):
         return f": write OneHot({field.column!r}, classes=...), with the number of classes"
     return ": leave it in the loader's fields, next to the Mix"

@@ -91,7 +91,7 @@ def _erasing(transform: Any) -> native.ImageOp:
 
 
 def _same(kind: type, *names: str) -> Callable[[Any], native.ImageOp]:
-    """Returns the maker of an operation whose arguments have the same names as the transform's attributes."""
+    """Returns the maker of an operation that has arguments with the same names as the transform's attributes."""
 
     def make(transform: Any) -> native.ImageOp:
         return kind(**{name: getattr(transform, name) for name in names})
@@ -146,4 +146,4 @@ OF_SCRIPTS: dict[str, tuple[Callable[[Any], native.ImageOp], tuple[str, ...]]] =
     "FixedSizeCrop": (_fixed_size_crop, ("crop_height", "crop_width", "fill", "padding_mode")),
     "PadIfSmaller": (_same(framing.PadIfSmaller, "size", "fill"), ("size", "fill")),
 }
-"""Makers and attributes of the classes that torchvision's reference scripts add, in other modules."""
+"""Makers and attributes of the classes that torchvision's reference scripts add, in their own modules."""

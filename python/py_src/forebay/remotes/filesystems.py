@@ -1,6 +1,6 @@
 """Schemes that fsspec has a file system for, such as `hdfs://`, `webhdfs://`, `smb://`, `ftp://` and `gcs://`.
 
-Credentials and addresses are those of the file system's own package. Options of it that are not in the address come from
+Credentials and addresses are as in the file system's own package. Options of it that are not in the address come from
 fsspec's configuration (`~/.config/fsspec`, or variables such as `FSSPEC_FTP_TIMEOUT`).
 """
 
@@ -17,7 +17,7 @@ from .folder import CHUNK_BYTES, Entry, RemoteFolder, temporary_name
 
 __all__ = ["FileSystemFolder", "open_folder", "serves"]
 
-# Names in different file systems of what differs between versions of a file.
+# Names in different file systems of the values that differ between versions of a file.
 _VERSIONS = ("etag", "ETag", "checksum", "mtime", "modified", "modify", "last_modified", "created")
 
 

@@ -30,11 +30,11 @@ class Entry:
 
 
 class RemoteFolder(abc.ABC):
-    """Folder of a remote, over one connection. One thread at a time uses it; after an error it is closed, and another one
+    """Folder of a remote, over one connection. One thread at a time uses it; after an error it is closed, and a new one
     is opened.
 
-    An error of the classes in `forebay.errors` is raised with its message. `NetworkError`, `StalledError` and errors of other
-    libraries lead to another attempt; FileNotFoundError, PermissionError and all others do not. Texts of errors are shown
+    An error of the classes in `forebay.errors` is raised with its message. `NetworkError`, `StalledError` and errors of further
+    libraries lead to a new attempt; FileNotFoundError, PermissionError and all the rest do not. Texts of errors are shown
     without the secrets of the folder's address.
     """
 
@@ -47,11 +47,11 @@ class RemoteFolder(abc.ABC):
         """Returns the bytes of the file `key` from `start` to its end, in pieces of up to about `CHUNK_BYTES`."""
 
     def put(self, key: str, pieces: Iterable[bytes]) -> None:
-        """Stores a file, in place of an older one: completely, or not under this name. Folders are made."""
+        """Stores a file, instead of an older one: completely, or not under this name. Folders are made."""
         raise self._read_only()
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        """Returns all files whose keys start with `prefix`, also those in sub-folders; more are ignored. A folder that does
+        """Returns all files with keys that start with `prefix`, also those in sub-folders; more are ignored. A folder that does
         not exist has none."""
         raise self._read_only()
 
@@ -71,8 +71,8 @@ _START, _END = ".forebay-", ".tmp"
 
 
 def temporary_name(path: str) -> str:
-    """Returns a name that no other file has, in the folder of `path`, for a file that is being written. An earlier attempt
-    that was given up may still be writing to another one."""
+    """Returns a new name that no file has, in the folder of `path`, for a file that is being written. An earlier attempt
+    that was given up may still be writing under a different name."""
     return posixpath.join(posixpath.dirname(path), f"{_START}{secrets.token_hex(8)}{_END}")
 
 

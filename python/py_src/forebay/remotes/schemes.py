@@ -32,7 +32,7 @@ def register(scheme: str, opener: Opener) -> None:
     Args:
         scheme: Part of an address before `://`. The engine's own schemes cannot be replaced.
         opener: Function that is called with the address of a folder and a timeout in seconds, on any thread, once for each
-            connection. For `forebay.open` and the other functions for files, the folder is that of the host:
+            connection. For `forebay.open` and the rest of the functions for files, the folder is the host's:
             `tape://archive/`.
 
     Raises:

@@ -138,7 +138,7 @@ def connect(server: Server, timeout: float) -> Any:
 
 
 def _explained(error: BaseException, server: Server) -> Error | None:
-    """Returns the error of a failed login with what to change; None if it is of another kind."""
+    """Returns the error of a failed login with the change that helps; None if it is of a different kind."""
     from paramiko import ssh_exception
 
     hosts = os.environ.get(_KNOWN_HOSTS) or "~/.ssh/known_hosts"
@@ -197,7 +197,7 @@ class SftpFolder(RemoteFolder):
 
     @contextlib.contextmanager
     def _explained(self, what: str, path: str | None = None) -> Iterator[None]:
-        """Raises errors of the operation inside with the path and what to change."""
+        """Raises errors of the operation inside with the path and the change that helps."""
         from paramiko import SSHException
 
         try:
@@ -302,7 +302,7 @@ class SftpFolder(RemoteFolder):
                 with self._explained("a folder cannot be made", name):
                     self._sftp.mkdir(name)
             except Error:
-                # Another thread may have made it.
+                # A second thread may have made it.
                 if not self._exists(name):
                     raise
 
@@ -329,7 +329,7 @@ class SftpFolder(RemoteFolder):
                 try:
                     yield from self._walk(name)
                 except NotFoundError as error:
-                    # It may have been removed: another attempt does not find it in its folder.
+                    # It may have been removed: a new attempt does not find it in its folder.
                     raise NetworkError(str(error)) from error
             elif stat.S_ISLNK(mode):
                 # A link to a folder is not followed: it may lead back.

@@ -3,7 +3,7 @@
 Names, arguments, formats, order and errors are the same. A program changes its import, or only imports
 `forebay.streaming.alias` first. The module tree is the reference's:
 
-    base/          base of all other modules
+    base/          base of the remaining modules
       partition, shuffle, sampling, batching   the order: the engine's, as numpy arrays
       spanner, array, world                    lookup of samples, indexing, rank of this process
       format/      mds, json, xsv: encodings, readers, writers

@@ -60,7 +60,7 @@ def show_progress(arguments: Namespace, items: Iterable[T], total: int | None = 
 
 
 def merge_shard_groups(in_root: str, out_root: str) -> None:
-    """Makes one data set of those in the folders of `in_root`: renumbers and moves shards, removes the folders.
+    """Makes one data set of the data sets in the folders of `in_root`: renumbers and moves shards, removes the folders.
 
     Unlike with `merge_index`, no folders remain: every shard is in `out_root`, which may be `in_root` itself.
     """

@@ -1,4 +1,4 @@
-"""Base class of the ready-made data sets. Their arguments and defaults are those of their first release, which differ
+"""Base class of the ready-made data sets. They have the arguments and defaults of their first release, which differ
 from `StreamingDataset`'s."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ class ReadyMadeDataset(StreamingDataset):
     """`StreamingDataset` of one stream with the partitioning "orig", the shuffle "py1s" and a shuffle block of 2**18.
 
     Args:
-        remote: As for `StreamingDataset`, like all others.
+        remote: As for `StreamingDataset`, like all arguments.
         local: As above.
         split: As above.
         download_retry: As above.

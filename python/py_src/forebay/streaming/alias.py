@@ -65,7 +65,7 @@ def install() -> None:
     """Makes `import streaming` import `forebay.streaming` in this process. The import of this module calls it.
 
     Raises:
-        ImportError: Another package of that name is imported already.
+        ImportError: A different package of that name is imported already.
     """
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
@@ -124,7 +124,7 @@ if __name__ == "__main__":
     del sys.argv[0]
     if sys.argv[0] != "-m" and not os.path.exists(sys.argv[0]):
         sys.exit(f"there is no script {sys.argv[0]!r}")
-    # A process that was started by another aliased script is not one of its spawned children.
+    # A process that was started by a different aliased script is not one of its spawned children.
     os.environ.pop(_MODULE, None)
     if sys.argv[0] == "-m":
         del sys.argv[0]

@@ -1,8 +1,9 @@
 //! The file that defines an item, found from any path that names it.
 //!
-//! A path may start at an import of its file (`use super::tar;` and `tar::split()`), and lead through imports of other
-//! modules (`pub use split::split;` in `tar/mod.rs`). Private imports count: modules below see them. Limits: the items
-//! behind a glob re-export count as defined in the file that has the glob, unless a module or an import has the name.
+//! A path may start at an import of its file (`use super::tar;` and `tar::split()`), and lead through imports of
+//! further modules (`pub use split::split;` in `tar/mod.rs`). Private imports count: modules below see them. Limits:
+//! the items behind a glob re-export count as defined in the file that has the glob, unless a module or an import has
+//! the name.
 
 use super::super::rust_files::{Module, RustFile};
 use super::super::syntax::Mention;
@@ -20,7 +21,7 @@ pub(super) struct Definitions {
     imports: BTreeMap<Module, Vec<Module>>,
     /// Imports that a glob of the module has too.
     reexports: BTreeSet<Module>,
-    /// Modules and the modules all names of which they import.
+    /// Modules and the modules from which they import all names.
     globs: BTreeMap<Module, Vec<Module>>,
 }
 

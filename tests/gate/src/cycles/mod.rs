@@ -1,7 +1,7 @@
 //! Import cycles between the files of a crate.
 //!
-//! Two files that import each other can only be read together. An edge is a path in one file that names an item of
-//! another; `mod` declarations, re-exports and tests are no edges, and neither is the import of a module, whose items
+//! Two files that import each other can only be read together. An edge is a path in one file that names an item of a
+//! second file; `mod` declarations, re-exports and tests are no edges, and neither is the import of a module: its items
 //! are edges where they are named. A path that ends at a re-export counts as an edge to the file that defines the item,
 //! so a folder's root may offer the names of its leaves: [`definitions`].
 
@@ -20,7 +20,7 @@ struct Known {
     until: &'static str,
 }
 
-/// Cycles of the tree. One that is no longer in it, or that has other files, is a violation.
+/// Cycles of the tree. One that is no longer in it, or that has different files, is a violation.
 const KNOWN: &[Known] = &[];
 
 /// Returns one violation per import cycle, and per entry of the known ones that is none.
@@ -79,7 +79,7 @@ impl Graph {
             let is_glob = |path: &[String]| definitions.is_module(path);
             for mention in file.absolute().filter(|mention| !mention.is_reexport()) {
                 to.extend(definitions.of_absolute(&mention.path));
-                // All names of a module, of which at least one is used.
+                // All names of a module, if at least one is used.
                 if mention.import.as_ref().is_some_and(|import| import.name == "*") && is_glob(&mention.path) {
                     to.insert(mention.path.clone());
                 }

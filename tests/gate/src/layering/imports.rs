@@ -18,7 +18,7 @@ fn checked_files<'a>(
     })
 }
 
-/// Returns the row of a module, or else the row of the others.
+/// Returns the row of a module, or else the row of the remaining modules.
 fn row_of<'a>(krate: &'a Crate, module: &str) -> Option<&'a Layer> {
     let longest = |row: &&Layer| {
         let fitting = row.modules.iter().filter(|name| is_under(module, name));

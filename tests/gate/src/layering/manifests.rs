@@ -76,7 +76,7 @@ fn engine(crates: &[Crate]) -> BTreeSet<&str> {
     engine
 }
 
-/// Returns the packages with their dependencies, except those of tests, which do not reach a user.
+/// Returns the packages with their dependencies, except the dependencies of tests, which do not reach a user.
 fn packages(metadata: &serde_json::Value) -> Vec<(&str, BTreeSet<&str>)> {
     let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
     packages.iter().map(|package| (package["name"].as_str().unwrap_or_default(), needed(package))).collect()

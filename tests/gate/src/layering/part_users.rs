@@ -22,7 +22,7 @@ fn used<'a>(file: &'a RustFile<'a>) -> Used<'a> {
     Used { path: file.path, module: file.module.join("::"), mentions }
 }
 
-/// Checks that of the module above a part only the part itself and its users use it, also by the names that the
+/// Checks that in the module above a part only the part itself and its users use it, also by the names that the
 /// module's root re-exports, and that the part and its users exist.
 pub(super) fn check(crates: &[Crate], files: &[RustFile<'_>]) -> Vec<Violation> {
     let mut violations = Vec::new();

@@ -1,4 +1,4 @@
-//! The table of layers: the crates, their modules, and what each may use.
+//! The table of layers: the crates, their modules, and the modules that each may use.
 //!
 //! It is the design's. Where the code differs, one of the two is wrong.
 
@@ -17,9 +17,9 @@ pub struct Crate {
     pub folder: &'static str,
     /// Crates of the workspace that it may depend on. Dependencies of tests do not count.
     pub crates: &'static [&'static str],
-    /// External crates that it may depend on, if other projects use it alone; empty: any but [`NOT_IN_LOADER`].
+    /// External crates that it may depend on, if projects outside use it alone; empty: any but [`NOT_IN_LOADER`].
     pub external: &'static [&'static str],
-    /// Its modules, lowest first. In a crate without rows each module may use all others.
+    /// Its modules, lowest first. In a crate without rows each module may use all the rest.
     pub layers: &'static [Layer],
     /// Parts of a module that most of its other parts must not use, and the parts that may.
     pub used_only_by: &'static [(&'static str, &'static [&'static str])],
@@ -55,7 +55,7 @@ pub const CRATES: &[Crate] = &[
         layers: CORE,
         ..krate("forebay-core", "loader/core", &[])
     },
-    // Its errors become the engine's under a feature, so that other projects depend on one crate alone.
+    // Its errors become the engine's under a feature, so that projects outside depend on one crate alone.
     Crate { external: &["thiserror"], ..krate("forebay-order", "loader/order", &["forebay-core"]) },
     Crate {
         external: &[
@@ -150,7 +150,7 @@ const STORE: &[Layer] = &[
     layer(&["address", "failure", "key", "queue", "url"], &["address", "key", "forebay_core"]),
     // It has the settings of all schemes.
     layer(&["config"], &["http", "outside", "gcs", "*", "forebay_core"]),
-    // What all schemes share knows none of them.
+    // The common part of all schemes knows none of them.
     layer(
         &[
             "context", "credentials", "destination", "external", "fetcher", "file", "flight", "http", "outside",
@@ -200,7 +200,7 @@ const FORMAT: &[Layer] = &[
         &["arrow", "layout", "shard_format"],
         &["columns", "encoding", "identity", "json", "read_at", "shard_format", "table", "forebay_core::error"],
     ),
-    // The formats, the recipes that make shards of other files, the index, and the list of all.
+    // The formats, the recipes that make shards of third-party files, the index, and the list of all.
     layer(
         &["*"],
         &[

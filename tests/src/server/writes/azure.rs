@@ -72,7 +72,7 @@ pub(super) fn answer(state: &Arc<ServerState>, head: &Parts, key: Option<&str>, 
     })
 }
 
-/// The digest of a list of blocks is that of the list.
+/// The digest of a list of blocks is the digest of the list itself.
 fn without_digest(mut answer: Answer) -> Answer {
     answer.headers_mut().remove("content-md5");
     answer

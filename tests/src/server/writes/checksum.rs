@@ -17,7 +17,7 @@ fn of(bytes: &[u8]) -> String {
     BASE64_STANDARD.encode(digest(&SHA256, bytes))
 }
 
-/// Returns true if a request begins an upload whose parts have checksums.
+/// Returns true if a request begins an upload with checksums of the parts.
 pub(super) fn is_announced(head: &Parts) -> bool {
     head.headers.get("x-amz-checksum-algorithm").is_some_and(|algorithm| algorithm == "SHA256")
 }

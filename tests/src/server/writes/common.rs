@@ -21,7 +21,7 @@ pub(super) enum Item {
 }
 
 impl Item {
-    /// Returns the key. That of a folder ends with a slash.
+    /// Returns the key. The key of a folder ends with a slash.
     pub(super) fn key(&self) -> &str {
         match self {
             Self::Object(entry) => &entry.key,

@@ -14,12 +14,12 @@ use std::time::UNIX_EPOCH;
 /// Header with the generation of an object of Google.
 pub(in crate::server) const GENERATION: &str = "x-goog-generation";
 
-/// Returns the generation of an object: another number for each write.
+/// Returns the generation of an object: a different number for each write.
 pub(in crate::server) fn generation(object: &Object) -> u128 {
     object.modified.duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos())
 }
 
-/// Returns the rejection of a write whose condition is not met.
+/// Returns the rejection of a write with a condition that is not met.
 pub(super) fn problem_of(state: &Arc<ServerState>, head: &Parts, key: Option<&str>) -> Option<Answer> {
     let key = key.filter(|_| head.method == Method::PUT)?;
     let sent = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());

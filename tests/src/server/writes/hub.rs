@@ -9,7 +9,7 @@ use forebay_loader::sync::{Arc, Ordering};
 use http::request::Parts;
 use serde_json::json;
 
-/// Answers a request for the tree of the data set; `None` for another request.
+/// Answers a request for the tree of the data set; `None` for a different request.
 pub(in crate::server) fn tree(state: &Arc<ServerState>, hub: &Hub, head: &Parts) -> Option<Answer> {
     let start = format!("/api/datasets/{}/tree/{}/", hub.repository, hub.revision);
     let folder = decode(head.uri.path().strip_prefix(&*start)?)?;

@@ -1,7 +1,7 @@
 //! Uploads, listings and removals, by the interfaces of several clouds, written from their documentation, independently
 //! of the client.
 //!
-//! * `s3`, `azure`, `oci`, `dbfs`: one interface each; `hub` only lists. `common` has what they share, `checksum`
+//! * `s3`, `azure`, `oci`, `dbfs`: one interface each; `hub` only lists. `common` has their common parts, `checksum`
 //!   the checksums of S3, `condition` the writes that depend on an object's state.
 
 mod azure;
@@ -27,7 +27,7 @@ use md5::{Digest as _, Md5};
 pub(super) use condition::{GENERATION, generation};
 pub(super) use hub::tree;
 
-/// Answers a request that writes or lists, of the interface that the server has; `None` for another request.
+/// Answers a request that writes or lists, of the interface that the server has; `None` for a different request.
 pub(super) fn answer(state: &Arc<ServerState>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
     if let Some(problem) = digest_problem(state, head, body) {
         return Some(problem);

@@ -70,7 +70,7 @@ pub(super) fn answer(state: &Arc<ServerState>, head: &Parts, key: Option<&str>, 
                     }
                 }
                 Err("NoSuchUpload") => gone(),
-                Err(code) => problem(state, StatusCode::BAD_REQUEST, code, "the parts are not those of the upload"),
+                Err(code) => problem(state, StatusCode::BAD_REQUEST, code, "the parts are not the parts of the upload"),
             }
         }
         (&Method::DELETE, Some(key), Some(upload)) => {

@@ -4,7 +4,7 @@ use super::super::fallback::Fallback;
 use super::super::markers::HuffmanSegment;
 use super::{Code, END, ENTRIES, Table, UNDECIDED, WINDOW, addend, each_code};
 
-/// One or two AC symbols, in a word whose low bits can be used as a shift directly.
+/// One or two AC symbols, in a word with low bits that can be used as a shift directly.
 ///
 /// From the lowest bits: 8 bits: bits of both symbols, below 64; 8: 64 less the bits of the first; 8: positions to
 /// advance by, with the second value at the last of them, and [`END`] or [`UNDECIDED`] added at an end; 8:

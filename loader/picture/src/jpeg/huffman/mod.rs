@@ -31,11 +31,11 @@ pub(super) use symbol::{BandTable, DcTable};
 /// cache.
 pub(super) const WINDOW: u32 = 11;
 
-/// Advance of an entry that ends a block: larger than every other sum of position and advances. In an AC scan of a
+/// Advance of an entry that ends a block: larger than every sum of position and advances. In an AC scan of a
 /// progressive picture, the symbol's upper bits are added to it, which give a number of blocks.
 pub(super) const END: u32 = 128;
 
-/// Advance of an entry whose lookup decodes nothing.
+/// Advance of an entry with a lookup that decodes nothing.
 pub(super) const UNDECIDED: u32 = 192;
 
 const ENTRIES: usize = 1 << WINDOW;
@@ -49,7 +49,7 @@ const TABLES_MAX: usize = 8;
 pub(super) struct Code {
     /// One more than the largest code of each length, as the upper bits of 16; 0 if there is none.
     ends: [u32; 17],
-    /// For each length, the difference between a symbol's place and its code.
+    /// For each length, the difference between a symbol's position and its code.
     places: [i32; 17],
     symbols: [u8; 256],
 }
@@ -88,8 +88,9 @@ impl Code {
     }
 }
 
-/// Calls `fill` with each symbol whose code fits into lookups of `window` bits: the lookups that start with the code,
-/// the symbol, and the code's length. Codes count up, so their lookups follow each other. Returns the end of the last.
+/// Calls `fill` with each symbol with a code that fits into lookups of `window` bits: the lookups that start with the
+/// code, the symbol, and the code's length. Codes count up, so their lookups follow each other. Returns the end of the
+/// last.
 fn each_code(segment: HuffmanSegment<'_>, window: u32, mut fill: impl FnMut(Range<usize>, u8, u32)) -> usize {
     let mut symbols = segment.values.iter();
     let mut start = 0;
@@ -132,7 +133,7 @@ struct CachedTable<T> {
 }
 
 impl<T: Table> TableCache<T> {
-    /// Returns the number of the table of `segment`, for [`get`](Self::get). It is valid until [`TABLES_MAX`] other
+    /// Returns the number of the table of `segment`, for [`get`](Self::get). It is valid until [`TABLES_MAX`] further
     /// tables were requested.
     pub(super) fn find(&mut self, segment: HuffmanSegment<'_>) -> Result<usize, Fallback> {
         self.clock += 1;
@@ -146,7 +147,7 @@ impl<T: Table> TableCache<T> {
             let (counts, values) = ([u8::MAX; 16], Vec::with_capacity(256));
             self.kept.push(CachedTable { counts, values, last_use: 0, table: T::default() });
         }
-        // In place, so that the numbers of the others stay valid.
+        // In position, so that the numbers of the rest stay valid.
         let oldest = (0..self.kept.len()).min_by_key(|i| self.kept[*i].last_use).unwrap_or(0);
         let CachedTable { counts, values, last_use, table } = &mut self.kept[oldest];
         table.build(segment)?;

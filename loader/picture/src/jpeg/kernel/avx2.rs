@@ -23,7 +23,7 @@ use crate::kernel::{loads, portable_with, stores, table};
 /// Pairs of values, each in 32 bits.
 type Pairs = Vector;
 
-/// The intrinsic of the other widths takes the shift as an unsigned number.
+/// The intrinsic of the remaining widths takes the shift as an unsigned number.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn shift_right_32<const SHIFT: u32>(vector: Vector) -> Vector {
@@ -126,10 +126,10 @@ fn shuffle_32<const WHICH: i32>(a: Vector, b: Vector) -> Vector {
     _mm256_castps_si256(_mm256_shuffle_ps::<WHICH>(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b)))
 }
 
-/// Places of the bytes of pairs of columns after packing, by row and upper bit of the column.
+/// Positions of the bytes of pairs of columns after packing, by row and upper bit of the column.
 const COLUMN_PAIRS: [u8; 16] = [0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15];
 
-/// Returns pairs of columns of four rows, from two vectors of two rows each: those of the first and of the last two
+/// Returns pairs of columns of four rows, from two vectors of two rows each: the first and the last two
 /// pairs.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -183,7 +183,7 @@ fn are_large([first, last]: &[[Vector; 4]; 2]) -> bool {
     _mm256_testz_si256(first_rows, too_large) == 0
 }
 
-/// Places of the bytes of four columns of four rows, by rows.
+/// Positions of the bytes of four columns of four rows, by rows.
 const FOUR_BY_FOUR: [u8; 16] = [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15];
 
 /// See [`Kernels::idct`](super::Kernels::idct); to blocks of four, two at a time. `by_pairs` reorders a block.
@@ -261,7 +261,7 @@ fn narrow(values: Vector) -> __m128i {
     _mm_packus_epi16(_mm256_castsi256_si128(values), _mm256_extracti128_si256::<1>(values))
 }
 
-/// Places of the bytes of 16 pixels: for each sixteen bytes, those in red, green and blue; 128 is none.
+/// Positions of the bytes of 16 pixels: for each sixteen bytes, the bytes in red, green and blue; 128 is none.
 const PIXELS: [[[u8; 16]; 3]; 3] = table!(3, |part| table!(3, |c| table!(16, |i| {
     if (16 * part + i) % 3 == c { ((16 * part + i) / 3) as u8 } else { 128 }
 })));

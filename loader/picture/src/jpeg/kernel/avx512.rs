@@ -77,10 +77,10 @@ portable_with! { "avx512f,avx512bw":
     fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]);
 }
 
-/// Places in zigzag order of quantisation steps by pairs.
+/// Positions in zigzag order of quantisation steps by pairs.
 const STEPS: [[i16; 32]; 2] = table!(2, |half| table!(32, |i| PLACES[32 * half + i] as i16));
 
-/// Place in zigzag order of each coefficient by pairs.
+/// Position in zigzag order of each coefficient by pairs.
 const ZIGZAG: [i16; BLOCK] = {
     let mut zigzag = [0; BLOCK];
     let mut i = 0;
@@ -91,17 +91,17 @@ const ZIGZAG: [i16; BLOCK] = {
     zigzag
 };
 
-/// Places in zigzag order of coefficients by pairs.
+/// Positions in zigzag order of coefficients by pairs.
 const BY_PAIRS: [[i16; 32]; 2] = table!(2, |half| table!(32, |i| ZIGZAG[32 * half + i]));
 
-/// Places in zigzag order of the loaded coefficients: of both halves of the pairs, for a block of even and of odd
-/// number. In a block of odd number, the two pairs of columns whose numbers have the same bit 0 are exchanged.
+/// Positions in zigzag order of the loaded coefficients: of both halves of the pairs, for a block of even and of odd
+/// number. In a block of odd number, the two pairs of columns with the same bit 0 in their numbers are exchanged.
 const LOADED: [[[i16; 32]; 2]; 2] = table!(2, |half| table!(2, |odd| table!(32, |i| {
     let (row_pair, column_0, column_1) = (i >> 4, i >> 3 & 1, i >> 2 & 1 ^ odd);
     ZIGZAG[half << 5 | row_pair << 4 | column_1 << 3 | column_0 << 2 | i & 3]
 })));
 
-/// Places of the slots before `rows` in two vectors with the rows of even and of odd number, for an even and an odd
+/// Positions of the slots before `rows` in two vectors with the rows of even and of odd number, for an even and an odd
 /// number of the pair of columns: of the pairs with bit 1 set, in which the blocks of even and odd number are
 /// exchanged.
 const EXCHANGED: [[i32; 16]; 2] = table!(2, |pair| table!(16, |i| {
@@ -109,14 +109,14 @@ const EXCHANGED: [[i32; 16]; 2] = table!(2, |pair| table!(16, |i| {
     (row_1 << 4 | block_1 << 3 | pair << 2 | row_0 << 1 | block_0 ^ 1) as i32
 }));
 
-/// Places of the bytes of two rows of four blocks: bits of the column, block and row, in the order after packing.
+/// Positions of the bytes of two rows of four blocks: bits of the column, block and row, in the order after packing.
 const TWO_ROWS: [u8; 64] = table!(64, |i| {
     let (row, block, [column_2, column_1, column_0]) = (i >> 5, i >> 3 & 3, [i >> 2 & 1, i >> 1 & 1, i & 1]);
     let (block_1, block_0) = (block >> 1, block & 1);
     (column_1 << 5 | block_1 << 4 | column_0 << 3 | column_2 << 2 | row << 1 | block_0) as u8
 });
 
-/// Places of the 96 bytes of 32 pixels: in 32 bytes of red, then of green; those of blue from 64 on.
+/// Positions of the 96 bytes of 32 pixels: in 32 bytes of red, then of green; the bytes of blue from 64 on.
 const PIXELS: [[u8; 64]; 2] = table!(2, |half| table!(64, |i| ((64 * half + i) % 3 * 32 + (64 * half + i) / 3) as u8));
 
 /// Loads the 32 bytes from `at` on as 16-bit values.

@@ -7,11 +7,11 @@
 //! `plus_minus`, which adds a weighted pair to a sum and subtracts it.
 
 /// Largest value for which sums of two fit; the smallest is its negative less 1. It limits, on x86, the dequantised
-/// values of a block's rows 0 and 4, and other blocks are transformed by portable code; on ARM, all values of both
+/// values of a block's rows 0 and 4, and larger ones are transformed by portable code; on ARM, all values of both
 /// passes, see [`fits`]. A power of two less 1.
 pub(super) const FITTING_MAX: i16 = 8191;
 
-/// True if libjpeg-turbo gives other results for coefficients that no encoder writes: its vector code for ARM drops
+/// True if libjpeg-turbo gives different results for coefficients that no encoder writes: its vector code for ARM drops
 /// bits, that for x86 saturates, as all kernels do here.
 const IS_LIMITED: bool = cfg!(target_arch = "aarch64");
 
@@ -50,8 +50,8 @@ macro_rules! passes {
             complete_pass::<18>(sum, difference, pairs)
         }
 
-        /// Completes a pass: `sum` and `difference` are those of the 0th and 4th inputs with 13 bits of fraction, plus
-        /// half of what the last shift drops.
+        /// Completes a pass: `sum` and `difference` are the sum and difference of the 0th and 4th inputs with 13 bits
+        /// of fraction, plus half of the bits that the last shift drops.
         #[inline]
         #[target_feature(enable = $features)]
         fn complete_pass<const SHIFT: u32>(sum: Vector, difference: Vector, pairs: [Pairs; 4]) -> [Vector; 8] {

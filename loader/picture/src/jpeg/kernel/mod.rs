@@ -1,7 +1,7 @@
 //! Inner loops, each for any machine and for vectors of 16, 32 and 64 bytes; all give the same bytes.
 //!
-//! [`Kernels`] selects those of this machine once; its methods document the kernels of the same names. [`portable`]
-//! defines what every kernel computes.
+//! [`Kernels`] selects the kernels of this machine once; its methods document the kernels of the same names.
+//! [`portable`] defines the result of every kernel.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -142,7 +142,7 @@ fn is_pdep_slow() -> bool {
     matches!((name.as_flattened(), family), (b"AuthenticAMD", 0x17) | (b"HygonGenuine", 0x18))
 }
 
-/// No kernel of other architectures has such an instruction.
+/// No kernel of further architectures has such an instruction.
 #[cfg(not(target_arch = "x86_64"))]
 fn is_pdep_slow() -> bool {
     false

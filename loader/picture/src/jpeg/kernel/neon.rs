@@ -53,7 +53,7 @@ sums! {
     subtract_32 -> Vector = vsubq_s32;
 }
 
-/// Moves the first value of each pair to the second's place.
+/// Moves the first value of each pair to the second's position.
 #[inline]
 #[target_feature(enable = "neon")]
 fn shift_left_32<const SHIFT: u32>(pairs: Pairs) -> Pairs {
@@ -242,7 +242,7 @@ pub(super) fn idct(row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
     range.all_fit()
 }
 
-/// Places of the bytes of four columns of four rows of two blocks, by rows.
+/// Positions of the bytes of four columns of four rows of two blocks, by rows.
 const FOUR_BY_FOUR: [[u8; 16]; 2] = table!(2, |half| table!(16, |i| {
     let (row, block, column) = (2 * half + i / 8, i / 4 % 2, i % 4);
     (column * 8 + block * 4 + row) as u8

@@ -1,4 +1,4 @@
-//! Kernels for any machine. All other kernels must give the same results.
+//! Kernels for any machine. All remaining kernels must give the same results.
 
 use super::super::band::BandRun;
 use super::super::fallback::Fallback;
@@ -114,7 +114,7 @@ fn transposed(rows: &[[i16; 8]; 8]) -> [[i16; 8]; 8] {
     std::array::from_fn(|y| std::array::from_fn(|x| rows[x][y]))
 }
 
-/// Converts values to rows; `place` returns the place of the `i`-th value in zigzag order.
+/// Converts values to rows; `place` returns the position of the `i`-th value in zigzag order.
 #[inline(always)]
 fn in_rows(values: &[i16; BLOCK], place: impl Fn(usize) -> usize) -> [[i16; 8]; 8] {
     let mut rows = [[0; 8]; 8];
@@ -124,7 +124,7 @@ fn in_rows(values: &[i16; BLOCK], place: impl Fn(usize) -> usize) -> [[i16; 8]; 
     rows
 }
 
-/// Returns the place by pairs of the `i`-th value in zigzag order.
+/// Returns the position by pairs of the `i`-th value in zigzag order.
 pub(super) fn by_pairs(i: usize) -> usize {
     PLACES[i].into()
 }
@@ -170,7 +170,7 @@ pub(super) fn idct_reduced(side: u32, row: BlockRow<'_>, out: &mut [u8], stride:
     reduced::idct(side, row, |block| *block, out, stride)
 }
 
-/// Decodes blocks side by side whose values are too large for the vector code, in the order that `place` gives, to
+/// Decodes blocks side by side that have values too large for the vector code, in the order that `place` gives, to
 /// eight rows.
 #[cfg(target_arch = "x86_64")]
 #[cold]

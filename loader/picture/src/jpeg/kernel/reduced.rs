@@ -1,9 +1,9 @@
 //! Inverse transform at a smaller scale: 4, 2 or 1 samples across and down from a block.
 //!
-//! Apart from rounding, each sample is the mean of the full-size samples in its place. The mean of neighbouring values
+//! Apart from rounding, each sample is the mean of the full-size samples there. The mean of neighbouring values
 //! of a cosine is again a cosine, with a smaller amplitude, so the means are computed from the same coefficients with
-//! other weights. In a pass to N outputs the `j`-th output weights the coefficient `u` with the cosine of `(2 j + 1) u`
-//! times 180 degrees by 2 N. All coefficients are used, not only the first N.
+//! different weights. In a pass to N outputs the `j`-th output weights the coefficient `u` with the cosine of `(2 j +
+//! 1) u` times 180 degrees by 2 N. All coefficients are used, not only the first N.
 
 use super::super::order::BLOCK;
 use super::islow::fits;

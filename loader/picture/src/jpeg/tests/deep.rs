@@ -1,4 +1,4 @@
-//! Samples of other than 8 bits: 12 bits, and lossless pictures of 2 to 16.
+//! Samples with a depth that is not 8 bits: 12 bits, and lossless pictures of 2 to 16.
 
 use super::*;
 use crate::jpeg::turbo::tests::encode_deep;

@@ -7,7 +7,7 @@ const SIZE: Size = Size { w: 75, h: 61 };
 
 const ALL: &[usize] = &[0, 1, 2];
 
-/// Bytes in place of an end marker that do no harm: nothing, its first half, zeros of a file that was filled up, other
+/// Bytes instead of an end marker that do no harm: nothing, its first half, zeros of a file that was filled up, random
 /// bytes, a comment.
 const TAILS: [&[u8]; 7] = [&[], &[0xff], &[0], &[0; 9], &[0; 5000], &[0x5a; 30], &[0xff, 0xfe, 0, 4, 1, 2]];
 
@@ -52,7 +52,7 @@ fn files() -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Returns the first of several files whose data does not end with a zero, since it would look like those that fill
+/// Returns the first of several files with data that does not end with a zero, since it would look like zeros that fill
 /// up a file.
 fn without_zero_at_end(file: impl FnMut() -> Vec<u8>) -> Vec<u8> {
     let mut files = std::iter::repeat_with(file);

@@ -18,7 +18,7 @@ pub(super) fn assert_equal_from(bytes: &[u8], index: Option<&[u8]>, count: u32, 
 }
 
 /// Compares as [`assert_equal`] does, for a picture that no encoder writes. The native decoder may fall back on
-/// machines on which libjpeg-turbo's vector code gives other results.
+/// machines on which libjpeg-turbo's vector code gives different results.
 pub(super) fn assert_equal_or_fallback(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
     compare(bytes, None, cfg!(target_arch = "aarch64"), count, random, what);
 }

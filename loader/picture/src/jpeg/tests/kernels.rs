@@ -1,4 +1,4 @@
-//! The kernels against each other, with values that are unlikely in files.
+//! The kernels compared among themselves, with values that are unlikely in files.
 
 use super::super::fallback::Fallback;
 use super::super::kernel::{BlockRow, GROUP, MARGIN};

@@ -398,9 +398,9 @@ fn a_picture_without_its_tables_is_rejected_after_any_other_picture() {
         alone.decode(&cut, Region::all(size), &mut want).unwrap();
         later.decode(&cut, Region::all(size), &mut got).unwrap();
         assert_eq!(want.rgb(), got.rgb());
-        assert_ne!(with_its_own, got.rgb(), "the standard tables give other pixels");
+        assert_ne!(with_its_own, got.rgb(), "the standard tables give different pixels");
     }
-    // A file of tables has no size, not even that of the picture before.
+    // A file of tables has no size, not even the size of the picture before.
     let tables = [&whole[..whole.windows(2).position(|w| w == [0xff, 0xc0]).unwrap()], &[0xff, 0xd9]].concat();
     for mut decoder in decoders() {
         decoder.size(&whole).unwrap();

@@ -12,7 +12,7 @@ type Scans = &'static [Scan];
 
 const ALL: &[usize] = &[0, 1, 2];
 
-/// Whole bands without refinements; single bits; bands that are refined in other pieces than their first scans.
+/// Whole bands without refinements; single bits; bands that are refined in pieces that differ from their first scans.
 const SCANS: [Scans; 4] = [
     &[(ALL, [0, 0, 0, 0]), (&[0], [1, 63, 0, 0]), (&[1], [1, 63, 0, 0]), (&[2], [1, 63, 0, 0])],
     &[
@@ -175,7 +175,7 @@ fn a_region_of_an_incomplete_picture_has_the_pixels_of_the_whole_one() {
         &[(ALL, [0, 0, 0, 1]), (&[0], [1, 5, 0, 2]), (&[2], [1, 63, 0, 1]), (&[1], [1, 63, 0, 1])],
         &[(ALL, [0, 0, 0, 0]), (&[0], [1, 63, 0, 0]), (&[1], [1, 63, 0, 0]), (&[2], [1, 63, 0, 2])],
     ];
-    // Few steps between the blocks, as photographs have: libjpeg-turbo smooths no others.
+    // Few steps between the blocks, as photographs have: libjpeg-turbo smooths only such blocks.
     let mut level = 0_i16;
     for (scans, factors) in lacking.into_iter().flat_map(|scans| FACTORS.map(|factors| (scans, factors))) {
         let picture =

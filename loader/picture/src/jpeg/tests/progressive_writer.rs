@@ -15,7 +15,7 @@ pub(super) struct ProgressivePicture<'a> {
     pub quantisation: u8,
 }
 
-/// Blocks of a component: those of whole MCUs, and the number that contain samples of the picture.
+/// Blocks of a component: the blocks of whole MCUs, and the number that contain samples of the picture.
 struct Component {
     blocks: Vec<[i16; BLOCK]>,
     stride: usize,

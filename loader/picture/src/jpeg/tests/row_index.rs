@@ -106,8 +106,8 @@ fn blocks(random: &mut Lcg) -> impl FnMut(usize) -> [i16; order::BLOCK] + '_ {
 
 #[test]
 fn an_index_has_the_documented_format() {
-    // Two rows of one block: DC 5, then DC -3. Code of the DC symbol, value, end of block: the writer's codes are those
-    // of its table, so places are compared with the file's.
+    // Two rows of one block: DC 5, then DC -3. Code of the DC symbol, value, end of block: the writer's codes are from
+    // its table, so positions are compared with the file's.
     let components = [(1, 0x11)];
     let picture = Picture {
         w: 8,
@@ -160,7 +160,7 @@ fn an_index_of_another_picture_is_rejected() {
     decoder.decode(&one, region, &mut want).unwrap();
     assert_eq!(decoder.take_row_index_counts(), RowIndexCounts::default());
     decoder.decode_scaled(&one, &index(&other), Scale::Full, region, &mut got).unwrap();
-    assert_part_of(&want, &got, region, "with another's index");
+    assert_part_of(&want, &got, region, "with a wrong index");
     let is_own = Kernels::default().use_vectors();
     assert_eq!(decoder.take_row_index_counts(), RowIndexCounts { used: 0, rejected: u64::from(is_own) });
     decoder.decode_scaled(&one, &index(&one), Scale::Full, region, &mut got).unwrap();
@@ -199,7 +199,7 @@ fn an_index_of_a_picture_that_differs_only_in_coded_data_is_rejected() {
         let mut native = NativeDecoder::new(kernels);
         assert_eq!(native.decode_scaled(&one, Some(&rows), Scale::Full, region, &mut Pixels::default()), Ok(()));
         let rejected = native.decode_scaled(&other, Some(&rows), Scale::Full, region, &mut Pixels::default());
-        assert_eq!(rejected, Err(Fallback("a row index that is damaged or another picture's")));
+        assert_eq!(rejected, Err(Fallback("a row index that is damaged or of a different picture")));
     }
 }
 
@@ -349,12 +349,12 @@ fn a_forged_index_is_rejected_with_the_reason() {
     let at = |byte| BitPlace { byte, bit: 0 };
     let find =
         |from: usize, pair: [u8; 2]| from + bytes[from..].windows(2).position(|two| two == pair).expect("a pair");
-    // Row 1 starts within the second restart interval, whose marker is D0.
+    // Row 1 starts within the second restart interval, with the marker D0.
     let (second, third) = (honest[0].place.byte, honest[1].place.byte);
     let marker = find(data, [0xff, 0xd0]);
     let (stuffing, stuffing_in_row_1) = (find(data, [0xff, 0]), find(second, [0xff, 0]));
     assert!(stuffing < marker && marker < second && stuffing_in_row_1 < third);
-    // The forgery, the row whose start is forged, its place, the rows to decode, and the expected error.
+    // The forgery, the row with the forged start, its position, the rows to decode, and the expected error.
     type Forgery<'a> = (&'a str, usize, BitPlace, Range<u32>, &'a str);
     let forgeries: [Forgery<'_>; 12] = [
         ("beyond the file", 4, at(bytes.len() + 1), 4..5, SPLIT),

@@ -79,7 +79,7 @@ impl Picture<'_> {
     }
 }
 
-/// DC: sizes 0 to 15 as 8-bit codes. AC: symbols 0 to 199 have codes of 8 bits, their own numbers; the others 16.
+/// DC: sizes 0 to 15 as 8-bit codes. AC: symbols 0 to 199 have codes of 8 bits, their own numbers; the rest 16.
 pub(super) fn huffman(out: &mut Vec<u8>) {
     out.extend([0xff, 0xc4, 0, 19 + 16, 0]);
     out.extend((1..=16).map(|length| if length == 8 { 16 } else { 0 }));

@@ -1,10 +1,10 @@
-//! Conversion of libjpeg-turbo's output to bytes of RGB: other sample depths, grey, CMYK.
+//! Conversion of libjpeg-turbo's output to bytes of RGB: all sample depths, grey, CMYK.
 
 use std::ffi::c_int;
 use turbojpeg_sys as tj;
 
-/// Scales samples of `bits` to bytes, the largest one to 255: those of `deep`, or those that are in `out` already if
-/// they have no more than 8 bits.
+/// Scales samples of `bits` to bytes, the largest one to 255: samples of `deep`, or samples that are in `out` already
+/// if they have no more than 8 bits.
 pub(super) fn scale_to_bytes(bits: u32, deep: &[u16], out: &mut [u8]) {
     let max = (1 << bits) - 1;
     let byte = |sample: u32| ((sample.min(max) * 255 + max / 2) / max) as u8;
@@ -49,7 +49,7 @@ impl OutputFormat {
         self.channels().max(3)
     }
 
-    /// Converts the pixels at the start of `pixels` to RGB, in place.
+    /// Converts the pixels at the start of `pixels` to RGB, in their memory.
     pub(super) fn make_rgb(self, pixels: &mut [u8]) {
         match self {
             Self::Rgb => {}
@@ -64,8 +64,8 @@ impl OutputFormat {
     }
 }
 
-/// Converts CMYK to RGB, packing four bytes to three in place, with Pillow's arithmetic. Adobe stores CMYK inverted,
-/// and every reader assumes that four channels are Adobe's.
+/// Converts CMYK to RGB, packing four bytes to three in the same memory, with Pillow's arithmetic. Adobe stores CMYK
+/// inverted, and every reader assumes that four channels are Adobe's.
 fn rgb_from_inverted_cmyk(pixels: &mut [u8]) {
     for i in 0..pixels.len() / 4 {
         let [c, m, y, k] = [pixels[4 * i], pixels[4 * i + 1], pixels[4 * i + 2], pixels[4 * i + 3]];

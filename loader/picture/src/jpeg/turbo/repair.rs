@@ -2,12 +2,12 @@
 //!
 //! The library keeps only the first warning of a file. A harmless one about the header would hide all damage after it,
 //! so the file is decoded again with the cause of the warning removed. A file without its end marker gives the same
-//! warning if its data is cut, but with an end marker only a file whose data is cut gives a warning.
+//! warning if its data is cut, but with an end marker only a file with cut data gives a warning.
 
 use super::super::progression::Coverage;
 
 /// Returns `bytes` without the harmless causes of libjpeg's warnings: bytes between markers, unknown revisions of JFIF,
-/// unknown colour transforms of Adobe, and a sequential scan whose header is that of a progressive one, all before the
+/// unknown colour transforms of Adobe, and a sequential scan with the header of a progressive one, all before the
 /// first scan's data; and, if it `may_lack_end`, with an end marker if no scan is missing. Returns `None` if there is
 /// no such cause, or no header at all.
 pub(super) fn repaired(bytes: &[u8], may_lack_end: bool) -> Option<Vec<u8>> {
@@ -63,7 +63,7 @@ pub(super) fn repaired(bytes: &[u8], may_lack_end: bool) -> Option<Vec<u8>> {
     is_changed.then_some(out)
 }
 
-/// Appends an end marker in place of zeros, with which files that are cut may be filled up.
+/// Appends an end marker instead of zeros, with which files that are cut may be filled up.
 fn append_end(file: &mut Vec<u8>) {
     let zeros = file.iter().rev().take_while(|byte| **byte == 0).count();
     file.truncate(file.len() - zeros);

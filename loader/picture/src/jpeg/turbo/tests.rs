@@ -1,4 +1,4 @@
-//! Encoder of samples of other than 8 bits.
+//! Encoder of samples with a depth that is not 8 bits.
 
 use super::{Instance, Subsampling, library_output};
 use crate::geometry::Size;

@@ -1,4 +1,4 @@
-//! Lossless conversion from progressive to baseline: the same coefficients in another order.
+//! Lossless conversion from progressive to baseline: the same coefficients in a different order.
 
 use std::ffi::c_int;
 
@@ -13,8 +13,8 @@ use forebay_core::error::Result;
 
 /// Returns the progressive JPEG file `bytes` as a baseline file, with its own Huffman tables and all markers (EXIF,
 /// colour profiles, comments). It decodes to the same pixels. Returns `None`, so that the file stays as it is, if it is
-/// not progressive, is damaged or too odd to be rewritten, or would decode to other pixels, because its last scans are
-/// missing and decoders smooth such pictures.
+/// not progressive, is damaged or too odd to be rewritten, or would decode to different pixels, because its last scans
+/// are missing and decoders smooth such pictures.
 ///
 /// # Errors
 ///
@@ -31,7 +31,7 @@ pub fn to_baseline(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
     match (pixels(bytes, size), pixels(&baseline, size)) {
         (Ok(before), Ok(after)) if before.rgb() == after.rgb() => Ok(Some(baseline)),
         _ => {
-            log::debug!("a progressive JPEG is not rewritten: a baseline file decodes to other pixels");
+            log::debug!("a progressive JPEG is not rewritten: a baseline file decodes to different pixels");
             Ok(None)
         }
     }

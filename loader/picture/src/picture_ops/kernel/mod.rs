@@ -1,5 +1,5 @@
 //! Inner loops of the operations. [`portable`] has them all, written so that the compiler finds vectors in them; the
-//! other levels are the same code, compiled for more instructions.
+//! remaining levels are the same code, compiled for more instructions.
 
 /// Defines the kernels that are the portable ones with all vectors, compiled with `$features`.
 macro_rules! portable_kernels {
@@ -103,7 +103,7 @@ impl Kernels {
         dispatch!(self.0.level(), convolve_rows(values, starts, weights, out));
     }
 
-    /// Fills row `y` of a result from places of `source`, with the pixels that have the places.
+    /// Fills row `y` of a result from positions of `source`, with the pixels that have the positions.
     pub(super) fn nearest_row(self, source: &[u8], shape: Shape, map: &Map, y: usize, fill: [u8; 3], out: &mut [u8]) {
         dispatch!(self.0.level(), nearest_row(source, shape, map, y, fill, out));
     }
@@ -118,7 +118,7 @@ impl Kernels {
         dispatch!(self.0.level(), bicubic_row(source, shape, map, y, fill, out));
     }
 
-    /// Fills a row from the places at `start` and every `step` after it, in 65,536ths of a pixel.
+    /// Fills a row from the positions at `start` and every `step` after it, in 65,536ths of a pixel.
     pub(super) fn fixed_row(
         self,
         source: &[u8],

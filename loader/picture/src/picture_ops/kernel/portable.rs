@@ -1,15 +1,15 @@
-//! Kernels for any machine, which define what every kernel computes.
+//! Kernels for any machine, which define the result of every kernel.
 //!
-//! Floating-point operations are those of Pillow's C code, in its order, where the order has an effect. Others are
-//! exact fractions, compared with Pillow over all inputs that a picture can have.
+//! Floating-point operations are the operations of Pillow's C code, in its order, where the order has an effect. Most
+//! are exact fractions, compared with Pillow over all inputs that a picture can have.
 
 pub(super) use super::samples::{bicubic_row, bilinear_row, fixed_row, nearest_row};
 
-/// Pixels of a block, whose channels are split into rows of bytes: so many that a vector is not read while the smaller
-/// stores that it is made of are in flight.
+/// Pixels of a block, with channels that are split into rows of bytes: so many that a vector is not read while the
+/// smaller stores that it is made of are in flight.
 const BLOCK: usize = 512;
 
-/// Truncates a value from 0 to 255. Others are clipped; not-a-number is 0.
+/// Truncates a value from 0 to 255. Values outside are clipped; not-a-number is 0.
 #[inline(always)]
 fn byte(value: f32) -> u8 {
     let value = if value > 0.0 { value } else { 0.0 };
@@ -158,7 +158,7 @@ fn turned([r, g, b]: [u8; 3], shift: u8) -> [u8; 3] {
     let saturation = floor(chroma / if max == 0 { 1.0 } else { value } * 255.0);
 
     let hue = u32::from((hue as u8).wrapping_add(shift));
-    // Six sectors of 255 / 6, and the place in the sector in 85ths.
+    // Six sectors of 255 / 6, and the position in the sector in 85ths.
     let sector = (hue * 2 * 772) >> 16;
     let place = hue * 2 - sector * 85;
     let sector = if sector == 6 { 0 } else { sector };
@@ -196,7 +196,7 @@ fn rounded(dividend: f32, divisor: f32) -> u8 {
     byte((2.0 * dividend + divisor) / (2.0 * divisor))
 }
 
-/// Sums are whole, so this is what Pillow computes in floating point: a 13th has no ties.
+/// Sums are whole, so this equals Pillow's result in floating point: a 13th has no ties.
 #[inline(always)]
 pub(super) fn smooth([above, here, below]: [&[u8]; 3], channels: usize, out: &mut [u8]) {
     let len = out.len();
@@ -210,7 +210,7 @@ pub(super) fn smooth([above, here, below]: [&[u8]; 3], channels: usize, out: &mu
     }
 }
 
-/// Values whose sums are in registers while the taps or rows of a blur are added.
+/// Values with sums that are in registers while the taps or rows of a blur are added.
 pub(in super::super) const SUMS: usize = 64;
 
 #[inline(always)]

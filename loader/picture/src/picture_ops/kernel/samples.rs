@@ -1,6 +1,6 @@
-//! Portable kernels that take the pixels of a row from other places of a picture.
+//! Portable kernels that take the pixels of a row from all positions of a picture.
 //!
-//! Blocks of pixels go through three loops: the places, in vectors; the loads of the pixels there, one by one; the
+//! Blocks of pixels go through three loops: the positions, in vectors; the loads of the pixels there, one by one; the
 //! sums, in vectors. In between are rows of values in the first-level cache.
 
 #![allow(clippy::needless_range_loop, reason = "a place of a block is a place in several rows")]
@@ -10,7 +10,7 @@ use crate::picture_ops::Shape;
 /// Pixels of a block.
 const BLOCK: usize = 32;
 
-/// Map of the places of a result to those of its source.
+/// Map of the positions of a result to positions of its source.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum Map {
     /// See [`affine`](super::super::affine).
@@ -20,7 +20,7 @@ pub(in super::super) enum Map {
 }
 
 impl Map {
-    /// Places of the pixels from (`x`, `y`) on. The operations have Pillow's order.
+    /// Positions of the pixels from (`x`, `y`) on. The operations have Pillow's order.
     #[inline(always)]
     fn places(&self, x: usize, y: usize) -> [[f64; BLOCK]; 2] {
         let mut places = [[0.0; BLOCK]; 2];
@@ -50,15 +50,15 @@ impl Map {
 /// Largest whole number up to a value of at least -2^31 and below 2^31.
 #[inline(always)]
 fn floor(value: f64) -> i32 {
-    // SAFETY: callers pass places of a picture, or half a pixel before.
+    // SAFETY: callers pass positions of a picture, or half a pixel before.
     let whole: i32 = unsafe { value.to_int_unchecked() };
     whole - i32::from(value < f64::from(whole))
 }
 
-/// Places of a block for samples of several pixels.
+/// Positions of a block for samples of several pixels.
 struct Places {
     is_inside: [bool; BLOCK],
-    /// Pixel to the left and above of each place, from -1.
+    /// Pixel to the left and above of each position, from -1.
     x: [i32; BLOCK],
     y: [i32; BLOCK],
     /// Distances from it.
@@ -269,7 +269,7 @@ fn fixed_pixels<const CHANNELS: usize>(
     let source = source.as_chunks::<CHANNELS>().0;
     let fill = *fill.first_chunk().expect("a colour");
     for pixel in out.as_chunks_mut::<CHANNELS>().0 {
-        // Negative places are large as unsigned numbers.
+        // Negative positions are large as unsigned numbers.
         let (column, row) = ((x >> 16) as u32 as usize, (y >> 16) as u32 as usize);
         let is_inside = column < shape.width && row < shape.height;
         *pixel = if is_inside { source[row * shape.width + column] } else { fill };

@@ -1,5 +1,5 @@
 //! Inner loops over rows of levels. [`portable`] has them all, written so that the compiler finds vectors in them; the
-//! other levels are the same code, compiled for more instructions.
+//! remaining levels are the same code, compiled for more instructions.
 
 /// Defines the kernels that are the portable ones, compiled with `$features`.
 macro_rules! portable_kernels {
@@ -28,7 +28,7 @@ use crate::vectors::{Level, Vectors};
 /// Levels after which the factors repeat: a multiple of one, three and four channels, and of a vector's floats.
 const PERIOD: usize = 48;
 
-/// Factors of levels that follow each other: value = level * scale + offset.
+/// Factors of adjacent levels: value = level * scale + offset.
 #[derive(Clone, Debug)]
 pub struct Factors {
     scale: [f32; PERIOD],
@@ -36,7 +36,7 @@ pub struct Factors {
 }
 
 impl Factors {
-    /// Makes those of pixels with a scale and an offset for each channel.
+    /// Makes factors of pixels with a scale and an offset for each channel.
     pub fn new(scale: &[f32], offset: &[f32]) -> Self {
         debug_assert!(PERIOD.is_multiple_of(scale.len()) && scale.len() == offset.len(), "one, three or four channels");
         let [scale, offset] = [scale, offset].map(|values| std::array::from_fn(|i| values[i % values.len()]));

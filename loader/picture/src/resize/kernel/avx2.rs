@@ -15,7 +15,7 @@ const QUAD: usize = 4;
 /// Pixels that are split at a time.
 const PIXELS: usize = 16;
 
-/// Places of each channel's bytes in each third of 48 bytes; others are zero.
+/// Positions of each channel's bytes in each third of 48 bytes; the rest is zero.
 const PLACES: [[[u8; PIXELS]; 3]; 3] = table!(3, |c| table!(3, |third| table!(PIXELS, |x| {
     if (3 * x + c) / PIXELS == third { ((3 * x + c) % PIXELS) as u8 } else { 0x80 }
 })));
@@ -108,14 +108,14 @@ fn load_windows<const IS_WIDE: bool>(plane: &[u8], starts: &[u32; GROUP / QUAD])
     [[low[0], high[0]], [low[1], high[1]]]
 }
 
-/// Returns the bytes at the places `picks` of a window.
+/// Returns the bytes at the positions `picks` of a window.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn pick<const IS_WIDE: bool>([low, high]: [__m256i; 2], picks: __m256i) -> __m256i {
     if !IS_WIDE {
         return _mm256_shuffle_epi8(low, picks);
     }
-    // Places from 16 on get the highest bit for the first half, those below it for the second.
+    // Positions from 16 on get the highest bit for the first half, positions below it for the second.
     let first = _mm256_adds_epu8(picks, _mm256_set1_epi8(0x70));
     let second = _mm256_sub_epi8(picks, _mm256_set1_epi8(0x10));
     _mm256_or_si256(_mm256_shuffle_epi8(low, first), _mm256_shuffle_epi8(high, second))
@@ -156,7 +156,7 @@ fn fine_groups<const IS_WIDE: bool>(plane: &[u8], windows: &Windows, out: &mut [
     }
 }
 
-/// Eight sums of products with fine weights, whose lower bits are summed up apart.
+/// Eight sums of products with fine weights. Their lower bits are summed up apart.
 #[derive(Clone, Copy)]
 struct FineSum {
     coarse: __m256i,

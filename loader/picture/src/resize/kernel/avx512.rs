@@ -12,7 +12,7 @@ use crate::resize::weights::FINE_BITS;
 /// Pixels that are split at a time.
 const PIXELS: usize = 64;
 
-/// Place of pixel i's byte of each channel, in that one of three vectors that contains it.
+/// Position of pixel i's byte of each channel, in that one of three vectors that contains it.
 const PLACES: [[u8; PIXELS]; 3] = table!(3, |c| table!(PIXELS, |x| ((3 * x + c) % PIXELS) as u8));
 
 /// Pixels in each of three vectors, by channel.
@@ -112,7 +112,7 @@ fn load_window<const IS_WIDE: bool>(plane: &[u8], start: u32) -> [__m512i; 2] {
     [low, if IS_WIDE { load_8(high) } else { low }]
 }
 
-/// Returns the bytes at the places `picks` of a window.
+/// Returns the bytes at the positions `picks` of a window.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn pick<const IS_WIDE: bool>([low, high]: [__m512i; 2], picks: __m512i) -> __m512i {
@@ -154,7 +154,7 @@ fn fine_groups<const IS_WIDE: bool>(planes: [&[u8]; 3], windows: &Windows, out: 
     }
 }
 
-/// Sixteen sums of products with fine weights, whose lower bits are summed up apart.
+/// Sixteen sums of products with fine weights. Their lower bits are summed up apart.
 #[derive(Clone, Copy)]
 struct FineSum {
     coarse: __m512i,

@@ -10,13 +10,13 @@ pub(super) const GROUP: usize = 16;
 /// Fine weights that are multiplied at a time if there are no windows.
 pub(super) const RUN: usize = 16;
 
-/// Places in a window of the bytes for a group's weights: for each output pixel a pair of taps, each as the low byte of
-/// 16 bits. High bytes are [`NO_BYTE`]: zero.
+/// Positions in a window of the bytes for a group's weights: for each output pixel a pair of taps, each as the low byte
+/// of 16 bits. High bytes are [`NO_BYTE`]: zero.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Picks(pub [u8; 4 * GROUP]);
 
-/// Place that is no byte of a window.
+/// Position that is no byte of a window.
 const NO_BYTE: u8 = 0xff;
 
 /// Pair of weights for each output pixel of a group.
@@ -44,7 +44,7 @@ pub(crate) struct Columns {
 pub(super) struct Windows {
     /// Start of each window in a row; as many for each group as the kernel needs.
     pub starts: Vec<u32>,
-    /// Places, by group and pair of taps.
+    /// Positions, by group and pair of taps.
     pub picks: Vec<Picks>,
     /// Weights, by group and pair of taps.
     pub weights: Vec<Pairs>,

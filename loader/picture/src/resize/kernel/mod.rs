@@ -7,8 +7,8 @@
 //! A filter with fine weights has its own kernels, `..._finely`: sums of products with 22 bits of fraction, rounded to
 //! bytes after each direction. They are Pillow's, and its results have the same bits.
 //!
-//! [`Kernels`] selects those of this machine once; its methods document the kernels of the same names. [`portable`]
-//! defines what every kernel computes.
+//! [`Kernels`] selects the kernels of this machine once; its methods document the kernels of the same names.
+//! [`portable`] defines the result of every kernel.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -125,7 +125,7 @@ impl Kernels {
         out.iter_mut().zip(sums).for_each(|(out, sum)| *out = portable::fine_byte(*sum));
     }
 
-    /// Converts sums of rows whose weights add up to one to bytes.
+    /// Converts sums of rows with weights that add up to one to bytes.
     pub(super) fn finish_sums(self, sums: &[i32], out: &mut [u8]) {
         const SHIFT: i32 = portable::ROW_SHIFT + ONE.ilog2() as i32;
         for (out, sum) in out.iter_mut().zip(sums) {

@@ -70,7 +70,7 @@ fn load_window<const IS_WIDE: bool>(plane: &[u8], start: u32) -> uint8x16x2_t {
     uint8x16x2_t(low, if IS_WIDE { window(16) } else { low })
 }
 
-/// Returns the bytes at the places `picks` of a window.
+/// Returns the bytes at the positions `picks` of a window.
 #[inline]
 #[target_feature(enable = "neon")]
 fn pick<const IS_WIDE: bool>(window: uint8x16x2_t, picks: uint8x16_t) -> int16x8_t {

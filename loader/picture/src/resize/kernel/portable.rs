@@ -1,4 +1,4 @@
-//! Kernels for any machine, which define what every kernel computes.
+//! Kernels for any machine, which define the result of every kernel.
 
 use super::super::weights::{FINE_BITS, ONE};
 use super::columns::{RUN, Taps, Windows};

@@ -1,5 +1,5 @@
-//! timm's policies: RandAugment, AutoAugment and 3-Augment, whose strengths are levels from 0 to 10 that may be noisy.
-//! Operations, strengths and pixels are those of timm's `auto_augment.py`, for the same numbers.
+//! timm's policies: RandAugment, AutoAugment and 3-Augment, with strengths that are levels from 0 to 10 that may be
+//! noisy. Operations, strengths and pixels are the same as in timm's `auto_augment.py`, for the same numbers.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::decode::draw::{Draws, OpDraws};
 use crate::error::{Error, Result};
 use forebay_picture::Interpolation;
 
-/// Largest level, unless a policy has another bound.
+/// Largest level, unless a policy has a different bound.
 const LEVELS: f64 = 10.0;
 
 /// Threshold of `solarize_add`.
@@ -37,7 +37,7 @@ pub struct LevelAugment {
     /// Upper bound of the levels.
     #[serde(default = "levels")]
     pub magnitude_max: f64,
-    /// Filters, of which one is drawn where pixels are moved.
+    /// Filters; one is drawn where pixels are moved.
     pub interpolations: Vec<Interpolation>,
     /// Colour outside of the picture.
     #[serde(default)]
@@ -244,7 +244,7 @@ impl LevelAugment {
     }
 }
 
-/// Level of an operation, and what else it draws.
+/// Level of an operation, and its further draws.
 #[derive(Clone, Copy)]
 struct Level {
     /// The level in tenths.

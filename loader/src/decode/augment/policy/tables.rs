@@ -18,7 +18,7 @@ pub enum Policy {
     Svhn,
 }
 
-/// Two operations that are applied one after the other, each with its probability.
+/// Two operations that are applied in sequence, each with its probability.
 type Pair = [(PolicyOp, f64, u32); 2];
 
 /// Returns the pairs of a policy.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   v1.2 2
-//!   jpg 512 100 0.jpg cls 1536 1 0.cls      of each file: field, place of the content, bytes, and in v1.2 the name
+//!   jpg 512 100 0.jpg cls 1536 1 0.cls      of each file: field, offset of the content, bytes, and in v1.2 the name
 //! ```
 
 use super::known::TarFacts;
@@ -14,7 +14,7 @@ const HEADER_BYTES: u64 = 512;
 /// Versions that DALI reads. They differ in the lines of samples.
 const VERSIONS: [&str; 2] = ["v1.1", "v1.2"];
 
-/// Returns the number of samples, which the first line has and the other lines confirm.
+/// Returns the number of samples, which the first line has and the remaining lines confirm.
 pub(super) fn parse(bytes: &[u8]) -> Result<TarFacts> {
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let first = String::from_utf8_lossy(lines.next().unwrap_or_default());
@@ -43,7 +43,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<TarFacts> {
     Ok(TarFacts::new(lines.len(), header, end))
 }
 
-/// Returns the places and bytes of the files of a sample; `None` for another line, as of names with spaces.
+/// Returns the offsets and bytes of the files of a sample; `None` for an unknown line, as of names with spaces.
 fn places(version: &str, line: &[u8]) -> Option<Vec<(u64, u64)>> {
     let line = String::from_utf8_lossy(line);
     let words: Vec<&str> = line.split_ascii_whitespace().collect();

@@ -18,17 +18,17 @@ pub struct Known {
 pub struct TarFacts {
     /// Number of its samples.
     pub samples: u64,
-    /// Places of the headers of a few samples, where the file has them. Another tar has none there.
+    /// Offsets of the headers of a few samples, where the file has them. A different tar has none there.
     pub headers: Vec<u64>,
-    /// Place after the last file of the last sample, where the file has it. Another tar has a file there.
+    /// Offset after the last file of the last sample, where the file has it. A different tar has a file there.
     pub end: Option<u64>,
 }
 
 impl TarFacts {
-    /// Facts about a tar of `samples`, which end at `end`; `header` returns the place of the first header of one of
+    /// Facts about a tar of `samples`, which end at `end`; `header` returns the offset of the first header of one of
     /// them.
     pub(super) fn new(samples: usize, header: impl Fn(usize) -> Option<u64>, end: Option<u64>) -> Self {
-        // The last one has a place that depends on the bytes of all others.
+        // The last one has an offset that depends on the bytes of all before it.
         let numbers = [samples / 2, samples.saturating_sub(1)];
         let mut headers: Vec<u64> = numbers.into_iter().filter_map(header).collect();
         headers.dedup();

@@ -1,4 +1,4 @@
-//! Tars of a list found in the entries of a file, which may have been written for another folder or machine.
+//! Tars of a list found in the entries of a file, which may have been written for a different folder or machine.
 
 use super::known::{Known, KnownTar};
 use std::collections::HashMap;
@@ -6,9 +6,9 @@ use std::collections::HashMap;
 /// Returns the facts about each of `names`, which are paths below `root`; `None` where the entries have none, or
 /// several that differ.
 ///
-/// A tar whose file name no other one has is found by that name, since the entries may have addresses of another
-/// machine. Others are found by their path. Of several entries the one with the longest common end of the address
-/// counts.
+/// A tar with a unique file name is found by that name, since the entries may have addresses of a different
+/// machine. The remaining tars are found by their paths. Of several entries the one with the longest common end of the
+/// address counts.
 pub(super) fn find(entries: &[KnownTar], root: &str, names: &[String]) -> Vec<Option<Known>> {
     let mut uses: HashMap<&str, usize> = HashMap::new();
     for name in names {

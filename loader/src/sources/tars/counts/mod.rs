@@ -11,9 +11,9 @@
 //! | `NAME_stats.json` | img2dataset | a tar |
 //!
 //! Requests are few: all of [`set_files`] first, which are a handful. For tars that are then unknown, [`tar_files`] of
-//! one of them show which program was used; only the files of that [`TarFormat`] are requested for the others.
+//! one of them show which program was used; only the files of that [`TarFormat`] are requested for the rest.
 //!
-//! A number is a statement of another program about a file that may have been replaced since. So the places of a few
+//! A number is a statement of another program about a file that may have been replaced since. So the offsets of a few
 //! samples are compared with the tar, where a file has them, and the reader of the tar compares the number with the
 //! samples that it finds.
 //!
@@ -107,7 +107,7 @@ const SET_FILES: [(&str, SetFormat); 7] = [
     ("info.json", SetFormat::Timm),
 ];
 
-/// Returns the files about many of the tars `names` that may exist: those of their root, then those of their first
+/// Returns the files about many of the tars `names` that may exist: in their root, then in their first
 /// three folders.
 pub fn set_files(names: &[String]) -> Vec<SetFile> {
     let mut folders = vec![""];
@@ -153,12 +153,12 @@ impl TarFormat {
 
 impl SetFile {
     /// Returns the facts in `bytes` about each of the tars `names`, which are paths below `root`; `None` for tars that
-    /// the file does not have. A file of another program with the same name has none of them.
+    /// the file does not have. A file of a different program with the same name has none of them.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for a damaged file, and [`crate::ErrorKind::Unsupported`] for another version, with
-    /// `file`.
+    /// [`crate::ErrorKind::Format`] for a damaged file, and [`crate::ErrorKind::Unsupported`] for an unknown version,
+    /// with `file`.
     pub fn read(&self, bytes: &[u8], root: &str, names: &[String]) -> Result<Vec<Option<Known>>> {
         let entries = match self.format {
             SetFormat::Wids => wids::parse(bytes),
@@ -193,8 +193,8 @@ impl TarFile {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for a damaged file, and [`crate::ErrorKind::Unsupported`] for another version, with
-    /// `file`.
+    /// [`crate::ErrorKind::Format`] for a damaged file, and [`crate::ErrorKind::Unsupported`] for an unknown version,
+    /// with `file`.
     pub fn read(&self, bytes: &[u8]) -> Result<TarFacts> {
         let facts = match self.format {
             TarFormat::Dali => dali::parse(bytes),

@@ -4,13 +4,13 @@ use super::known::{KnownTar, object, samples};
 use crate::error::{Context, Error, Result};
 use serde_json::Value as Json;
 
-/// Returns the tars of all splits; none if it is another program's JSON.
+/// Returns the tars of all splits; none if it is the JSON of a different program.
 pub(super) fn parse(bytes: &[u8]) -> Result<Vec<KnownTar>> {
     let info = object(bytes)?;
     let Some(Json::Object(splits)) = info.get("splits") else { return Ok(Vec::new()) };
     let mut entries = Vec::new();
     for (name, split) in splits {
-        // Without both lists it is of another program, such as the data set card of Hugging Face.
+        // Without both lists it is of a different program, such as the data set card of Hugging Face.
         let list = |key| split.get(key).and_then(Json::as_array);
         let (Some(files), Some(lengths)) = (list("filenames"), list("shard_lengths")) else { continue };
         if files.len() != lengths.len() {

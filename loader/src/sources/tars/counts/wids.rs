@@ -4,7 +4,7 @@ use super::known::{KnownTar, object, samples};
 use crate::error::{Context, Error, ErrorKind, Result};
 use serde_json::{Map, Value as Json};
 
-/// Returns the tars of all lists in the file; none if it is another program's JSON.
+/// Returns the tars of all lists in the file; none if it is the JSON of a different program.
 pub(super) fn parse(bytes: &[u8]) -> Result<Vec<KnownTar>> {
     let index = object(bytes)?;
     let Some(version) = index.get("wids_version") else { return Ok(Vec::new()) };
@@ -16,7 +16,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<KnownTar>> {
     read_list(&index, &mut entries)?;
     if let Some(parts) = index.get("datasets") {
         let parts = parts.as_array().ok_or_else(|| Error::format("a list is expected").with("field", "datasets"))?;
-        // A part may be the address of another file, which is not read.
+        // A part may be the address of a second file, which is not read.
         parts.iter().filter_map(Json::as_object).try_for_each(|part| read_list(part, &mut entries))?;
     }
     Ok(entries)

@@ -34,11 +34,11 @@ _FILES = 3
 """Files that are opened: the one that is read, and those after it."""
 
 _ENDS = 16
-"""Blocks with ends of tensors that are read before the tensors of a group are fetched. Those of two groups are in memory, and
-those of groups before in the window: less than 512 MiB. All other blocks of a group arrive in the tensors."""
+"""Blocks with ends of tensors that are read before the tensors of a group are fetched. Blocks of two groups are in memory, and
+blocks of groups before in the window: less than 512 MiB. The rest of the blocks of a group arrive in the tensors."""
 
 _SMALL = 1 << 20
-"""Bytes of a record that is read at once. For a smaller one, finding its places takes longer than copying it."""
+"""Bytes of a record that is read at once. For a smaller one, finding its tensors takes longer than copying it."""
 
 _TABLE = 16 << 10
 """Bytes at the end of a record that have its table. torch looks for it in the last 4 KiB, and it has a few records."""
@@ -66,7 +66,7 @@ class StorageReader(filesystem.FileSystemReader):
         self._open(url)
 
     def _open(self, url: Any) -> None:
-        # Not in `read_metadata`, whose errors torch drops.
+        # Not in `read_metadata`, as torch drops its errors.
         self.checkpoint = Checkpoint.open(url, store=self._store)
         """The checkpoint, with its `step`, `data` and `metadata`."""
         self.path = self.checkpoint.url
@@ -115,7 +115,7 @@ class StorageReader(filesystem.FileSystemReader):
             for name, _ in files[at + len(opened) : at + _FILES]:
                 opened.append(pool.submit(self._start, name, buffers))
             file = opened.popleft().result()
-            # Ranks with other shards than those of the save read several pieces of one tensor.
+            # Ranks with shards that differ from the save's read several pieces of one tensor.
             by_record: dict[int, list[ReadItem]] = {}
             for item in items:
                 by_record.setdefault(self.storage_data[item.storage_index].offset, []).append(item)
@@ -136,7 +136,7 @@ class StorageReader(filesystem.FileSystemReader):
 
 
 class _Load:
-    """Load in progress, whose blocks pass one window."""
+    """Load in progress; its blocks pass one window."""
 
     def __init__(self, reader: StorageReader, planner: LoadPlanner, blocks: Window) -> None:
         self._reader, self._planner, self._blocks = reader, planner, blocks
@@ -167,7 +167,7 @@ class _Load:
         places: list[tuple[int, Any, Any]],
         loaded: list[tuple[ReadItem, Any]],
     ) -> None:
-        """Adds the places of a record of torch, or reads it at once if it is no plain tensor."""
+        """Adds the tensors of a record of torch, or reads it at once if it is no plain tensor."""
         info, items = record.info, record.items
         view = opened.table(range(info.offset, info.offset + info.length))
         descriptors = info.transform_descriptors or ()
@@ -231,7 +231,7 @@ class _Record:
 
 @dataclasses.dataclass
 class _Group:
-    """Records of a file whose ends are few blocks."""
+    """Records of a file, with ends in few blocks."""
 
     opened: Opened
     records: list[_Record]

@@ -52,7 +52,7 @@ class _Result(WriteResult):
 
 
 class _Streams:
-    """Files of one rank, in the place of torch's file system."""
+    """Files of one rank, instead of torch's file system."""
 
     def __init__(self, folder: Folder, root: str, memory: Memory, size: int) -> None:
         self._folder, self._root, self._memory, self._size = folder, root, memory, size
@@ -91,8 +91,8 @@ class StorageWriter(filesystem.FileSystemWriter):
             in turn, or a function of the rank.
         metadata: Facts to find again, as JSON.
         overwrite: Replace a checkpoint of this URL. It stays whole until the new one is.
-        keep: Checkpoints in the folder above that stay after the commit; the oldest others are removed. None: all.
-        threads: Most files that a rank writes at a time. Those of less than 64 MiB share one.
+        keep: Checkpoints in the folder above that stay after the commit; older ones are removed. None: all.
+        threads: Most files that a rank writes at a time. Files of less than 64 MiB share one.
         store: Settings of the store that differ from the environment's.
 
     Raises:
@@ -163,7 +163,7 @@ class StorageWriter(filesystem.FileSystemWriter):
                 raise ConfigError(
                     "a planner with enable_plan_caching repeats the names of files, and overwrite needs other ones: use one of both"
                 )
-            # The names are those of an earlier save, and only the coordinator has those of this one.
+            # The names are from an earlier save, and only the coordinator has the names of this one.
             if self._root or plan.storage_data.root:
                 raise ConfigError(
                     f"a planner with enable_plan_caching repeats the names of files, and {self.path} needs other ones after a save "

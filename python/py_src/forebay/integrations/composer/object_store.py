@@ -87,7 +87,7 @@ class ObjectStore(_ObjectStore):
                 os.remove(new)
 
     def list_objects(self, prefix: str | None = None) -> list[str]:
-        """Returns the names of the files that start with a prefix: those of a checkpoint one by one."""
+        """Returns the names of the files that start with a prefix: the files of a checkpoint one by one."""
         with _transient():
             files = list(list_files(self.get_uri(prefix or ""), store=self._store))
         return [file.url[len(self._url) + 1 :] for file in files]
@@ -98,7 +98,7 @@ class ObjectStore(_ObjectStore):
         try:
             return _open_part(checkpoints.Checkpoint.open(url, store=self._store))
         except (NotFoundError, AccessError, IoError) as error:
-            # A store that denies lists may also deny access to what it does not have. A local file is no folder (IoError).
+            # A store that denies lists may also deny access to objects that it does not have. A local file is no folder (IoError).
             first = error
         try:
             return open_file(url, store=self._store)

@@ -25,18 +25,18 @@ from .object_store import LATEST, ObjectStore
 __all__ = ["CheckpointSaver"]
 
 _ONE_FOR_ALL = {"rank": 0, "local_rank": 0, "node_rank": 0}
-"""Variables of names, which are equal on all ranks: there is one checkpoint, that of rank 0."""
+"""Variables of names, which are equal on all ranks: there is one checkpoint, by rank 0."""
 
 _OF_WEIGHTS = ("model", "integrations", "metadata")
 """Parts of the state that Composer saves with `weights_only`."""
 
 
 class CheckpointSaver(_CheckpointSaver):
-    """Callback of Composer's Trainer, in place of `save_folder`, that saves checkpoints to every store with a commit.
+    """Callback of Composer's Trainer, instead of `save_folder`, that saves checkpoints to every store with a commit.
 
-    A checkpoint is whole or absent. It is a folder of `forebay.checkpoint`, whose functions list and remove it. With
+    A checkpoint is whole or absent. It is a folder of `forebay.checkpoint`, and its functions list and remove it. With
     `autoresume=True` and a `run_name` the Trainer resumes from the newest whole one of `folder`. For `load_path` pass an
-    `ObjectStore` as `load_object_store`. The other arguments of the Trainer that begin with `save_` have no effect.
+    `ObjectStore` as `load_object_store`. The Trainer's remaining arguments that begin with `save_` have no effect.
 
     Models sharded by FSDP are gathered: set `state_dict_type` to "full".
 
@@ -46,7 +46,7 @@ class CheckpointSaver(_CheckpointSaver):
         save_interval: As in Composer: "1ep", "1000ba", or a function.
         overwrite: Replace a checkpoint of the same name, which stays whole until the commit. It also allows a run to start
             before the last checkpoint of its folder.
-        keep: Checkpoints in `folder` that stay after the commit of a new one; the oldest others are removed. None: all.
+        keep: Checkpoints in `folder` that stay after the commit of a new one; older ones are removed. None: all.
         weights_only: Save the model alone.
         ignore_keys: As in Composer: patterns of the keys that are left out, or a function that removes them.
         wait: Wait for the commit. Without it, training continues as soon as the state is copied to host memory, and the end
@@ -95,7 +95,7 @@ class CheckpointSaver(_CheckpointSaver):
         """Removes the copy of the checkpoint that the run resumes from."""
         if dist.get_local_rank() == 0 and state.load_path is not None:
             folder, name = os.path.split(state.load_path)
-            # The folder is that of rank 0, also on other machines.
+            # The folder is rank 0's on all machines.
             if name == LATEST and os.path.basename(folder).startswith("forebay-composer-"):
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(state.load_path)
@@ -172,7 +172,7 @@ def _data_of(saved: dict[str, Any]) -> Any:
     try:
         return plain_state((saved["state"].get("dataset_state") or {}).get("train"))
     except ConfigError:
-        # That of another library, which is no JSON. It is in the checkpoint's part.
+        # The state of a different library, which is no JSON. It is in the checkpoint's part.
         return None
 
 
@@ -186,7 +186,7 @@ class _Uploader:
         """Does nothing: `fit_start` checks the access."""
 
     def check_workers(self) -> None:
-        """Does nothing: all ranks have to raise the error of a save at the same place, which is the next save."""
+        """Does nothing: all ranks have to raise the error of a save at the same point, which is the next save."""
 
     def wait(self) -> None:
         """Waits for the last save, and raises its error."""

@@ -1,6 +1,6 @@
 """Checks of a data set's arguments and folders, with the reference's messages where it has one.
 
-A `dataset` is a `StreamingDataset`, whose module imports this one.
+A `dataset` is a `StreamingDataset`. Its module imports this one.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def check_cache_limit(dataset: Any) -> None:
 
 
 def check_remotes(streams: Sequence[Stream]) -> None:
-    """Checks that no other data set of this process has filled one of the folders from another remote: its index and
-    shards would be read in place of this one's."""
+    """Checks that no data set of this process has filled one of the folders from a different remote: its index and
+    shards would be read instead of the index and shards of this data set."""
     remotes = {os.path.abspath(folder(stream)): stream.remote for stream in streams if stream.remote is not None}
     for other in _others_with(set(remotes)):
         for stream in other.streams:
@@ -103,7 +103,7 @@ def check_remotes(streams: Sequence[Stream]) -> None:
 
 
 def check_folders(dataset: Any) -> None:
-    """Checks that no other data set of this process is about to use the same folder. Other processes may, and so may
+    """Checks that no second data set of this process is about to use the same folder. Other processes may, and so may
     a data set that has been read, as in the reference."""
     ours = [os.path.abspath(folder(stream)) for stream in dataset.streams]
     filled = {folder for folder, stream in zip(ours, dataset.streams) if stream.remote is not None}
@@ -129,7 +129,7 @@ def _others_with(folders: set[str]) -> list[Any]:
 
 
 def _collect_garbage() -> None:
-    """Runs a full garbage collection. `gc.collect` alone does nothing while another thread collects."""
+    """Runs a full garbage collection. `gc.collect` alone does nothing while a second thread collects."""
     has_run = False
 
     def note(phase: str, info: dict[str, int]) -> None:

@@ -20,7 +20,7 @@ __all__ = ["Division"]
 
 
 class Division:
-    """Streams of a data set, divided into those that the engine reads and those whose shards the program prepares.
+    """Streams of a data set, divided into the streams that the engine reads and the streams with shards that the program prepares.
 
     Readers that the program assigns to single shards replace the engine too. The engine plans the order of all streams.
 
@@ -44,7 +44,7 @@ class Division:
         self.forget_process()
 
     def forget_process(self) -> None:
-        """Resets the readers in a forked child, whose threads, locks and descriptors belong to the parent."""
+        """Resets the readers in a forked child: their threads, locks and descriptors belong to the parent."""
         self._reader_here: _forebay.Reader | None = None
         # Limits of the engine and of the program.
         self._limits_here: tuple[int | None, int | None] | None = None
@@ -90,7 +90,7 @@ class Division:
         return _forebay.DataSet(config, [part.index for part in parts])
 
     def _limits(self) -> tuple[int | None, int | None]:
-        """Returns the bytes that the engine's shards may take, and those that the program's may take, with indexes.
+        """Returns the bytes that the engine's shards may take, and the bytes that the program's shards may take, with indexes.
 
         Each side evicts its own shards, in several processes, so each has a fixed part of `cache_limit`: in proportion to
         its shards, and room for the largest one. Readers that the program has assigned in the engine's streams do not count:
@@ -121,7 +121,7 @@ class Division:
     def _own_limit(self, replaced: dict[int, Reader]) -> int | None:
         """Returns the program's limit with the indexes of the engine's streams in which it has assigned readers.
 
-        `OwnShards` subtracts them. The room that remains is that of its own streams, and at least that of the largest shard.
+        `OwnShards` subtracts them. The room that remains is for its own streams, and at least the size of the largest shard.
         """
         limit = self._limits()[1]
         others = {self._stream_of(shard) for shard in replaced} & set(self._engine_streams)
@@ -182,7 +182,7 @@ class Division:
         return own + self.own.usage() + (self.reader.bytes_here() if self._engine_streams else 0)
 
     def prepare(self, shard: int, blocking: bool) -> None:
-        """Fetches a shard, if it is not on local disk. `blocking`: wait if another process fetches it."""
+        """Fetches a shard, if it is not on local disk. `blocking`: wait if a different process fetches it."""
         if shard in self.own:
             self.own.prepare(shard, blocking)
         else:

@@ -95,7 +95,7 @@ class _Iterator:
 
     @property
     def yield_index(self) -> int:
-        """Number of delivered places of `sample_ids`. Programs with their own iteration set it."""
+        """Number of delivered positions of `sample_ids`. Programs with their own iteration set it."""
         return self._yield_index
 
     @yield_index.setter
@@ -106,7 +106,7 @@ class _Iterator:
 
     @property
     def ready_index(self) -> int:
-        """Number of ready places: a delivered sample waits at most for its own shard."""
+        """Number of ready positions: a delivered sample waits at most for its own shard."""
         return self.total
 
     def non_blocking_exit(self) -> None:
@@ -223,7 +223,7 @@ class IteratesInPython:
                     shard_id, _ = self.spanner[int(sample_id)]
                     if shard_id != seen:
                         self.prepare_shard(shard_id, False)
-                        # A shard that another process is preparing is tried again with the next sample.
+                        # A shard that a different process is preparing is tried again with the next sample.
                         if shard_id not in self._own_shards or self._own_shards.is_known_resident(shard_id):
                             seen = shard_id
                 it.prepare_index += 1
@@ -277,7 +277,7 @@ class IteratesInPython:
         missing = None
         for attempt in range(1 + retry):
             try:
-                # Other processes may remove a shard after it was prepared, to make room for theirs.
+                # A different process may remove a shard after it was prepared, to make room for its own shards.
                 sample = self._own_shards.read(shard_id, index) if is_own and attempt else shard[index]
             except FileNotFoundError as error:
                 # Its traceback would keep this frame and the data set alive.

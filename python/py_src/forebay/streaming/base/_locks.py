@@ -18,7 +18,7 @@ from .format.index import get_index_basename
 
 __all__ = ["LockableFile", "locked", "opened"]
 
-# The engine's own locks use other bytes of an index (loader/src/cache/claim.rs).
+# The engine's own locks use different bytes of an index (loader/src/cache/claim.rs).
 _NAMES_BEGIN = 1 << 61
 
 
@@ -147,5 +147,5 @@ def _lock_if_possible(file: LockableFile, operation: int, blocking: bool) -> boo
 
 
 def _position(name: str) -> int:
-    """Returns the byte of a name. Two names with the same byte wait for each other, which is harmless."""
+    """Returns the byte of a name. Two names with the same byte share a lock, which is harmless."""
     return _NAMES_BEGIN + int.from_bytes(hashlib.blake2s(name.encode(), digest_size=7).digest(), "big")

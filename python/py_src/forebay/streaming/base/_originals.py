@@ -23,7 +23,7 @@ class Originals:
         self._functions = {name: _function(home, name) for name in names}
 
     def are_replaced(self, found: Any) -> bool:
-        """Returns true if one of the functions is another one in `found`: an object, class or module."""
+        """Returns true if one of the functions is a different one in `found`: an object, class or module."""
         for name, function in self._functions.items():
             if _function(found, name) is not function:
                 return True

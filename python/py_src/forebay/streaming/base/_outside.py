@@ -1,4 +1,4 @@
-"""Downloads of streams whose scheme the engine does not support, through the streams' downloaders.
+"""Downloads of streams with a scheme that the engine does not support, through the streams' downloaders.
 
 The engine sends requests through a queue (`_forebay.Fetches`), from threads that never call the interpreter. In each
 process that reads, one Python thread serves the queue. It starts with the first request, ends with the reader, and
@@ -45,7 +45,7 @@ def outside(streams: Sequence[OutsideStream]) -> tuple[_forebay.Fetches, list[in
     return _forebay.Fetches(functools.partial(_Service, streams)), numbers
 
 
-# One thread at a time makes a reader. Held during a fork, so that a child does not inherit it locked by another thread.
+# One thread at a time makes a reader. Held during a fork, so that a child does not inherit it locked by a different thread.
 making_reader = threading.Lock()
 os.register_at_fork(before=making_reader.acquire, after_in_parent=making_reader.release, after_in_child=making_reader.release)
 
@@ -129,7 +129,7 @@ class _Service(QueueServer):
     @contextlib.contextmanager
     def _downloader(self, stream: OutsideStream) -> Iterator[CloudDownloader]:
         """Provides a downloader for one file: the program's own, which threads share as in the reference, or else one
-        for this thread alone. Dropping its connection after a failure then does not affect other threads."""
+        for this thread alone. Dropping its connection after a failure then does not affect the remaining threads."""
         own = stream._downloader
         if stream._has_given_downloader:
             yield own

@@ -1,4 +1,4 @@
-"""Streams whose shards are made or fetched by the program: objects in place of `Stream`, or subclasses that override
+"""Streams with shards that the program makes or fetches: objects instead of `Stream`, or subclasses that override
 `get_shards` or `prepare_shard`.
 
 The engine plans their order. Their own readers read the samples in Python, and the stream's `prepare_shard` is called
@@ -63,7 +63,7 @@ class OwnShards:
         self._shards = shards
         self._cache_limit = cache_limit
         self._clock = itertools.count(1)
-        # Time of the last use of each shard by this process. Other shards may be absent or incomplete.
+        # Time of the last use of each shard by this process. Shards that are not in it may be absent or incomplete.
         self._used: dict[int, int] = {}
 
     def __contains__(self, shard: int) -> bool:
@@ -98,7 +98,7 @@ class OwnShards:
 
         Args:
             shard: Number of the shard.
-            blocking: Wait for another process or thread that holds its lock.
+            blocking: Wait for the process or thread that holds its lock.
         """
         stream, reader = self._shards[shard]
         name = None
@@ -113,8 +113,8 @@ class OwnShards:
     def read(self, shard: int, index: int) -> Any:
         """Reads a sample, and calls the stream's `prepare_shard` before if the shard is not resident.
 
-        Other processes cannot remove the shard in between: all evict with the lock of its folder or of the shard itself,
-        which this call holds. Without that, processes whose shards do not fit the limit together may remove each other's.
+        A second process cannot remove the shard in between: all evict with the lock of its folder or of the shard itself,
+        which this call holds. Without that, processes may remove shards of each other if the limit is too small for all of them.
         """
         stream, reader = self._shards[shard]
         with locked(folder(stream), None, True):
@@ -138,14 +138,14 @@ class OwnShards:
         return shard in self.bytes_here()
 
     def _make_room(self, wanted: int, held: str) -> None:
-        """Evicts shards until `wanted` bytes fit. `held`: the folder whose lock the caller holds."""
+        """Evicts shards until `wanted` bytes fit. `held`: the folder of the lock that the caller holds."""
         assert self._cache_limit is not None
         streams = {id(stream): stream for stream, _ in self._shards.values()}
         room = self._cache_limit - wanted - sum(stream.get_index_size() for stream in streams.values())
         here = self.bytes_here()
         while sum(here.values()) > room:
             if not self._evict_one(here, held):
-                # Shards are being prepared in the other folders, for which room is made there.
+                # Shards are being prepared in the remaining folders. Room for them is made there.
                 return
             here = self.bytes_here()
 

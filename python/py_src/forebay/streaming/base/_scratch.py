@@ -41,7 +41,7 @@ def _new_folder() -> tuple[str, LockableFile]:
         try:
             lock = LockableFile(folder, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
-            # Another process removed it as abandoned, see below.
+            # A different process removed it as abandoned, see below.
             continue
         # Without locks no process can treat it as abandoned.
         with contextlib.suppress(OSError):

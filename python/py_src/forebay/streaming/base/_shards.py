@@ -35,7 +35,7 @@ def open_shards(local: str, split: str) -> StreamShards | list[Reader]:
 
     Raises:
         json.JSONDecodeError: The index is empty or not JSON.
-        ValueError: The index has another version.
+        ValueError: The version of the index is not supported.
     """
     path = os.path.join(local, split, get_index_basename())
     if has_python_readers():
@@ -178,7 +178,7 @@ def _unreadable_shard(number: int, samples: int) -> dict[str, Any]:
 
 
 class AllShards(Sequence[Reader]):
-    """Shards of several streams, one after the other. A reader that is assigned replaces the one in its place.
+    """Shards of several streams in sequence. A reader that is assigned replaces the reader at its index.
 
     Args:
         parts: The shards of each stream.
@@ -234,12 +234,12 @@ def _read(path: str) -> bytes:
             return file.read()
     except OSError as error:
         shown = type(error)(error.errno, error.strerror, _forebay.redact(path))
-    # Not in the handler, whose error would be its context.
+    # Not in the handler: the handler's error would be its context.
     raise shown
 
 
 def _parsed(text: bytes, path: str) -> _forebay.Index:
-    """Parses an index with the engine. Invalid JSON and another version raise the reference's errors."""
+    """Parses an index with the engine. Invalid JSON and an unsupported version raise the reference's errors."""
     try:
         return _forebay.Index(text, path)
     except (ValueError, UnsupportedError):

@@ -1,6 +1,6 @@
 """States of shards as in the reference, for programs that use them.
 
-Programs reset the state of a shard whose download failed, because the reference leaves it as being prepared and other
+Programs reset the state of a shard after a failed download, because the reference leaves it as being prepared and other
 processes wait forever. That is not needed here: a state is computed from the disk, and setting one has no effect.
 """
 

@@ -55,7 +55,7 @@ class Array:
             at: Index, negative from the end; slice; list or array of indices.
 
         Raises:
-            ValueError: `at` has another type.
+            ValueError: `at` has a wrong type.
         """
         if type(at) is int and at >= 0:
             return self.get_item(at)

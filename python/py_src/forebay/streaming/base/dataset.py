@@ -41,7 +41,7 @@ __all__ = ["StreamingDataset", "dist"]
 
 logger = logging.getLogger(__name__)
 
-# Names of the reference's module that programs import from it, most of them to iterate in another way.
+# Names of the reference's module that programs import from it, most of them to iterate in their own way.
 __getattr__, __dir__ = lazy(
     __name__,
     {
@@ -77,7 +77,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
 
     The constructor reads the indexes and starts nothing: no thread, no process group, no named shared memory. Each
     process that reads opens its own files, also after a fork. Samples are read on the calling thread; while shards are
-    absent, another thread prefetches them.
+    absent, a separate thread prefetches them.
 
         dataset = StreamingDataset(remote="s3://bucket/c4", local="/cache/c4", shuffle=True, batch_size=32)
         loader = StreamingDataLoader(dataset, batch_size=32, num_workers=8)
@@ -94,7 +94,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         validate_hash: Hash that every download must match.
         keep_zip: Keep compressed shards next to the unpacked ones.
         epoch_size: Samples of an epoch, also as "100k", "64M", "77b" or "1t". None: from the streams' weights.
-        predownload: Samples whose shards are fetched ahead, in each worker. None: 8 batches, or 64 without a batch
+        predownload: Number of samples for which shards are fetched ahead, in each worker. None: 8 batches, or 64 without a batch
             size.
         cache_limit: Bytes of local disk for shards and indexes, also as "100mb". None: no limit.
         sampling_method: "balanced" draws up- and downsampled streams again in each epoch, "fixed" draws once.
@@ -115,7 +115,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         rank: This process among all. None, here and in the next three: from torch.distributed or the launcher's
             environment. The reference does not have these four arguments.
         world_size: All processes.
-        local_rank: This process among those of its node.
+        local_rank: This process among the processes of its node.
         local_world_size: Processes of one node.
 
     Raises:
@@ -258,7 +258,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
 
     @property
     def shards(self) -> Sequence[Reader]:
-        """Readers of all shards. One that a program assigns reads its shard's samples in place of the engine, and so do
+        """Readers of all shards. One that a program assigns reads its shard's samples instead of the engine, and so do
         all of an assigned sequence."""
         return self._division.shards
 
@@ -361,7 +361,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
             self.shuffle_block_size = max(4_000_000 // (self.num_canonical_nodes or 1), 1 << 18)
 
     def _resume_incr_epoch(self) -> tuple[int, int]:
-        """Starts an epoch in this worker; other workers of the same DataLoader iteration start the same epoch.
+        """Starts an epoch in this worker. All workers of a DataLoader iteration start the same epoch.
 
         Returns:
             The epoch, and the samples of it that are done.
@@ -420,7 +420,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
             stream_id: One stream; None: all of them.
 
         Returns:
-            Samples of each unit that is shuffled as a whole, int64; and the sample at each place of the epoch before
+            Samples of each unit that is shuffled as a whole, int64; and the sample at each position of the epoch before
             the shuffle, int64.
         """
         chosen = range(self.num_streams) if stream_id is None else [stream_id]
@@ -512,7 +512,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
 
         Args:
             shard_id: Number of the shard.
-            blocking: Wait if another process fetches it.
+            blocking: Wait if a different process fetches it.
         """
         self._division.prepare(int(shard_id), blocking)
 
@@ -567,12 +567,12 @@ _READS = Originals(StreamingDataset, "get_item")
 # Attributes from which the engine's plan was made.
 _IN_ENGINE = ("samples_per_shard", "shard_offset_per_stream", "shards_per_stream", "spanner", "streams")
 
-# Attributes that programs with their own iteration set on the data set; a copy in another process must not have them.
+# Attributes that programs with their own iteration set on the data set; a copy in a different process must not have them.
 _THREADS = ("_iterator", "_executor", "_event")
 
 
 def _forget_parent() -> None:
-    """Resets data sets in a forked child, whose threads, locks and descriptors belong to the parent."""
+    """Resets data sets in a forked child: their threads, locks and descriptors belong to the parent."""
     for dataset in alive:
         dataset._division.forget_process()
         dataset._forget_process()

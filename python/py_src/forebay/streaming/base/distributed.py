@@ -42,7 +42,7 @@ def get_world_size() -> int:
 
 
 def get_local_rank() -> int:
-    """This process among those of its node, from 0: LOCAL_RANK."""
+    """This process among the processes of its node, from 0: LOCAL_RANK."""
     return int(os.environ.get("LOCAL_RANK", 0))
 
 

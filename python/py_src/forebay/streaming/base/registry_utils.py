@@ -1,4 +1,4 @@
-"""Registries of classes and functions by name, filled by programs and by entry points of other packages."""
+"""Registries of classes and functions by name, filled by programs and by entry points of installed packages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TypedRegistry(catalogue.Registry, Generic[T]):
 
     Args:
         namespace: Name of the registry, in parts.
-        entry_points: Accept entries of other packages, in an entry-point group of the same name with underscores.
+        entry_points: Accept entries of installed packages, in an entry-point group of the same name with underscores.
         description: Purpose of the registry.
     """
 
@@ -45,7 +45,7 @@ def create_registry(
     Args:
         *namespace: Name of the registry, in parts.
         generic_type: Type of its entries.
-        entry_points: Accept entries of other packages.
+        entry_points: Accept entries of installed packages.
         description: Purpose of the registry.
 
     Raises:

@@ -25,7 +25,7 @@ def get_sampling(
         use_epoch: Choose again in each epoch.
 
     Returns:
-        int64 of shape (shards,), whose sum is `choose`.
+        int64 of shape (shards,). The sum is `choose`.
 
     Raises:
         ValueError: An argument is negative, or there are no samples.

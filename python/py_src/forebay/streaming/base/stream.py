@@ -50,7 +50,7 @@ class Stream:
     """One folder of shards, remote, local or both. An option that is None has the data set's value.
 
     At most one of `proportion`, `repeat` and `choose` may be given, and either all streams of a data set have a
-    proportion or none has. A data set sets all three as attributes; the stream may still be used in another data set.
+    proportion or none has. A data set sets all three as attributes; the stream may still be used in a further data set.
 
     Args:
         remote: URL or path of the shards. None: all shards are in `local`.
@@ -269,7 +269,7 @@ class Stream:
     def _given_weights(self) -> dict[str, float]:
         """Returns the user's weight by its name: set in the constructor or later, but not by a data set."""
         given = {}
-        # An object of another class may replace a stream.
+        # An object of a different class may replace a stream.
         derived = getattr(self, "_derived", {})
         for name in _WEIGHTS:
             value = getattr(self, name, None)
@@ -284,7 +284,7 @@ class Stream:
         """Returns two flags: the streams have proportions; the streams have no weights at all.
 
         Raises:
-            ValueError: A stream has several weights, or some have proportions and others have not.
+            ValueError: A stream has several weights, or some have proportions and some have not.
         """
         given = [Stream._given_weights(stream) for stream in streams]
         is_relative = "proportion" in given[0]
@@ -337,13 +337,13 @@ class Stream:
         """Reads the stream's index, and fetches it if it is not on local disk.
 
         Args:
-            world: This process; for compatibility. Any process fetches, and the others of its node wait.
+            world: This process; for compatibility. Any process fetches, and the remaining processes of its node wait.
             allow_unsafe_types: Allow columns of Python pickles, which can run code of the data.
 
         Raises:
             RuntimeError: There is neither a remote nor an index.
             json.JSONDecodeError: The index is empty or not JSON.
-            ValueError: The index has another version, or has a column of pickles without permission.
+            ValueError: The version of the index is not supported, or the index has a column of pickles without permission.
         """
         if not os.path.exists(self._index_file):
             if self.remote is None:
@@ -402,7 +402,7 @@ class Stream:
     def _prepare_shard_part(
         self, raw_info: FileInfo, zip_info: FileInfo | None = None, compression: str | None = None
     ) -> int:
-        """Fetches and unpacks a file of a shard, together with the shard's other files.
+        """Fetches and unpacks a file of a shard, together with the remaining files of the shard.
 
         Args:
             raw_info: The file.
@@ -447,7 +447,7 @@ class Stream:
     def _decompress_shard_part(
         self, zip_info: FileInfo, zip_filename: str, raw_filename: str, compression: str | None
     ) -> None:
-        """Checks and unpacks a file. The engine does it in place of this function, unless a class overrides it.
+        """Checks and unpacks a file. The engine does it instead of this function, unless a class overrides it.
 
         Args:
             zip_info: The compressed file.
@@ -469,7 +469,7 @@ class Stream:
 
     @staticmethod
     def _check_size(info: FileInfo, path: str) -> None:
-        """Removes a file whose size differs from the index."""
+        """Removes a file if its size differs from the index."""
         size = os.path.getsize(path)
         if size != info.bytes:
             os.remove(path)
@@ -501,7 +501,7 @@ class Stream:
             try:
                 index = StreamShards(self.local, self.split).index
             except (FileNotFoundError, UnsupportedError):
-                # The program has another index, or shards of other formats.
+                # The program has a different index, or shards of different formats.
                 index = self._given and self._given.index_of_files(self._folder)
             made = (os.getpid(), *((None, {}) if index is None else self._engine_reader(index)))
             self._engine_made = made
@@ -537,7 +537,7 @@ class Stream:
         return os.stat(self._index_file).st_size
 
 
-# Functions by which a program prepares shards, or a part of them, in place of the engine.
+# Functions by which a program prepares shards, or a part of them, instead of the engine.
 _PREPARES = Originals(Stream, "prepare_shard", "_prepare_shard_part", "_decompress_shard_part")
 _UNPACKS = Originals(Stream, "_decompress_shard_part")
 _DOWNLOADS = Originals(Stream, "_download_file")

@@ -79,7 +79,7 @@ def wait_for_file_to_exist(filename: str, poll_interval: float, timeout: float, 
 def clean_stale_shared_memory() -> None:
     """Removes shared memory of earlier runs of the reference on this machine; this package leaves none.
 
-    The first rank of each node removes it. The others wait if `torch.distributed` is initialised.
+    The first rank of each node removes it. The remaining ranks wait if `torch.distributed` is initialised.
     """
     if World.detect().rank_of_node == 0:
         prefix = 0

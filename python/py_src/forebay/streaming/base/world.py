@@ -24,7 +24,7 @@ class World:
     """Nodes, ranks and workers of a job, and the position of this process.
 
     All nodes have the same number of ranks and all ranks the same number of workers. A rank without worker processes
-    counts as its own only worker. Counts are for the whole job unless the name contains another scope:
+    counts as its own only worker. Counts are for the whole job unless the name contains a different scope:
 
     * `node` of `num_nodes`; `is_multinode`
     * `rank` of `num_ranks`; `rank_of_node` of `ranks_per_node`
@@ -73,7 +73,7 @@ class World:
         local_world_size: int | None = None,
     ) -> World:
         """Detects the rank: from the arguments, else functions of `streaming.base.distributed` that the program has
-        replaced, else RANK and WORLD_SIZE, else `torch.distributed`, else the variables of other launchers, else a single
+        replaced, else RANK and WORLD_SIZE, else `torch.distributed`, else the variables of further launchers, else a single
         process.
 
         RANK and WORLD_SIZE precede `torch.distributed`, because the reference reads only them: programs with tensor or
@@ -84,11 +84,11 @@ class World:
             rank: This process among all. Like the next three, it overrides the detected number, and the reference does
                 not have it.
             world_size: Number of all ranks.
-            local_rank: This process among those of its node.
+            local_rank: This process among the processes of its node.
             local_world_size: Number of ranks of this node.
 
         Raises:
-            ConfigError: The numbers are incomplete, or contradict each other.
+            ConfigError: The numbers are incomplete or contradictory.
             ValueError: A variable is not a number.
         """
         return cls._of(found_world(rank, world_size, local_rank, local_world_size))
@@ -165,15 +165,15 @@ def _is_replaced(name: str) -> bool:
 
 
 def _world_of_functions(local_rank: int | None, local_world_size: int | None) -> world.World:
-    """Returns the rank of this process as the functions of `distributed` give it, of which the program has replaced at
-    least one. The others read their variables, as in the reference."""
+    """Returns the rank of this process as the functions of `distributed` give it. The program has replaced at
+    least one of them. The remaining functions read their variables, as in the reference."""
     rank, ranks = int(dist.get_rank()), int(dist.get_world_size())
     if local_world_size is None:
         local_world_size = int(dist.get_local_world_size())
     if local_rank is None:
         local_rank = int(dist.get_local_rank()) if _is_replaced("get_local_rank") else rank % max(local_world_size, 1)
     if not (0 <= rank < ranks and 0 <= local_rank < local_world_size <= ranks):
-        # LOCAL_WORLD_SIZE counts processes, of which the program's ranks may be a part.
+        # LOCAL_WORLD_SIZE counts processes. The program's ranks may be a part of them.
         raise ConfigError(
             f"functions of streaming.base.distributed that the program has replaced give rank {rank} of {ranks}, and "
             f"{local_rank} of {local_world_size} on this node, but a rank is below the number of ranks and a node has no more "

@@ -44,7 +44,7 @@ class StreamingVisionDataset(ReadyMadeDataset, VisionDataset):
         **kwargs: As for `ReadyMadeDataset`.
 
     Raises:
-        ValueError: `transforms` is given together with one of the other two.
+        ValueError: `transforms` is given together with `transform` or `target_transform`.
     """
 
     def __init__(

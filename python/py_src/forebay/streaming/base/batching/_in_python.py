@@ -29,7 +29,7 @@ _RESAMPLES: set[Callable[..., Any]] = set()
 
 
 def of_engine(method: F) -> F:
-    """Marks a data set's `resample_streams` as the engine's; any other one is the program's."""
+    """Marks a data set's `resample_streams` as the engine's. A function without the mark is the program's."""
     _RESAMPLES.add(method)
     return method
 

@@ -12,7 +12,7 @@ __all__ = ["OrderedDataset"]
 
 
 class OrderedDataset(Protocol):
-    """Attributes of a `StreamingDataset`, or of an object in its place, that the batching methods read."""
+    """Attributes of a `StreamingDataset`, or of an object that replaces it, that the batching methods read."""
 
     batch_size: int | None
     batching_method: str

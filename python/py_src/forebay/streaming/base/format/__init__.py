@@ -31,7 +31,7 @@ _readers: dict[str, type[Reader]] = {
     "tsv": TSVReader,
     "xsv": XSVReader,
 }
-"""Classes by the format in the index. Programs may replace a class, or add one for another format."""
+"""Classes by the format in the index. Programs may replace a class, or add one for a further format."""
 
 _OF_ENGINE = dict(_readers)
 
@@ -39,7 +39,7 @@ _FUNCTIONS = {cls: Originals(cls, "__getitem__", "get_item", "decode_sample", "g
 """Functions by which a sample is read. Programs may replace them in a class."""
 
 ENGINE_READERS = frozenset(_readers.values())
-"""Classes of which the engine can read every shard."""
+"""Classes for which the engine can read every shard."""
 
 
 def has_python_readers() -> bool:

@@ -1,6 +1,6 @@
 """State that processes of one machine share.
 
-`state` is shared by the copies of a data set: unnamed memory that a child gets from its parent. The other modules are
+`state` is shared by the copies of a data set: unnamed memory that a child gets from its parent. The remaining modules are
 the reference's named objects, for programs that use them directly; this package does not.
 """
 

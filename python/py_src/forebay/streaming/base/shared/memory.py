@@ -56,7 +56,7 @@ class SharedMemory:
         while self.created_shms:
             block = self.created_shms.pop()
             block.close()
-            # Another process may have removed the block.
+            # A different process may have removed the block.
             with contextlib.suppress(FileNotFoundError):
                 block.unlink()
 

@@ -32,15 +32,15 @@ def get_shm_prefix(
     Args:
         streams_local: Folders.
         streams_remote: Remote of each folder; None: no remote.
-        world: This process. The first one of the node registers, the others read the number.
-        retry: Further attempts while another user of a folder may be ending.
+        world: This process. The first process of the node registers, the rest of its processes read the number.
+        retry: Further attempts while a previous user of a folder may be ending.
 
     Returns:
         The number, and the memory block that registers it.
 
     Raises:
-        ValueError: A folder with a remote occurs twice or is registered by another data set.
-        RuntimeError: The node's first process registered other folders.
+        ValueError: A folder with a remote occurs twice or is registered by a different data set.
+        RuntimeError: The node's first process registered different folders.
     """
     _check_self(streams_local)
     prefix = max(_check_and_find_retrying(streams_local, streams_remote, name, retry) for name in SHM_TO_CLEAN)
@@ -117,7 +117,7 @@ def _check_and_find(streams_local: list[str], streams_remote: list[str | None], 
         try:
             block = SharedMemory(_get_path(prefix, shm_name), False, auto_cleanup=False)
         except PermissionError:
-            # It belongs to another user.
+            # It belongs to a different user.
             continue
         except FileNotFoundError:
             return prefix

@@ -81,13 +81,13 @@ class SharedState:
             self._memory[_RESUME : _RESUME + len(text)] = text
 
     def begin(self, worker: int, iteration: tuple[int, int, int] | None, resolve: Callable[[int], int]) -> int:
-        """Starts an epoch, or joins the epoch that another worker of the same iteration has started.
+        """Starts an epoch, or joins the epoch that a worker of the same iteration has already started.
 
-        No worker waits for another: the first one sets the number, and the others of the iteration read it.
+        No worker waits for another: the first worker sets the number, and the rest of the iteration reads it.
 
         Args:
             worker: This worker of its rank.
-            iteration: Key that is equal for the workers of one DataLoader iteration and different for others: the
+            iteration: Key that is equal for the workers of one DataLoader iteration and different for each iteration: the
                 loader's seed, the number of starts of each worker, and the number of workers. None outside of workers:
                 always a new epoch.
             resolve: Function from the next epoch to the actual one, which a checkpoint may change.

@@ -46,7 +46,7 @@ def get_shuffle(
     epoch: int,
     block_size: int = 1 << 18,
 ) -> NDArray[np.int64]:
-    """Returns the sample at each place of the shuffled epoch.
+    """Returns the sample at each position of the shuffled epoch.
 
     Args:
         algo: "naive", "py1s", "py2s", "py1br" or "py1e".

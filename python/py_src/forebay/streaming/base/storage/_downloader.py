@@ -51,7 +51,7 @@ class CloudDownloader(abc.ABC):
 
     @classmethod
     def get(cls, remote_dir: str | None = None) -> CloudDownloader:
-        """Returns the downloader for `remote_dir`; that of local folders if it is None.
+        """Returns the downloader for `remote_dir`, or for local folders if it is None.
 
         Raises:
             ValueError: The scheme is unknown.
@@ -88,7 +88,7 @@ class CloudDownloader(abc.ABC):
             timeout: Timeout in seconds, if the cloud's library has one.
 
         Raises:
-            ValueError: There is no URL, or it has another scheme.
+            ValueError: There is no URL, or it has a wrong scheme.
         """
         if os.path.exists(local):
             return

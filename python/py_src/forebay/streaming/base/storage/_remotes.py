@@ -1,4 +1,4 @@
-"""Schemes of `forebay.remotes`: those of fsspec, and a program's own."""
+"""Schemes of `forebay.remotes`: the schemes of fsspec, and a program's own."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def check_bucket(client: Any, remote: str) -> None:
 
 
 def list_keys(client: Any, remote: str, prefix: str | None) -> list[str]:
-    """Returns all keys below `remote` whose rest starts with `prefix`."""
+    """Returns all keys below `remote` for which the rest of the key starts with `prefix`."""
     bucket, folder = bucket_and_key(remote)
     pages = client.get_paginator("list_objects_v2").paginate(
         Bucket=bucket, Prefix=os.path.join(folder, prefix or "")
@@ -55,7 +55,7 @@ def list_keys(client: Any, remote: str, prefix: str | None) -> list[str]:
 
 
 class S3Uploader(CloudUploader):
-    """Uploads to S3. S3_ENDPOINT_URL names another server, S3_CANNED_ACL an access list of uploads; arguments as for
+    """Uploads to S3. S3_ENDPOINT_URL names a different server, S3_CANNED_ACL an access list of uploads; arguments as for
     `CloudUploader`."""
 
     def _connect(self) -> None:
@@ -78,8 +78,8 @@ class S3Uploader(CloudUploader):
 
 
 class S3Downloader(CloudDownloader):
-    """Fetches from S3. S3_ENDPOINT_URL names another server, MOSAICML_STREAMING_AWS_REQUESTER_PAYS a comma-separated
-    list of buckets whose traffic the reader pays. Without credentials requests are not signed."""
+    """Fetches from S3. S3_ENDPOINT_URL names a different server, MOSAICML_STREAMING_AWS_REQUESTER_PAYS a comma-separated
+    list of buckets for which the reader pays the traffic. Without credentials requests are not signed."""
 
     def __init__(self) -> None:
         self._s3_client: Any = None

@@ -13,7 +13,7 @@ __all__ = ["without_secrets"]
 
 @contextlib.contextmanager
 def without_secrets(remote: str | None) -> Iterator[None]:
-    """Cuts the secrets in the address `remote` from an exception that is raised inside, and from those that led to it.
+    """Cuts the secrets in the address `remote` from an exception that is raised inside, and from the exceptions that led to it.
     It stays the same object, because programs catch the classes of the libraries and read their fields."""
     try:
         yield
@@ -27,7 +27,7 @@ def _cut(error: BaseException, remote: str, seen: list[BaseException]) -> None:
     if any(error is other for other in seen):
         return
     seen.append(error)
-    # Some classes make their text of fields and not of `args`. Those of an OSError are not in its `vars`.
+    # Some classes make their text of fields and not of `args`. The fields of an OSError are not in its `vars`.
     of_system = ("strerror", "filename", "filename2") if isinstance(error, OSError) else ()
     for name in ("args", *vars(error), *of_system):
         value = getattr(error, name, None)

@@ -89,7 +89,7 @@ class CloudUploader:
         retry: int = 2,
         exist_ok: bool = False,
     ) -> CloudUploader:
-        """Returns the uploader for `out`; arguments and errors are those of the class."""
+        """Returns the uploader for `out`; arguments and errors are as for the class."""
         cls._validate(cls, out)
         remote = out if isinstance(out, str) else out[1]
         scheme = urllib.parse.urlparse(remote).scheme
@@ -141,7 +141,7 @@ class CloudUploader:
             yield bar.update
 
     def list_objects(self, prefix: str | None = None) -> list[str]:
-        """Returns the keys of the store below the folder whose rest starts with `prefix`."""
+        """Returns the keys of the store below the folder for which the rest of the key starts with `prefix`."""
         with without_secrets(self.remote):
             return self._list(prefix)
 
@@ -156,7 +156,7 @@ class CloudUploader:
 
 
 class LocalUploader(CloudUploader):
-    """Copies files to another local folder; does nothing if there is only one."""
+    """Copies files to a second local folder; does nothing if there is only one."""
 
     def _connect(self) -> None:
         if self.remote is not None:
@@ -172,7 +172,7 @@ class LocalUploader(CloudUploader):
         advance(os.stat(remote).st_size)
 
     def list_objects(self, prefix: str | None = None) -> list[str]:
-        """Returns the sorted paths of the files in the local folder whose rest starts with `prefix`."""
+        """Returns the sorted paths of the files in the local folder for which the rest of the path starts with `prefix`."""
         start = os.path.join(self.local, prefix or "")
         paths = (os.path.join(folder, file) for folder, _, files in os.walk(self.local) for file in files)
         return sorted(path for path in paths if path.startswith(start))

@@ -26,7 +26,7 @@ def each_sample(filename: str) -> Iterator[dict[str, str]]:
     """Yields the samples of a file.
 
     Raises:
-        ValueError: A line has other fields.
+        ValueError: A line has wrong fields.
     """
     with open(filename, encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):

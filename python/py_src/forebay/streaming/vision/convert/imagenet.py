@@ -24,17 +24,17 @@ def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
 
 
 def check_extensions(filenames: list[str], extensions: set[str]) -> None:
-    """Raises AssertionError for a file with another extension."""
+    """Raises AssertionError for a file with an extension outside of `extensions`."""
     for filename in filenames:
         extension = filename.rpartition(".")[2].lower()
         assert extension in extensions, f"{filename} is none of {', '.join(sorted(extensions))}"
 
 
 def get_classes(filenames: list[str], class_names: list[str] | None = None) -> tuple[list[int], list[str]]:
-    """Returns the class of each file, numbered in the order of the folders' names, and those names.
+    """Returns the class of each file, numbered in the order of the folders' names, and the names.
 
     Raises:
-        AssertionError: `class_names` is given, and the folders are others.
+        AssertionError: `class_names` is given, and the folders differ from it.
     """
     folders = [os.path.basename(os.path.dirname(filename)) for filename in filenames]
     found = sorted(set(folders))

@@ -58,7 +58,7 @@ class Reader(Array, ABC):
     """True if the engine reads and decodes samples."""
 
     _decoding: ClassVar[Originals]
-    """Functions in whose place the engine does so."""
+    """The engine does so instead of these functions."""
 
     @staticmethod
     def _decoder_of(encoding: str, is_built_in: bool) -> Callable[[bytes], Any] | None:
@@ -104,7 +104,7 @@ class Reader(Array, ABC):
 
         Raises:
             TypeError: A field of the entry is missing or unknown.
-            ValueError: The entry has another version or format.
+            ValueError: The entry has a wrong version or format.
         """
         arguments = dict(obj)
         version = arguments.pop("version")
@@ -284,7 +284,7 @@ class Reader(Array, ABC):
         return (self[i] for i in range(len(self)))
 
     def _read(self, table: FileInfo, data: FileInfo, idx: int) -> bytes:
-        """Reads the sample at `idx`, whose offsets are at the front of `table`."""
+        """Reads the sample at `idx`. Its offsets are at the front of `table`."""
         if not 0 <= idx < self.samples:
             raise IndexError(f"Relative sample index {idx} is not present in the {data.basename} file.")
         pair = _read_at(self._path(table), 8, 4 + 4 * idx)

@@ -145,7 +145,7 @@ class Writer(ABC):
         """Adds a sample.
 
         Raises:
-            AttributeError: A value has another type than its column.
+            AttributeError: The type of a value is not the type of its column.
             KeyError: A column is missing.
             Exception: An earlier shard could not be packed or uploaded; the cause is attached.
             RuntimeError: This is a forked child, and the parent has written a shard.
@@ -167,7 +167,7 @@ class Writer(ABC):
             Exception: A shard could not be packed or uploaded; the cause is attached. No index is written.
         """
         self._watch.end()
-        # The files in `local` are those of the process that writes them.
+        # The files in `local` belong to the process that writes them.
         self._check_process()
         try:
             self._check()
@@ -254,7 +254,7 @@ class Writer(ABC):
         return {"basename": basename, "bytes": len(data), "hashes": hashes}
 
     def _write_index(self) -> None:
-        """Writes and uploads the index after all other files."""
+        """Writes and uploads the index as the last file."""
         basename = get_index_basename()
         index = json.dumps({"version": 2, "shards": self.shards}, sort_keys=True)
         _write_file(os.path.join(self.local, basename), index.encode())

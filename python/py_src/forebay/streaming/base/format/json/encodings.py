@@ -19,7 +19,7 @@ class Encoding(ABC):
         """Returns true for a value of the type.
 
         Raises:
-            AttributeError: The value has another type.
+            AttributeError: The value has a wrong type.
         """
         return cls._validate(obj, cls.kind)
 
@@ -55,7 +55,7 @@ def is_json_encoded(encoding: str, value: Any) -> bool:
     """Returns true for a value of `encoding`.
 
     Raises:
-        AttributeError: The value has another type.
+        AttributeError: The value has a wrong type.
         KeyError: There is no such encoding.
     """
     return _encodings[encoding].is_encoded(value)

@@ -17,7 +17,7 @@ class JSONWriter(SplitWriter):
     Args:
         columns: Type of each column by name: "str", "int" or "float".
         newline: Terminator of each sample.
-        out: As for `Writer`, like all others.
+        out: As for `Writer`, like all arguments below.
         keep_local: As above.
         compression: As above.
         hashes: As above.

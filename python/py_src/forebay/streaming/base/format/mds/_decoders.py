@@ -16,7 +16,7 @@ def decoder_of(encoding: str, is_built_in: bool) -> Callable[[bytes], Any] | Non
 
     Args:
         encoding: Name of the encoding.
-        is_built_in: False if the column's size differs from that of the built-in encoding of this name.
+        is_built_in: False if the column's size differs from the size of the built-in encoding of this name.
     """
     name = encoding.partition(":")[0]
     if is_built_in and name in _DECODED_BY_ENGINE and encodings._encodings[name] is _DECODED_BY_ENGINE[name]:
@@ -24,7 +24,7 @@ def decoder_of(encoding: str, is_built_in: bool) -> Callable[[bytes], Any] | Non
     return functools.partial(encodings.mds_decode, encoding)
 
 
-# Classes whose values the engine makes itself. A program may replace a class.
+# Classes with values that the engine makes itself. A program may replace a class.
 _DECODED_BY_ENGINE = {
     name: cls
     for name, cls in encodings._encodings.items()

@@ -19,7 +19,7 @@ class Encoding(ABC):
         """Encodes a value.
 
         Raises:
-            AttributeError: The value has another type.
+            AttributeError: The value has a wrong type.
         """
         raise NotImplementedError
 

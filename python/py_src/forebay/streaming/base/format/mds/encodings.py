@@ -270,7 +270,7 @@ def mds_encode(encoding: str, obj: Any) -> bytes:
     """Encodes a value. Bytes are stored unchanged with every encoding.
 
     Raises:
-        AttributeError: The value has another type.
+        AttributeError: The value has a wrong type.
         ValueError: There is no such encoding.
     """
     return obj if isinstance(obj, bytes) else _find_coder(encoding).encode(obj)

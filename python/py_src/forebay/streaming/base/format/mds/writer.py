@@ -35,7 +35,7 @@ class MDSWriter(JointWriter):
     Raises:
         FileExistsError: The local folder is not empty.
         TypeError: There is no such encoding.
-        ValueError: Another argument is wrong.
+        ValueError: A different argument is wrong.
     """
 
     format = "mds"

@@ -9,7 +9,7 @@ __all__ = ["Encoding", "Float", "Int", "Str", "is_xsv_encoding", "xsv_decode", "
 
 
 class Encoding(ABC):
-    """Type whose values can be restored from text."""
+    """Type with values that can be restored from text."""
 
     kind: ClassVar[type]
     """Python type."""
@@ -19,7 +19,7 @@ class Encoding(ABC):
         """Converts a value to text.
 
         Raises:
-            AttributeError: The value has another type.
+            AttributeError: The value has a wrong type.
         """
         cls._validate(obj, cls.kind)
         return str(obj)
@@ -65,7 +65,7 @@ def xsv_encode(encoding: str, value: Any) -> str:
     """Converts a value to text.
 
     Raises:
-        AttributeError: The value has another type.
+        AttributeError: The value has a wrong type.
         KeyError: There is no such encoding.
     """
     return _encodings[encoding].encode(value)

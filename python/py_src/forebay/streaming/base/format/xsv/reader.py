@@ -68,7 +68,7 @@ class _FixedSeparatorReader(XSVReader):
     """Separated values with the separator of the format.
 
     Args:
-        dirname: As for `XSVReader`, like all others.
+        dirname: As for `XSVReader`, like all arguments.
         split: As above.
         column_encodings: As above.
         column_names: As above.

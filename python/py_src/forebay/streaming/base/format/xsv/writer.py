@@ -17,7 +17,7 @@ class XSVWriter(SplitWriter):
         columns: Type of each column by name: "str", "int" or "float".
         separator: Separator of two values.
         newline: Terminator of each row.
-        out: As for `Writer`, like all others.
+        out: As for `Writer`, like all arguments below.
         keep_local: As above.
         compression: As above.
         hashes: As above.
@@ -81,7 +81,7 @@ class _FixedSeparatorWriter(XSVWriter):
     """Separated values with the separator of the format.
 
     Args:
-        columns: As for `XSVWriter`, like all others.
+        columns: As for `XSVWriter`, like all arguments.
         newline: As above.
         **kwargs: As above.
     """

@@ -26,7 +26,7 @@ def parse_duration(text: str) -> int:
     """Parses a duration such as PT00H01M23S to seconds.
 
     Raises:
-        ValueError: It has another form.
+        ValueError: It has a wrong form.
     """
     match = _DURATION.fullmatch(text)
     if match is None:

@@ -43,7 +43,7 @@ class Instance:
     masked_tokens: list[str]
     """Original tokens at these positions."""
     is_random_next: bool
-    """True if the second text is from another document."""
+    """True if the second text is from a different document."""
 
 
 def make_instances(documents: list[Document], words: list[str], settings: Settings, rng: Random) -> list[Instance]:
@@ -70,7 +70,7 @@ def make_instances(documents: list[Document], words: list[str], settings: Settin
 def _pairs(
     documents: list[Document], number: int, settings: Settings, rng: Random
 ) -> Iterator[tuple[list[str], list[str], bool]]:
-    """Yields pairs of text from a document, with a flag: the second is from another document."""
+    """Yields pairs of text from a document, with a flag: the second is from a different document."""
     # A marker before the first text, and one after each text.
     room = settings.max_seq_length - 3
     length = rng.randint(2, room) if rng.random() < settings.short_seq_prob else room
@@ -103,7 +103,7 @@ def _end_of_chunk(document: Document, start: int, length: int) -> int:
 
 
 def _from_elsewhere(documents: list[Document], number: int, length: int, rng: Random) -> list[str]:
-    """Returns at least `length` tokens of another document from a random sentence, or all up to its end."""
+    """Returns at least `length` tokens of a different document from a random sentence, or all up to its end."""
     other = number
     for _ in range(_OTHER_DOCUMENTS):
         other = rng.randrange(len(documents))

@@ -1,4 +1,4 @@
-"""Makes a data set of some samples of another, at equal distances."""
+"""Makes a data set of some samples of a source data set, at equal distances."""
 
 from __future__ import annotations
 

@@ -1,0 +1,176 @@
+//! Rates of vague words in the prose of each crate and folder, per 1,000 words.
+//!
+//! "The size of the file and that of its index" makes a reader search for the noun. Such words are correct English, so
+//! [`words`](crate::words) does not ban them: only their number is limited, to about the number in well-kept projects.
+
+use crate::prose::pieces;
+use crate::sources::Source;
+use crate::violation::Violation;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Words of one kind, and the number of them in 1,000 words that is accepted.
+struct Rate {
+    words: &'static [&'static str],
+    most: f64,
+    fix: &'static str,
+}
+
+const RATES: [Rate; 5] = [
+    Rate { words: &["that of", "those of", "of which"], most: 0.3, fix: "name the noun again, or make two sentences" },
+    Rate { words: &["whose"], most: 0.4, fix: "\"with\" and a noun, or two sentences" },
+    Rate {
+        words: &["another", "other", "others"],
+        most: 1.5,
+        fix: "\"different\", \"second\", \"one more\", or the name of the thing",
+    },
+    Rate { words: &["place", "places"], most: 0.5, fix: "path, offset, index, position, location, slot" },
+    Rate { words: &["what"], most: 0.5, fix: "name the thing" },
+];
+
+/// Groups that have more, with their accepted numbers in the order of [`RATES`]. They may only become smaller.
+const CEILINGS: &[(&str, [f64; RATES.len()])] = &[
+    ("ffi", [1.0, 0.4, 2.8, 1.0, 0.5]),
+    ("loader/core", [1.6, 0.8, 3.4, 1.4, 0.5]),
+    ("loader/format", [0.8, 0.6, 1.5, 1.6, 0.5]),
+    ("loader/picture", [0.3, 0.4, 1.5, 0.8, 1.2]),
+    ("loader/src", [0.8, 0.4, 2.2, 0.8, 0.5]),
+    ("loader/store", [0.3, 0.4, 1.5, 0.8, 0.5]),
+    ("python/forebay", [1.0, 0.4, 3.4, 1.4, 0.8]),
+    ("python/scripts", [0.3, 0.4, 1.5, 1.2, 0.5]),
+    ("python/src", [0.8, 0.4, 1.5, 1.0, 0.5]),
+    ("python/tests", [1.4, 0.8, 6.0, 4.2, 1.0]),
+    ("tests", [0.3, 0.4, 3.0, 0.8, 0.5]),
+    ("texts of the root", [0.3, 0.4, 1.5, 1.2, 0.6]),
+];
+
+/// Smallest number of words of a group that has rates; a smaller group is a part of the folder above it.
+const WORDS_MIN: usize = 1000;
+
+/// Number of all words and of the words of each rate.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    all: usize,
+    found: [usize; RATES.len()],
+}
+
+impl Count {
+    fn rate(&self, index: usize) -> f64 {
+        self.found[index] as f64 * 1000.0 / self.all.max(1) as f64
+    }
+}
+
+/// Checks the rates of every group of files.
+pub fn check(sources: &[Source]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (group, count) in counts(sources).iter().filter(|(_, count)| count.all >= WORDS_MIN) {
+        let ceiling = CEILINGS.iter().find(|(known, _)| known == group).map(|(_, most)| most);
+        for (index, rate) in RATES.iter().enumerate() {
+            let most = ceiling.map_or(rate.most, |ceiling| ceiling[index].max(rate.most));
+            if count.rate(index) > most {
+                violations.push(Violation {
+                    place: group.clone(),
+                    problem: format!(
+                        "\"{}\" {:.2} times in 1,000 words, where {most} is the most",
+                        rate.words.join(" | "),
+                        count.rate(index)
+                    ),
+                    fix: rate.fix.to_owned(),
+                });
+            }
+        }
+    }
+    violations
+}
+
+/// Returns the rates of all groups as lines of text.
+pub fn table(sources: &[Source]) -> String {
+    let mut lines = format!("  {:<24} {:>7}", "per 1,000 words", "words");
+    for rate in &RATES {
+        write!(lines, " {:>10}", rate.words[0]).expect("text has room");
+    }
+    for (group, count) in counts(sources) {
+        write!(lines, "\n  {group:<24} {:>7}", count.all).expect("text has room");
+        for index in 0..RATES.len() {
+            write!(lines, " {:>10.2}", count.rate(index)).expect("text has room");
+        }
+    }
+    lines
+}
+
+fn counts(sources: &[Source]) -> BTreeMap<String, Count> {
+    let mut counts = BTreeMap::<String, Count>::new();
+    // These files quote the words.
+    let sources = sources.iter().filter(|source| !source.path.starts_with("tests/gate/src/word"));
+    for source in sources {
+        let count = counts.entry(group(&source.path)).or_default();
+        for piece in pieces(&source.path, &source.text) {
+            let text = piece.text.to_lowercase();
+            let words: Vec<&str> = text.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()).collect();
+            count.all += words.len();
+            for (found, rate) in count.found.iter_mut().zip(&RATES) {
+                *found += rate.words.iter().map(|phrase| occurrences(&words, phrase)).sum::<usize>();
+            }
+        }
+    }
+    counts
+}
+
+fn occurrences(words: &[&str], phrase: &str) -> usize {
+    let phrase: Vec<&str> = phrase.split(' ').collect();
+    words.windows(phrase.len()).filter(|window| *window == phrase).count()
+}
+
+/// Crate or folder of a file: `loader/store`, `python/tests`, `gpu`; `forebay.streaming` is apart from the package.
+fn group(path: &str) -> String {
+    let mut parts = path.split('/');
+    let first = parts.next().unwrap_or(path);
+    match (first, parts.next()) {
+        ("python", Some("py_src")) if path.contains("/streaming/") => "python/streaming".to_owned(),
+        ("python", Some("py_src")) => "python/forebay".to_owned(),
+        ("loader" | "python", Some(second)) if parts.next().is_some() => format!("{first}/{second}"),
+        (_, None) => "texts of the root".to_owned(),
+        _ => first.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(path: &str, text: String) -> Source {
+        Source { path: path.to_owned(), text }
+    }
+
+    #[test]
+    fn a_word_above_its_rate_is_found_in_its_group_alone() {
+        let filler = "word ".repeat(WORDS_MIN);
+        let sources = [
+            source("gpu/a.md", format!("{filler}whose size is that of a file")),
+            source("ffi/a.md", filler.clone()),
+            source("loader/order/src/a.rs", format!("// {filler}\nlet x = \"another place\"; // Whose?")),
+        ];
+        let places: Vec<_> = check(&sources).into_iter().map(|found| (found.place, found.problem)).collect();
+        let problems = |group: &str| places.iter().filter(|(place, _)| place == group).count();
+        assert_eq!([problems("gpu"), problems("ffi"), problems("loader/order")], [2, 0, 2], "{places:?}");
+    }
+
+    #[test]
+    fn a_small_group_has_no_rates() {
+        assert!(check(&[source("ffi/a.md", "whose whose whose".to_owned())]).is_empty());
+    }
+
+    #[test]
+    fn code_and_names_in_backticks_do_not_count() {
+        let text = format!("// {}\n// The word `whose` is code.\nlet whose = other;", "word ".repeat(WORDS_MIN));
+        assert!(check(&[source("gpu/src/a.rs", text)]).is_empty());
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_each_group() {
+        let sources = [source("gpu/a.md", "Whose file?".to_owned()), source("README.md", "A file.".to_owned())];
+        let table = table(&sources);
+        assert_eq!(table.lines().count(), 3, "{table}");
+        assert!(table.contains("500.00"), "{table}");
+    }
+}
