@@ -13,7 +13,7 @@ use crate::sync::{Arc, Mutex, MutexGuard};
 pub struct Setup {
     /// Samples of a batch on all devices of all ranks together.
     pub samples_per_step: u64,
-    /// Batches are taken ahead, as by [`Session::take_ahead`], and delivered in order.
+    /// Batches are taken ahead, by [`PassHandle::take_ahead`](super::PassHandle::take_ahead), and delivered in order.
     pub takes_ahead: bool,
     /// Samples that an epoch may leave out, if the caller leaves out samples as well.
     pub skips: Option<SkipLimit>,

@@ -153,7 +153,7 @@ impl<E: Engine, T: From<E::Item> + Send> Taken<E, T> {
         }
     }
 
-    /// Releases the batch, and keeps its pass for the next [`Session::begin`].
+    /// Releases the batch, and keeps its pass for the next [`MoveTurn::begin`](super::MoveTurn::begin).
     pub fn show(&self) {
         self.release();
         self.session.machine().show(self.pass);
