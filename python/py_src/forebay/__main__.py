@@ -1,4 +1,4 @@
-"""Version, what this machine offers to a loader, and the package's commands."""
+"""Version, the means of this machine for a loader, and the package's commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COMMANDS = (
 )
 
 _LIBRARIES = (("torch",), ("jax",), ("tensorflow", "tensorflow-cpu"), ("numpy",), ("pillow",))
-"""Packages whose versions matter, each with its other names: types of batches, arrays and raw pixels."""
+"""Packages with versions that matter, each with its further names: types of batches, arrays and raw pixels."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _facts() -> Iterator[tuple[str, str]]:
-    """Yields name and value of what matters to a loader on this machine."""
+    """Yields name and value of the facts that matter to a loader on this machine."""
     machine = json.loads(_forebay.describe_machine())
     quota = f", by the CPU quota of the container ({machine['quota_cpus']:g})" if machine["quota_cpus"] else ""
     yield "CPUs", f"{machine['cpus']} for this process{quota}"

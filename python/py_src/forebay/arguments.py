@@ -85,7 +85,7 @@ def by_name(example: str = "", others: Callable[[], dict[str, str]] = dict, **el
     Args:
         example: Example of the first arguments, for a class with keyword-only arguments.
         others: Function that returns more of `elsewhere`. It is called for an error.
-        **elsewhere: Names of arguments in other libraries, and the names here, or after ". " what to do.
+        **elsewhere: Names of arguments in libraries, and the names here, or after ". " advice.
     """
 
     def decorate(cls: _Class) -> _Class:
@@ -261,7 +261,7 @@ def several(name: str, value: Any, what: str) -> Iterable[Any]:
 
 
 def path(name: str, value: Any, what: str = "a path") -> str:
-    """Checks a path and returns it as text, with the home directory in place of `~`."""
+    """Checks a path and returns it as text, with the home directory instead of `~`."""
     return os.path.expanduser(text(name, os.fspath(value) if isinstance(value, os.PathLike) else value, what))
 
 
@@ -290,7 +290,7 @@ def folder(name: str, value: Any) -> str:
 def anywhere(source: str) -> str:
     """Returns the address of a data set, or its list of files, for any working directory.
 
-    Two colons are between files of a list, and a part of other addresses, such as `http://[::1]/train`.
+    Two colons are between files of a list, and a part of some addresses, such as `http://[::1]/train`.
     """
 
     def whole(part: str) -> str:

@@ -17,7 +17,7 @@ def arrow_files(dataset: Any) -> str:
     """Returns the files of a `datasets.Dataset` as a `remote`.
 
     Raises:
-        ConfigError: Its rows are not those of its files.
+        ConfigError: Its rows are not the rows of its files.
     """
     if dataset._indices is not None:
         raise ConfigError(

@@ -131,7 +131,7 @@ Interpolation = Union[Literal["nearest", "bilinear", "bicubic"], enum.Enum]
 PaddingMode = Literal["constant", "edge", "reflect", "symmetric"]
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 Grouping = Literal["each", "stem"]
-"""Files of any kind as samples: each file alone, or those of one stem together."""
+"""Files of any kind as samples: each file alone, or the files of one stem together."""
 MapKind = Literal["threads", "processes", "interpreters"]
 
 Shard = Literal["auto", "none"]

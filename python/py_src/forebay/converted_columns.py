@@ -1,7 +1,7 @@
 """Columns of a conversion to MDS: the fields that read them, and the values that are written.
 
 Samples of tar files have different fields, and shards may have different columns. All of them are written: if some samples lack
-one, the column `__fields__` has the names of those that a sample has, one a line, and the others are empty, or zeros of a fixed
+one, the column `__fields__` has the names of the columns that a sample has, one a line, and the rest are empty, or zeros of a fixed
 size. The engine takes a column that `__fields__` does not name for absent, so a field's `default` works as before.
 """
 
@@ -47,7 +47,7 @@ class ConvertedColumns:
         if wanted is not None:
             unknown = [name for name in wanted if name not in known]
             if unknown and described["may_have_more"]:
-                # A field of tar files whose samples have not all been read.
+                # A field of tar files that were not read to the end.
                 later = {"bytes": None, "is_optional": True}
                 known |= {name: {"encoding": _forebay.tar_encoding(name), **later} for name in unknown}
             elif unknown:
@@ -61,7 +61,7 @@ class ConvertedColumns:
         return cls(encodings, optional, described["may_have_more"] and wanted is None)
 
     def fields(self) -> dict[str, Field]:
-        """Fields of a loader, with what `rows` takes."""
+        """Fields of a loader, with the arguments of `rows`."""
         fields = {}
         for name, encoding in self.encodings.items():
             if name not in self.optional:
@@ -100,7 +100,7 @@ class ConvertedColumns:
                     elif _array(name) in values:
                         values[name] = values[_array(name)]
                 values[_FIELDS] = "\n".join(present)
-            # Others are what the check and the optional columns need.
+            # The rest is for the check and the optional columns.
             yield {name: values[name] for name in written}
 
     def _check(self, values: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@
     for url, stream in urls.load_files_by_s3():
         stream.read()
 
-Arguments, environment variables and results are those of torchdata 0.9. Differences on purpose: an error is raised, where
+Arguments, environment variables and results are as in torchdata 0.9. Differences on purpose: an error is raised, where
 the original printed it and returned short data; a wrong region is corrected or an error, not an empty list; several
 files are fetched at once; `request_timeout_ms=-1` is 60 s without progress; `S3_VERIFY_SSL=0` is an error: add the
 authority to the system's certificates instead.
@@ -84,7 +84,7 @@ class S3FileLister(IterDataPipe):
 
 @functional_datapipe("load_files_by_s3")
 class S3FileLoader(IterDataPipe):
-    """Pairs of URL and stream, for the URLs of another DataPipe, in their order.
+    """Pairs of URL and stream, for the URLs of a DataPipe, in their order.
 
     Args:
         source_datapipe: URLs.

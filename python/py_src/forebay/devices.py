@@ -1,4 +1,4 @@
-"""Devices of a process, each of which is a rank."""
+"""Devices of a process, each a rank."""
 
 from __future__ import annotations
 

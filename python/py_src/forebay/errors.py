@@ -34,8 +34,8 @@ __all__ = [
 class Error(Exception):
     """Base class of the exceptions of this package.
 
-    The message names the file, sample or argument, and what to change. `context` has the same facts by name, and `kind` is a
-    word for logs. An error of another library is the `__cause__`.
+    The message names the file, sample or argument, and the change that helps. `context` has the same facts by name, and `kind` is a
+    word for logs. An error of a different library is the `__cause__`.
     """
 
     kind: str = "error"
@@ -86,7 +86,7 @@ class ChecksumError(Error, OSError, ValueError):
 
 
 class FormatError(Error, ValueError):
-    """An index, a shard or a compressed stream does not conform to its format: the file is damaged, or of another kind."""
+    """An index, a shard or a compressed stream does not conform to its format: the file is damaged, or of a different kind."""
 
     kind = "format"
 
@@ -116,7 +116,7 @@ class StateError(Error, ValueError):
 
 
 class StaleError(Error, RuntimeError):
-    """The remote index or file has changed since it was read: use another local folder, or list the files again."""
+    """The remote index or file has changed since it was read: use a different local folder, or list the files again."""
 
     kind = "stale"
 
@@ -182,7 +182,7 @@ _REMEDIES = {
     errno.ENFILE: "this machine has too many open files, raise its limit (sysctl fs.file-max)",
     errno.ENOMEM: "there is no memory for it",
 }
-"""Errors of a limit of the system, and what to change."""
+"""Errors of a limit of the system, and the changes that help."""
 
 
 def _of_system(error: OSError, message: str, **context: str) -> Error:

@@ -43,7 +43,7 @@ def index_files(
     files of the list, whatever is added or removed later: make the list again with `overwrite`.
 
     Parquet and Arrow files have their index in themselves, and a loader reads it from each of them. Here it is collected in one file,
-    `_forebay_tables.json`, which loaders of the same folder or list read in its place. Files that were added or written again later are
+    `_forebay_tables.json`, which loaders of the same folder or list read instead. Files that were added or written again later are
     read as without it.
 
     Args:

@@ -1,11 +1,11 @@
 """Indexes for existing data: `python -m forebay.index TARS`, `python -m forebay.index PICTURES` and `python -m forebay.index MDS OUT`.
 
 With tar files, or their folder, it writes the index.json that a loader needs next to them, and nothing else; with a folder of
-pictures or other files, their list, so that loaders list nothing and a web server can have them; with Parquet and Arrow files what they have about their groups of
-rows, so that loaders do not read it from each of them. With an MDS data set it writes a copy with row indexes: copies the data set from one folder to another, shard by shard, and appends to each shard the positions of the rows
+pictures or files of any kind, their list, so that loaders list nothing and a web server can have them; with Parquet and Arrow files their facts about their groups of
+rows, so that loaders do not read it from each of them. With an MDS data set it writes a copy with row indexes: copies the data set from one folder to a second one, shard by shard, and appends to each shard the positions of the rows
 of every JPEG, 0.2 to 0.3 % of its bytes. With them `forebay.Loader` skips the parts above and right of a crop; the
-pixels are the same. Samples, their shards and their order do not change, and other readers, such as MosaicML streaming,
-ignore the index. Sizes and hashes in the copy's index.json are new. A cache therefore treats the copy as another data
+pixels are the same. Samples, their shards and their order do not change, and readers, such as MosaicML streaming,
+ignore the index. Sizes and hashes in the copy's index.json are new. A cache therefore treats the copy as a different data
 set, and a checkpoint of the original must be loaded with `strict=False`.
 
     python -m forebay.index "s3://bucket/train-{000..146}.tar"
@@ -154,7 +154,7 @@ def _is_folder_of_tars(source: str) -> bool:
     try:
         return _forebay.TarSet.is_folder(source, StoreOptions()._settings(), remotes.served())
     except Error:
-        # The index of another kind has the reason.
+        # The index of a different kind has the reason.
         return False
 
 

@@ -53,7 +53,7 @@ class QueueServer(abc.ABC):
 
 
 _alive: weakref.WeakSet[QueueServer] = weakref.WeakSet()
-# Process in which `_end_all` is registered with multiprocessing too, whose processes end without exit handlers.
+# Process in which `_end_all` is registered with multiprocessing too, as its processes end without exit handlers.
 _ending_process: int | None = None
 
 

@@ -32,7 +32,7 @@ class Sample(NamedTuple):
         shard: Shard of the stream, from 0. With `stream` and `index` a row of the output `sample_ids`.
         index: Index in the shard.
         number: Number in the stream, as in `subset`.
-        file: File of the sample, below the stream's folder: its first one, if it is files, else that of its shard or table.
+        file: File of the sample, below the stream's folder: its first one, if it is files, else the file of its shard or table.
         key: Path of the sample's first file, if it is files. A tar has the keys of its samples itself: `python -m forebay which --keys`.
         rank: Rank that gets it.
         row: Row of that rank's batch, if no sample before it was skipped.
@@ -64,7 +64,7 @@ def of_engine(engine: _forebay.Engine, epoch: int, batch: int, ranks: Iterable[i
 
 
 def in_any_folder(config: dict[str, Any]) -> dict[str, Any]:
-    """Returns the engine's `config` of a loader with whole paths: its run may be named in another working directory."""
+    """Returns the engine's `config` of a loader with whole paths: its run may be named in a different working directory."""
 
     def whole(place: dict[str, Any], name: str) -> dict[str, Any]:
         return place | {name: anywhere(place[name])} if place.get(name) else place
@@ -81,10 +81,10 @@ class Run:
 
     Args:
         path: The file.
-        remote: Addresses of the data of each stream, if they are not those of the file, such as ones with a signature.
+        remote: Addresses of the data of each stream, if they are not the ones in the file, such as ones with a signature.
 
     Raises:
-        ConfigError: The file is not that of a run, or there is not an address for each stream.
+        ConfigError: The file does not belong to a run, or there is not an address for each stream.
         StateError: The data has changed since.
     """
 
@@ -125,7 +125,7 @@ class Run:
         return of_engine(self.engine, epoch, batch, range(self.ranks) if ranks is None else ranks)
 
     def with_keys(self, samples: Sequence[Sample]) -> list[Sample]:
-        """Returns `samples`, those of tars with their keys. Tars that are not on this machine are fetched into the run's folders."""
+        """Returns `samples`, and samples of tars with their keys. Tars that are not on this machine are fetched into the run's folders."""
         readers: dict[int, EngineReader] = {}
 
         def named(sample: Sample) -> Sample:

@@ -53,7 +53,7 @@ def _open_index(path: str | os.PathLike[str]) -> tuple[_forebay.Index, list[dict
 def _read(path: str, failed: str) -> bytes:
     """Returns a file's bytes. `failed` begins the message of an error."""
     try:
-        # Without O_NONBLOCK a pipe in place of the file would block the call.
+        # Without O_NONBLOCK a pipe instead of the file would block the call.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise FormatError(f"{failed}: it is not a regular file (file {path})")
@@ -63,7 +63,7 @@ def _read(path: str, failed: str) -> bytes:
 
 
 class ShardReader(Sequence[dict[str, Any]]):
-    """A data set as a sequence of samples: a folder of shards, or any other that a `Loader` reads.
+    """A data set as a sequence of samples: a folder of shards, or any kind that a `Loader` reads.
 
         reader = ShardReader("data/train")
         reader = ShardReader("s3://bucket/train-{000..146}.tar")
@@ -103,7 +103,7 @@ class ShardReader(Sequence[dict[str, Any]]):
         try:
             self._index, self.shards = _open_index(os.path.join(self._folder, "index.json"))
         except (FormatError, NotFoundError, UnsupportedError):
-            # A folder of files, or with the index of another program.
+            # A folder of files, or with the index of a different program.
             engine = _engine_of_folder(place, split) if os.path.isdir(place) else None
             if engine is None:
                 raise

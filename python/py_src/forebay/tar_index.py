@@ -43,7 +43,7 @@ def index_tars(
     """Makes an index of WebDataset's tar files, with the number of samples of each.
 
     A loader of these tars then starts at once, on every machine; without an index it makes one in its cache, and reads all tars for
-    it. Tars whose numbers of samples are in a file of wids, Energon, OpenCLIP, timm, DALI or img2dataset next to them are not read.
+    it. Tars with numbers of samples in a file of wids, Energon, OpenCLIP, timm, DALI or img2dataset next to them are not read.
     A run that was stopped continues where it was when it is started again.
 
     Args:

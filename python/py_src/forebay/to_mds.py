@@ -59,7 +59,7 @@ _PART_BYTES = 256 << 20
 """Bytes of a part without a limit of shards."""
 _BATCH_ROWS = 256
 _BATCH_BYTES = 8 << 20
-"""Bounds of a batch, several of which are in memory."""
+"""Bounds of a batch; several are in memory."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Report:
     parts: int = 0
     """Complete parts."""
     kept: int = 0
-    """Those of them that an earlier run has written."""
+    """Complete parts that an earlier run has written."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class _Plan:
     writer: dict[str, Any]
     """Options of the MDSWriter."""
     digest: str
-    """Text that differs for other samples, as far as that is known without reading them."""
+    """Text that differs for different samples, as far as that is known without reading them."""
     samples: int
     parts: int
     part_batches: int
@@ -122,14 +122,14 @@ def convert(
 
     Args:
         source: Data set, as `remote` of a Loader.
-        out: Folder to write to, new, empty, or with what an earlier run has written: a path, or a folder of a store.
+        out: Folder to write to, new, empty, or with the files of an earlier run: a path, or a folder of a store.
         columns: Columns to write. None: all, also those that only some samples have; `__fields__` then has the names of the
             columns of each sample.
         nulls: Write nulls of tables as columns that a sample does not have. False: a null is an error.
         compression: As in MDSWriter.
         hashes: As in MDSWriter. They are compared when a killed run continues.
         size_limit: As in MDSWriter.
-        shuffle: Seed of the order in which the samples are written, as that of a shuffled Loader. None: their own order.
+        shuffle: Seed of the order in which the samples are written, as for a shuffled Loader. None: their own order.
         window: Tokens of a sample, for files of token ids.
         window_stride: Tokens from the start of a window to the start of the next one. None: `window`.
         local: As in Loader, for a remote source.
@@ -141,7 +141,7 @@ def convert(
         The figures of all parts.
 
     Raises:
-        ConfigError: An argument is wrong, or `out` has another conversion or other files.
+        ConfigError: An argument is wrong, or `out` has a different conversion or unknown files.
         FormatError: A sample is damaged.
         Error: A store fails; see `forebay.errors` for all kinds.
     """
@@ -223,7 +223,7 @@ def _samples_of(plan: _Plan, number: int) -> int:
 
 
 def _missing(out: str, plan: _Plan) -> list[int]:
-    """Returns the parts that `out` lacks, or whose files are damaged."""
+    """Returns the parts that `out` lacks, or that have damaged files."""
     known = _read(f"{out}/{_PLAN}")
     if known is None:
         if _read(f"{out}/{_INDEX}") is not None:
@@ -283,7 +283,7 @@ def _written(out: str, plan: _Plan, missing: list[int], workers: int) -> Iterato
     running: dict[Any, Any] = {}
     try:
         for number in range(workers):
-            # Parts that follow each other: a process reads on where the last one ended.
+            # Consecutive parts: a process reads on where the last one ended.
             share = missing[len(missing) * number // workers : len(missing) * (number + 1) // workers]
             ours, theirs = context.Pipe(duplex=False)
             process = context.Process(target=_work, args=(theirs, os.getpid(), out, plan, share, threads))
@@ -370,7 +370,7 @@ def _write_batch(writer: MDSWriter, plan: _Plan, batch: Mapping[str, Any], most:
 
 
 def _facts(sample: Sample) -> dict[str, str]:
-    """Returns what names a sample of the source in an error."""
+    """Returns the facts that name a sample of the source in an error."""
     facts = {"sample": sample.number, "file": sample.file, "key": sample.key, "sample in shard": sample.index}
     facts |= {"row_group": sample.row_group, "row_in_group": sample.row_in_group}
     return {name: str(value) for name, value in facts.items() if value is not None}

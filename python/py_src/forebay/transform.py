@@ -16,7 +16,7 @@ _RANDOM = frozenset(
     ["AugMix", "AutoAugment", "ColorJitter", "ElasticTransform", "GaussianBlur", "JPEG", "RandAugment", "ScaleJitter"]
     + ["TrivialAugmentWide"]
 )
-"""Operations of torchvision that draw once per call, in addition to those whose names begin with Random. MixUp and
+"""Operations of torchvision that draw once per call, in addition to the ones with names that begin with Random. MixUp and
 CutMix are made for batches, and GaussianNoise draws for each value."""
 
 

@@ -68,7 +68,7 @@ def verify(
     Args:
         place: Folder or URL of the data set.
         remote: URL or folder that the shards of a folder come from. The folder is then a cache, and shards may be absent.
-        repair: Replace damaged shards with those of `remote`.
+        repair: Replace damaged shards with the shards of `remote`.
         complete: Fetch absent shards from `remote`.
         threads: Number of shards that are checked in parallel, each fully in memory. None: the CPUs of this process.
         progress: Function that is called after each shard with the report so far and the number of shards.
@@ -80,7 +80,7 @@ def verify(
         ConfigError: `repair` or `complete` without `remote`, or `remote` for a URL.
         NotFoundError: There is no index.
         FormatError: The index is damaged.
-        StaleError: The remote has another index.
+        StaleError: The remote has a different index.
         Error: The store fails; see `forebay.errors` for all kinds.
     """
     if (repair or complete) and remote is None:
@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("place", help="folder or URL of the data set")
     parser.add_argument("--remote", help="URL or folder that the shards of a folder come from: the folder is its cache")
-    parser.add_argument("--repair", action="store_true", help="replace damaged shards with those of the remote")
+    parser.add_argument("--repair", action="store_true", help="replace damaged shards with the remote's")
     parser.add_argument("--complete", action="store_true", help="fetch absent shards from the remote")
     parser.add_argument("--threads", type=positive, help="shards at a time [default: the CPUs of this process]")
     given = parser.parse_args(arguments)

@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m forebay which", description=__doc__)
     parser.add_argument("run", metavar="RUN.json", help="file of the run, which Loader.save_run writes")
     parser.add_argument("--step", type=_number, required=True, help="number of the step, from 0, over all epochs")
-    parser.add_argument("--epoch", type=_number, help="epoch of the step, whose number then counts from its start")
+    parser.add_argument("--epoch", type=_number, help="epoch of the step; the number of the step then counts from its start")
     parser.add_argument("--rank", type=_number, help="only the samples of this rank")
     parser.add_argument(
         "--remote", action="append", help="address of the data, if it has moved or needs a signature; for each stream, if there are several"
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _place(sample: Sample) -> str:
-    """Returns the place of a sample as text."""
+    """Returns the location of a sample as text."""
     if sample.row_group is not None:
         return f"{sample.file}, row group {sample.row_group}, row {sample.row_in_group}"
     if sample.key == sample.file:

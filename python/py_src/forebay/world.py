@@ -51,7 +51,7 @@ class World:
 
 
 # Launchers with plain variables: rank, world size, local rank, local world size. One that starts processes inside the
-# processes of another comes before it, and so does the set with more numbers of two with the same rank.
+# processes of a second one comes before it, and so does the set with more numbers of two with the same rank.
 _LAUNCHERS = (
     ("torchrun", ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")),
     ("DeepSpeed", ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
@@ -90,7 +90,7 @@ def detect(
     Args:
         rank: This process among all; like the next three, it overrides the detected number.
         world_size: Number of all processes.
-        local_rank: This process among those of its node.
+        local_rank: This process among the processes of its node.
         local_world_size: Number of processes of this node.
         environ: Environment to read instead of `os.environ`.
 
@@ -125,7 +125,7 @@ def detect(
         # Launchers often set the local rank only in the environment.
         merged[2:] = _local(environ, merged)
     if None in merged[2:] and _is_one_node(source, environ):
-        # All processes found each other on this node.
+        # All processes have met on this node.
         merged[2:] = [mine if mine is not None else all_ for mine, all_ in zip(merged[2:], merged[:2])]
     if None in merged[2:]:
         raise ConfigError(
@@ -158,7 +158,7 @@ def check_group(made: World, name: str = "loader") -> None:
         name: Noun for the object, for the message.
 
     Raises:
-        ConfigError: They differ, so ranks would get each other's samples.
+        ConfigError: They differ, so a rank would get samples of a different rank.
     """
     found = _group()
     if found is None or made.source == _THE_CALL:
@@ -173,7 +173,7 @@ def check_group(made: World, name: str = "loader") -> None:
 
 
 def _in_lightning() -> str:
-    """Returns the place for a loader if the program uses Lightning's Trainer, which starts processes after the program has."""
+    """Returns where to make a loader if the program uses Lightning's Trainer, which starts processes after the program has."""
     if "lightning.pytorch" in sys.modules or "pytorch_lightning" in sys.modules:
         return ", in Lightning in train_dataloader() of the module or data module"
     return ""
@@ -264,7 +264,7 @@ def _sets(environ: Mapping[str, str]):
         try:
             found.append((_slurm(environ), "SLURM"))
         except ConfigError:
-            # Another launcher may have all that is needed.
+            # A different launcher may have all that is needed.
             if not any(None not in numbers for numbers, _ in found):
                 raise
     return found
@@ -281,7 +281,7 @@ def _local(environ: Mapping[str, str], known):
 
 
 def _check_halves(environ: Mapping[str, str]) -> None:
-    """Rejects an empty rank with a world size, or the other way round."""
+    """Rejects an empty rank with a world size, or a rank with an empty world size."""
     for source, names in _LAUNCHERS:
         set_, empty = [name for name in names[:2] if environ.get(name)], [name for name in names[:2] if environ.get(name) == ""]
         if set_ and empty:
@@ -289,7 +289,7 @@ def _check_halves(environ: Mapping[str, str]) -> None:
 
 
 def _kubeflow(environ: Mapping[str, str]):
-    """Reads the variables of a pod of a PyTorchJob whose program is started without torchrun: one process for each pod."""
+    """Reads the variables of a pod of a PyTorchJob with a program that is started without torchrun: one process for each pod."""
     numbers = tuple(_number(environ, name, "Kubeflow") for name in ("RANK", "WORLD_SIZE"))
     return ((*numbers, 0, 1), "Kubeflow") if _is_pod(environ, (*numbers, _number(environ, "LOCAL_RANK", "Kubeflow"))) else None
 
@@ -306,7 +306,7 @@ def _flux(environ: Mapping[str, str]):
     rank, size, local_rank, nodes = (_number(environ, name, "Flux") for name in names)
     if rank is None or size is None:
         return None
-    # Flux spreads tasks evenly, so the number is known unless a node has one more than another.
+    # Flux spreads tasks evenly, so the number is known unless a node has one more than the rest.
     local_size = size // nodes if nodes and size % nodes == 0 else None
     return (rank, size, local_rank, local_size), "Flux"
 

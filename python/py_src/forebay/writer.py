@@ -43,7 +43,7 @@ class MDSWriter:
         exist_ok: Empty the folder if it is not empty, instead of an error. Its index goes first.
         threads: Threads that compress and write. None: the CPUs of this process.
         jpeg_row_index: Append to each shard the positions of the rows of every JPEG in "jpeg" columns, 0.2 to 0.3 % of
-            its bytes, so that `Loader` skips the parts above and right of a crop. Other readers, such as MosaicML
+            its bytes, so that `Loader` skips the parts above and right of a crop. Readers such as MosaicML
             streaming, ignore it. Samples and shards do not change, and `size_limit` does not include it. `python -m
             forebay.index` adds it to existing data.
         jpeg_transcode: Rewrite progressive JPEGs of "jpeg" columns as baseline JPEGs with the same pixels and markers.
@@ -98,12 +98,12 @@ class MDSWriter:
         """Adds a sample.
 
         Args:
-            sample: A value for every column, and no others. Bytes are stored unchanged with every encoding.
+            sample: A value for every column, and no more. Bytes are stored unchanged with every encoding.
                 Otherwise "jpeg", "png" and "pil" accept Pillow images, "ndarray" numpy arrays, "json" any value for
                 `json.dumps`. Floats may round a number.
 
         Raises:
-            ConfigError: A column is missing, a key is no column, or a value does not fit its encoding: it has another type, a fraction
+            ConfigError: A column is missing, a key is no column, or a value does not fit its encoding: it has a different type, a fraction
                 in an integer type, or it is out of range.
         """
         if not isinstance(sample, Mapping):
@@ -122,7 +122,7 @@ class MDSWriter:
         self._watch.samples += 1
 
     def _other_columns(self, sample: Mapping[str, Any], why: str) -> ConfigError:
-        """Returns the error for a sample with other keys than columns, which it names."""
+        """Returns the error for a sample with keys that are no columns, which it names."""
         import difflib  # Imported late, because it is needed for errors only.
 
         others = [name for name in sample if name not in self._columns]

@@ -1,7 +1,7 @@
 """Temporary files that killed processes have left in local folders.
 
 A file of a local folder has a temporary name, which lists leave out, until it is complete. Its writer holds a lock of flock on
-it, which ends with the process: one without a lock has no writer. Writers that have no lock, such as writers over SFTP, use different
+it, which ends with the process: one without a lock has no writer. Writers that have no lock, such as over SFTP, use different
 names.
 """
 

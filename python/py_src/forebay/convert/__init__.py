@@ -5,12 +5,12 @@
         -> of_numpy       arrays; lists stay lists
         -> of_jax         jax.Arrays, of one device or sharded; lists stay lists, on the host
         -> of_tensorflow  tensors, of text and bytes too
-        -> dlpack         the engine's tensors, for other libraries
+        -> dlpack         the engine's tensors, for more libraries
 
 Before that, `padding` makes one array of arrays of different lengths, where the program asks for it.
 
 Tensors keep their memory where the framework accepts it. A framework is imported by its own module only, when a loader
-is made for it, so that no framework needs another one.
+is made for it, so that no framework needs a second one.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def converter(framework: str, batch: Batch) -> Convert:
 
 
 def mapped(framework: str, batch: Batch) -> tuple[Convert, Convert]:
-    """Returns two functions for a loader with a map: one converts the engine's outputs to what its function gets rows of, which
-    are tensors of torch or arrays of numpy, and the other one what the function made of them to `framework`.
+    """Returns two functions for a loader with a map: one converts the engine's outputs to rows for its function, which
+    are tensors of torch or arrays of numpy, and the second one the function's results to `framework`.
 
     Raises:
         ConfigError: `framework` is unknown, or cannot have such a batch.

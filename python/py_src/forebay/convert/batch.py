@@ -33,7 +33,7 @@ class Batch:
     padding: Paddings | None = None
     """Padding of outputs, if there is any."""
     marks: Sequence[str] = ()
-    """Names of the outputs after those of the fields, such as `repeat`, which marks rows that are repeats."""
+    """Names of the outputs after the fields, such as `repeat`, which marks rows that are repeats."""
 
     @property
     def is_on_host(self) -> bool:

@@ -29,7 +29,7 @@ class Padding:
     """Longer rows are cut."""
 
     def total(self, longest: int) -> int:
-        """Returns the length of all rows, of which the longest one has `longest` elements."""
+        """Returns the length of all rows, if the longest one has `longest` elements."""
         return -(-longest // self.multiple) * self.multiple
 
 
@@ -56,7 +56,7 @@ class Paddings:
         return list(self._masks)
 
     def __call__(self, outputs: dict[str, Any]) -> dict[str, Any]:
-        """Returns the engine's outputs with arrays of numpy in place of those that are padded, and with masks.
+        """Returns the engine's outputs with arrays of numpy instead of the outputs that are padded, and with masks.
 
         Raises:
             ConfigError: Rows cannot be padded: they differ in more than their first dimension, or `pad` does not fit their type.

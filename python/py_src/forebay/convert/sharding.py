@@ -1,9 +1,9 @@
 """Global arrays of JAX: each process loads its rows, and the arrays span the devices of all processes.
 
 A sharding splits the rows (dimension 0) into parts, one or more for each process. Processes with the same rows, such as
-those of one model-parallel group, load the same samples: their number is the loader's `replication`.
+the processes of one model-parallel group, load the same samples: their number is the loader's `replication`.
 
-    4 processes, a mesh of 2 x 2 ("data", "model") with a process in each place, P("data")
+    4 processes, a mesh of 2 x 2 ("data", "model") with a process in each cell, P("data")
 
         rows  0..B   processes 0 and 1: samples of part 0
         rows  B..2B  processes 2 and 3: samples of part 1       replication=2, global arrays of 2 B rows
@@ -110,7 +110,7 @@ class _Parts:
         return len(self.of_process) == 1
 
     def place(self, part: int) -> int:
-        """Place of a part among those of this process."""
+        """Index of a part among the parts of this process."""
         return bisect.bisect_left(self.mine, part)
 
 
@@ -119,7 +119,7 @@ def replicas(sharding: Any, world: World, given: int | None) -> int | None:
 
     Raises:
         ConfigError: The ranks are not JAX's processes, the groups with the same rows are not consecutive ranks, or
-            `given` is another number.
+            `given` is a different number.
     """
     parts = _Parts(_checked(sharding))
     if parts.is_local:

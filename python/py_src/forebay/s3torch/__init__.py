@@ -1,16 +1,16 @@
-"""The classes of `s3torchconnector`, over this package's stores: for S3 and every other scheme.
+"""The classes of `s3torchconnector`, over this package's stores: for S3 and all other schemes.
 
     from forebay.s3torch import S3IterableDataset
 
     dataset = S3IterableDataset.from_prefix("s3://bucket/texts/", region="eu-west-1")
 
-Names, arguments and results are those of s3torchconnector 1.5. Differences on purpose:
+Names, arguments and results are as in s3torchconnector 1.5. Differences on purpose:
 
 * URLs of all stores and paths are accepted, and `region` may be left out.
 * `S3IterableDataset` divides its objects among ranks and workers of a DataLoader unless `enable_sharding=False`: there,
-  each of them reads everything by default. It reads objects ahead, `shuffle=True` gives another order in each epoch, and
+  each of them reads everything by default. It reads objects ahead, `shuffle=True` gives a new order in each epoch, and
   it has `set_epoch`, `state_dict` and `load_state_dict`.
-* An error is an `S3Exception` whose cause is one of `forebay.errors`.
+* An error is an `S3Exception` with one of `forebay.errors` as its cause.
 
 `dcp` has the classes for `torch.distributed.checkpoint`, `lightning` that for Lightning.
 """
@@ -287,7 +287,7 @@ class _DataSet:
         reader_constructor: Any = None,
         **more: Any,
     ) -> Any:
-        """Makes a data set of the objects whose URLs start with a prefix. The list is made when it is needed.
+        """Makes a data set of the objects with URLs that start with a prefix. The list is made when it is needed.
 
         Args:
             s3_uri: Start of the URLs; a slash at its end selects a folder.
@@ -314,7 +314,7 @@ class _DataSet:
         reader_constructor: Any = None,
         **more: Any,
     ) -> Any:
-        """Makes a data set of the objects with some URLs. The other arguments are those of `from_prefix`."""
+        """Makes a data set of the objects with some URLs. The remaining arguments are as in `from_prefix`."""
         uris = [object_uris] if isinstance(object_uris, str) else list(object_uris)
         store = _store(region, endpoint, s3client_config)
         return cls([File(uri) for uri in uris], region, endpoint, transform, store, **more)
@@ -342,7 +342,7 @@ class S3IterableDataset(_DataSet, torch.utils.data.IterableDataset):
     Args:
         enable_sharding: True and "auto" divide the objects among ranks, and among workers of a DataLoader. With False, each
             of them reads all.
-        shuffle: Another order in each epoch, equal on all ranks. By default the order of the list.
+        shuffle: A new order in each epoch, equal on all ranks. By default the order of the list.
         seed: Seed of the shuffle.
         concurrency: Objects that are read ahead.
     """
@@ -384,7 +384,7 @@ class S3IterableDataset(_DataSet, torch.utils.data.IterableDataset):
         self._loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position, as that of `forebay.load_files`."""
+        """Returns the position, in the form of the position of `forebay.load_files`."""
         return self._loader.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """The classes of `s3torchconnector.dcp`.
 
-Their checkpoints have no commit, as those of s3torchconnector: each side reads the other's. For checkpoints that are whole or
+Their checkpoints have no commit, as with s3torchconnector: each side reads both. For checkpoints that are whole or
 absent, with checksums and the loader's state, use `forebay.checkpoint.distributed`.
 """
 
@@ -85,7 +85,7 @@ class S3FileSystem(filesystem.FileSystemBase):
         return os.path.join(os.fspath(path), suffix)
 
     def init_path(self, path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-        """Returns a path as the other methods take it."""
+        """Returns a path as the rest of the methods take it."""
         return path
 
     def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
@@ -165,7 +165,7 @@ class NumericPrefixStrategy(S3PrefixStrategyBase):
         base: Base of the numbers, 2 to 16.
         epoch_num: Epoch, for a separate folder.
         min_prefix_length: Least number of digits.
-        prefix_count: Number of prefixes, by default that of the ranks.
+        prefix_count: Number of prefixes, by default the number of ranks.
     """
 
     def __init__(
@@ -194,14 +194,14 @@ class NumericPrefixStrategy(S3PrefixStrategyBase):
 
 
 class BinaryPrefixStrategy(NumericPrefixStrategy):
-    """Binary prefixes. The arguments are those of `NumericPrefixStrategy`."""
+    """Binary prefixes. The arguments are as in `NumericPrefixStrategy`."""
 
     def __init__(self, epoch_num: int | None = None, min_prefix_length: int = 10, prefix_count: int | None = None) -> None:
         super().__init__(2, epoch_num, min_prefix_length, prefix_count)
 
 
 class HexPrefixStrategy(NumericPrefixStrategy):
-    """Hexadecimal prefixes. The arguments are those of `NumericPrefixStrategy`."""
+    """Hexadecimal prefixes. The arguments are as in `NumericPrefixStrategy`."""
 
     def __init__(self, epoch_num: int | None = None, min_prefix_length: int = 10, prefix_count: int | None = None) -> None:
         super().__init__(16, epoch_num, min_prefix_length, prefix_count)
@@ -295,7 +295,7 @@ class S3StorageReader(filesystem.FileSystemReader):
         self.path = path
 
     def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
-        """Sorts the items by their places, for reads that fetch ahead."""
+        """Sorts the items by their offsets, for reads that fetch ahead."""
         plan.items.sort(key=lambda item: self.storage_data[item.storage_index].offset)
         return plan
 

@@ -14,7 +14,7 @@ __all__ = ["S3LightningCheckpoint"]
 
 
 class S3LightningCheckpoint(CheckpointIO):
-    """Plugin of Lightning's Trainer whose checkpoints are single objects, as those of s3torchconnector.
+    """Plugin of Lightning's Trainer with checkpoints that are single objects, as in s3torchconnector.
 
     `forebay.integrations.lightning.CheckpointIO` has checksums, and also paths.
 

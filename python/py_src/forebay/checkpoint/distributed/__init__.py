@@ -5,7 +5,7 @@
     dcp.load(state, storage_reader=reader)
     loader.load_state_dict(reader.checkpoint.data)
 
-The files are the same as from torch's `FileSystemWriter`, so its tools read them, and `commit.json` makes them one of this package's
+The files are as from torch's `FileSystemWriter`, so its tools read them, and `commit.json` makes them one of this package's
 checkpoints. `writing` and `reading` have one class each.
 """
 
