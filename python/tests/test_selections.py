@@ -258,7 +258,7 @@ def test_files_that_are_no_numbers_are_rejected_with_their_names(pictures, tmp_p
 
     rejected("float.npy", lambda p: np.save(p, np.array([0.5])), fb.FormatError, "whole numbers or bools")
     rejected("flat.npy", lambda p: np.save(p, np.array([[1, 2]])), fb.FormatError, "one dimension")
-    rejected("short.npy", lambda p: np.save(p, np.zeros(199, bool)), fb.ConfigError, "another number of samples")
+    rejected("short.npy", lambda p: np.save(p, np.zeros(199, bool)), fb.ConfigError, "different number of bools")
     rejected("far.npy", lambda p: np.save(p, np.array([3, 200])), fb.ConfigError, "outside of the stream.*number 200")
     rejected("none.npy", lambda p: np.save(p, np.zeros(200, bool)), fb.ConfigError, "lists no samples")
     rejected("cut.npy", lambda p: p.write_bytes(b"\x93NUMPY\1\0\xff\xff{"), fb.FormatError, "the file is cut off")
