@@ -2,7 +2,7 @@
 // normalisation, erased box, layout, element type. find_undecoded: detection of pictures that were never decoded.
 //
 // One thread makes one output pixel of one picture, and one launch makes a whole batch: blockIdx.z is the picture. The
-// weights are the weights of the host's resize (Pillow's), in single precision and not rounded to 14 bits. The grey level is
+// weights are those of the host's resize (Pillow's), in single precision and not rounded to 14 bits. The grey level is
 // rounded to 8 bits as on the host, so a level sometimes differs by one, and all later steps are equal. This requires
 // that the product and the sum of the normalisation are not contracted: compile with --fmad=false.
 //
@@ -30,7 +30,7 @@ struct Picture {
     unsigned int row;
     // Set to 1 if a row of the crop was not written up to its end.
     unsigned char *undecoded;
-    // Box of the output that is filled with a value per channel, as it is; none if it has no width.
+    // Box of the output that has a value per channel in place of the picture, as it is; none if it has no width.
     unsigned int erased_x, erased_y, erased_w, erased_h;
     float erased[3];
     unsigned int unused;
@@ -131,7 +131,7 @@ DEVICE void blend(const struct Picture *picture, int at_x, int at_y, float *leve
 DEVICE void make_pixel(const struct Picture *pictures, const struct Batch *batch, unsigned int n, unsigned int x, unsigned int y) {
     const struct Picture *picture = pictures + n;
     unsigned int column = picture->flip ? batch->w - 1u - x : x;
-    // Offsets before the box are large unsigned numbers.
+    // Places before the box are large unsigned numbers.
     int is_erased = x - picture->erased_x < picture->erased_w && y - picture->erased_y < picture->erased_h;
     float levels[3];
     if (!is_erased) blend(picture, picture->window_x + (int)column, picture->window_y + (int)y, levels);

@@ -264,6 +264,6 @@ mod tests {
         assert_eq!(names("# HELP "), names("# TYPE "));
         assert_eq!(names("# HELP ").len(), 5);
         assert!(text.contains("# HELP forebay_samples_skipped_total samples left out by skip.errors\n"), "{text}");
-        assert!(text.contains("# HELP forebay_of_another_crate_total of another crate\n"), "{text}");
+        assert!(text.contains("# HELP forebay_of_a_second_crate_total of a second crate\n"), "{text}");
     }
 }
