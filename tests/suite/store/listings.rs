@@ -217,7 +217,7 @@ fn a_place_of_an_earlier_page_is_an_error_at_once() {
                 rig.server.script(Rule::once(lister.request(), page));
             }
             let error = destination.list_all("").expect_err("a cycle");
-            check(lister, &error, period as u32 + 1, "repeats the place");
+            check(lister, &error, period as u32 + 1, "repeats the token");
         }
     }
 }
