@@ -1,5 +1,6 @@
 //! Columns, and their offsets in one sample.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::encoding::Encoding;
@@ -86,6 +87,17 @@ pub(super) enum Span {
     Side(Range<usize>),
     /// The sample does not have the column.
     Absent,
+}
+
+impl Span {
+    /// Returns the bytes, which are a copy if they are in `side`, so that the caller can append to it.
+    pub(super) fn bytes<'a>(&self, sample: &'a [u8], side: &[u8]) -> Option<Cow<'a, [u8]>> {
+        match self {
+            Self::Sample(place) => Some(Cow::Borrowed(&sample[place.clone()])),
+            Self::Side(place) => Some(Cow::Owned(side[place.clone()].to_vec())),
+            Self::Absent => None,
+        }
+    }
 }
 
 impl Scratch {

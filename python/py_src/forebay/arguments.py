@@ -36,6 +36,7 @@ __all__ = [
     "checks",
     "flag",
     "folder",
+    "none_or",
     "one_of",
     "path",
     "readable",
@@ -351,11 +352,12 @@ def checks(annotations: Mapping[str, str], without: Container[str] = ()) -> dict
     for name, annotation in annotations.items():
         if name not in without and name != "return":
             kind = annotation.removesuffix(" | None")
-            table[name] = _CHECKS[kind] if kind == annotation else partial(_none_or, _CHECKS[kind])
+            table[name] = _CHECKS[kind] if kind == annotation else partial(none_or, _CHECKS[kind])
     return table
 
 
-def _none_or(check: Check, name: str, value: Any) -> Any:
+def none_or(check: Check, name: str, value: Any) -> Any:
+    """Checks a value that may be None."""
     return None if value is None else check(name, value)
 
 

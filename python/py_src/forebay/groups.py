@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterable
 from dataclasses import MISSING, dataclass, fields
+from functools import partial
 from typing import Any, get_args
 
-from .arguments import U32, ByteSize, Check, Count, Samples, Seconds, Steps, by_name, checked, checks, shown, whole, within
+from .arguments import U32, ByteSize, Check, Count, Samples, Seconds, Steps, by_name, checked, checks, none_or, shown, whole, within
 from .choices import BatchingMethod, Extra, Hash, PartitionAlgo, SamplingMethod, ShuffleAlgo
 from .errors import ConfigError
 from .selections import Fraction, SampleValues, Subset, fraction, sample_values, subset
@@ -213,14 +214,20 @@ GROUPS: dict[str, tuple[type[Any], str]] = {
 
 _OWN_CHECKS: dict[str, Check] = {
     "bucket_by": sample_values,
-    "fraction": lambda name, value: None if value is None else fraction(name, value),
-    "subset": lambda name, value: None if value is None else subset(name, value),
+    "fraction": partial(none_or, fraction),
+    "subset": partial(none_or, subset),
     "weights": sample_values,
 }
 _CHECKS = {
     cls: checks(cls.__annotations__, without=_OWN_CHECKS) | {name: check for name, check in _OWN_CHECKS.items() if name in cls.__annotations__}
-    for cls, _ in GROUPS.values()
+    for cls in (*(cls for cls, _ in GROUPS.values()), TokenWindow)
 }
+
+
+def _checked(cls: type[Any], name: str, value: Any) -> dict[str, Any]:
+    """Returns the options of a group of the class `cls`, the argument `name`, as plain Python values."""
+    with within(name):
+        return checked(_CHECKS[cls], {option.name: getattr(value, option.name) for option in fields(value)})
 
 
 def group(name: str, value: Any) -> dict[str, Any]:
@@ -233,8 +240,7 @@ def group(name: str, value: Any) -> dict[str, Any]:
         raise ConfigError(f"{name} is {article} {cls.__name__}, such as {cls.__name__}({example}), but it is {shown(value)}")
     elif value == Skip():
         raise ConfigError("skip leaves nothing out: pass a number of samples, as in Skip(errors=100), or Skip(missing=True)")
-    with within(name):
-        return checked(_CHECKS[cls], {option.name: getattr(value, option.name) for option in fields(value)})
+    return _checked(cls, name, value)
 
 
 def given(name: str, value: Any) -> dict[str, Any]:
@@ -247,9 +253,7 @@ def token_window(name: str, value: Any) -> int | dict[str, int | None] | None:
     if value is None:
         return None
     if isinstance(value, TokenWindow):
-        with within(name):
-            tokens = whole("tokens", value.tokens, 1, U32)
-            return {"tokens": tokens, "stride": None if value.stride is None else whole("stride", value.stride, 1, U32)}
+        return _checked(TokenWindow, name, value)
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ConfigError(f"{name} is a number of tokens, or a window such as TokenWindow(2048, stride=1024), but it is {shown(value)}")
     return whole(name, value, 1, U32)
@@ -284,6 +288,7 @@ _RENAMED = {
     **{name: ("extra", f'["{name}"]') for name in _OUTPUTS if name != "repeat"},
 }
 """Groups of options that had a different name as arguments of the loader, and the value to write there."""
+
 
 def moved(owner: str, groups: Container[str]) -> dict[str, str]:
     """Returns advice, as `by_name` takes it, for options that are in one of the `groups` of `owner` and no arguments of it."""

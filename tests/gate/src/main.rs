@@ -6,8 +6,8 @@
 use forebay_gate::generated::Verdict;
 use forebay_gate::violation::Violation;
 use forebay_gate::{
-    cycles, functions, generated, layering, paths, rust_files, sources, stubs, tools, type_names, width, word_rates,
-    words,
+    cycles, functions, generated, layering, paths, prose, rust_files, sources, stubs, tools, type_names, width,
+    word_rates, words,
 };
 use std::path::Path;
 use std::process::ExitCode;
@@ -51,11 +51,13 @@ fn run(root: &Path, wanted: &[String]) -> std::io::Result<usize> {
         report.add("width", width::check(&texts));
     }
     if wants("words") {
-        let mut violations = words::check(&texts);
-        violations.extend(word_rates::check(&texts));
+        let files = prose::read(&texts);
+        let counts = word_rates::counts(&files);
+        let mut violations = words::check(&files);
+        violations.extend(word_rates::check(&counts));
         report.add("words", violations);
         if wanted.len() == 1 {
-            println!("{}", word_rates::table(&texts));
+            println!("{}", word_rates::table(&counts));
         }
     }
     if wants("type_names") {

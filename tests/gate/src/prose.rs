@@ -2,6 +2,8 @@
 //!
 //! A small lexer that knows comments and strings of the languages in this repository, and nothing else of them.
 
+use super::sources::Source;
+
 /// Part of a file's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -11,6 +13,20 @@ pub struct Piece {
     pub text: String,
     /// True for the first line of a documentation comment.
     pub opens_doc: bool,
+}
+
+/// Text of one file.
+#[derive(Clone, Debug)]
+pub struct Prose<'a> {
+    /// Path of the file.
+    pub path: &'a str,
+    /// Its pieces, in their order.
+    pub pieces: Vec<Piece>,
+}
+
+/// Returns the text of every file.
+pub fn read(sources: &[Source]) -> Vec<Prose<'_>> {
+    sources.iter().map(|Source { path, text }| Prose { path, pieces: pieces(path, text) }).collect()
 }
 
 /// Syntax of one language, as far as comments and strings go.
@@ -43,7 +59,7 @@ const PYTHON: Language = Language {
 const SHELL: Language = Language { strings: &["\"", "'"], items: &[], has_docstrings: false, ..PYTHON };
 
 /// Returns the pieces of the file at `path`, none for a kind of file that is not checked.
-pub fn pieces(path: &str, text: &str) -> Vec<Piece> {
+fn pieces(path: &str, text: &str) -> Vec<Piece> {
     let name = path.rsplit('/').next().unwrap_or(path);
     match name.rsplit_once('.').map_or(name, |(_, extension)| extension) {
         "md" => markdown(text),

@@ -3,8 +3,7 @@
 //! "The size of the file and that of its index" makes a reader search for the noun. Such words are correct English, so
 //! [`words`](crate::words) does not ban them: only their number is limited, to about the number in well-kept projects.
 
-use crate::prose::pieces;
-use crate::sources::Source;
+use crate::prose::Prose;
 use crate::violation::Violation;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -49,21 +48,21 @@ const WORDS_MIN: usize = 1000;
 
 /// Number of all words and of the words of each rate.
 #[derive(Clone, Copy, Debug, Default)]
-struct Count {
+pub struct WordCount {
     all: usize,
     found: [usize; RATES.len()],
 }
 
-impl Count {
+impl WordCount {
     fn rate(&self, index: usize) -> f64 {
         self.found[index] as f64 * 1000.0 / self.all.max(1) as f64
     }
 }
 
 /// Checks the rates of every group of files.
-pub fn check(sources: &[Source]) -> Vec<Violation> {
+pub fn check(counts: &BTreeMap<String, WordCount>) -> Vec<Violation> {
     let mut violations = Vec::new();
-    for (group, count) in counts(sources).iter().filter(|(_, count)| count.all >= WORDS_MIN) {
+    for (group, count) in counts.iter().filter(|(_, count)| count.all >= WORDS_MIN) {
         let ceiling = CEILINGS.iter().find(|(known, _)| known == group).map(|(_, most)| most);
         for (index, rate) in RATES.iter().enumerate() {
             let most = ceiling.map_or(rate.most, |ceiling| ceiling[index].max(rate.most));
@@ -84,12 +83,12 @@ pub fn check(sources: &[Source]) -> Vec<Violation> {
 }
 
 /// Returns the rates of all groups as lines of text.
-pub fn table(sources: &[Source]) -> String {
+pub fn table(counts: &BTreeMap<String, WordCount>) -> String {
     let mut lines = format!("  {:<24} {:>7}", "per 1,000 words", "words");
     for rate in &RATES {
         write!(lines, " {:>10}", rate.words[0]).expect("text has room");
     }
-    for (group, count) in counts(sources) {
+    for (group, count) in counts {
         write!(lines, "\n  {group:<24} {:>7}", count.all).expect("text has room");
         for index in 0..RATES.len() {
             write!(lines, " {:>10.2}", count.rate(index)).expect("text has room");
@@ -98,13 +97,14 @@ pub fn table(sources: &[Source]) -> String {
     lines
 }
 
-fn counts(sources: &[Source]) -> BTreeMap<String, Count> {
-    let mut counts = BTreeMap::<String, Count>::new();
+/// Counts the words of every group of files.
+pub fn counts(files: &[Prose<'_>]) -> BTreeMap<String, WordCount> {
+    let mut counts = BTreeMap::<String, WordCount>::new();
     // These files quote the words.
-    let sources = sources.iter().filter(|source| !source.path.starts_with("tests/gate/src/word"));
-    for source in sources {
-        let count = counts.entry(group(&source.path)).or_default();
-        for piece in pieces(&source.path, &source.text) {
+    let files = files.iter().filter(|file| !file.path.starts_with("tests/gate/src/word"));
+    for file in files {
+        let count = counts.entry(group(file.path)).or_default();
+        for piece in &file.pieces {
             let text = piece.text.to_lowercase();
             let words: Vec<&str> = text.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()).collect();
             count.all += words.len();
@@ -137,9 +137,15 @@ fn group(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prose;
+    use crate::sources::Source;
 
     fn source(path: &str, text: String) -> Source {
         Source { path: path.to_owned(), text }
+    }
+
+    fn counted(sources: &[Source]) -> BTreeMap<String, WordCount> {
+        counts(&prose::read(sources))
     }
 
     #[test]
@@ -150,26 +156,26 @@ mod tests {
             source("ffi/a.md", filler.clone()),
             source("loader/order/src/a.rs", format!("// {filler}\nlet x = \"another place\"; // Whose?")),
         ];
-        let places: Vec<_> = check(&sources).into_iter().map(|found| (found.place, found.problem)).collect();
+        let places: Vec<_> = check(&counted(&sources)).into_iter().map(|found| (found.place, found.problem)).collect();
         let problems = |group: &str| places.iter().filter(|(place, _)| place == group).count();
         assert_eq!([problems("gpu"), problems("ffi"), problems("loader/order")], [2, 0, 2], "{places:?}");
     }
 
     #[test]
     fn a_small_group_has_no_rates() {
-        assert!(check(&[source("ffi/a.md", "whose whose whose".to_owned())]).is_empty());
+        assert!(check(&counted(&[source("ffi/a.md", "whose whose whose".to_owned())])).is_empty());
     }
 
     #[test]
     fn code_and_names_in_backticks_do_not_count() {
         let text = format!("// {}\n// The word `whose` is code.\nlet whose = other;", "word ".repeat(WORDS_MIN));
-        assert!(check(&[source("gpu/src/a.rs", text)]).is_empty());
+        assert!(check(&counted(&[source("gpu/src/a.rs", text)])).is_empty());
     }
 
     #[test]
     fn the_table_has_a_line_for_each_group() {
         let sources = [source("gpu/a.md", "Whose file?".to_owned()), source("README.md", "A file.".to_owned())];
-        let table = table(&sources);
+        let table = table(&counted(&sources));
         assert_eq!(table.lines().count(), 3, "{table}");
         assert!(table.contains("500.00"), "{table}");
     }

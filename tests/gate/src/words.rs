@@ -3,8 +3,7 @@
 //! CONTRIBUTING.md has the glossary. The list here contains only words that are always wrong in technical prose:
 //! persons for code, speech for data, and the second name of a concept that has one already.
 
-use super::prose::{Piece, pieces};
-use super::sources::Source;
+use super::prose::{Piece, Prose};
 use crate::violation::Violation;
 
 /// Words of one kind.
@@ -96,18 +95,18 @@ const OPENERS_MAX_PERCENT: usize = 3;
 const EXEMPT: &[&str] = &["tests/gate/src/words.rs"];
 
 /// Checks comments, strings, names and prose of every file.
-pub fn check(sources: &[Source]) -> Vec<Violation> {
+pub fn check(files: &[Prose<'_>]) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut openers = Vec::new();
     let mut docs = 0;
-    for source in sources.iter().filter(|source| !EXEMPT.contains(&source.path.as_str())) {
+    for file in files.iter().filter(|file| !EXEMPT.contains(&file.path)) {
         let mut before = None;
-        for piece in pieces(&source.path, &source.text) {
+        for piece in &file.pieces {
             docs += usize::from(piece.opens_doc);
-            let before = before.replace(piece.clone()).filter(|before: &Piece| before.line + 1 == piece.line);
-            violations.extend(banned_words(&source.path, &piece, before.as_ref()));
-            violations.extend(question(&source.path, &piece, before.as_ref()));
-            openers.extend(opener(&source.path, &piece));
+            let before = before.replace(piece).filter(|before: &&Piece| before.line + 1 == piece.line);
+            violations.extend(banned_words(file.path, piece, before));
+            violations.extend(question(file.path, piece, before));
+            openers.extend(opener(file.path, piece));
         }
     }
     if openers.len() * 100 > docs * OPENERS_MAX_PERCENT {
@@ -205,9 +204,12 @@ fn ends_clause_before(after: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prose;
+    use crate::sources::Source;
 
     fn problems(path: &str, text: &str) -> Vec<String> {
-        check(&[Source { path: path.to_owned(), text: text.to_owned() }]).into_iter().map(|v| v.problem).collect()
+        let sources = [Source { path: path.to_owned(), text: text.to_owned() }];
+        check(&prose::read(&sources)).into_iter().map(|v| v.problem).collect()
     }
 
     #[test]

@@ -122,14 +122,6 @@ impl<T, S> Machine<T, S> {
         self.phase == Phase::Fresh || self.named.is_some() || self.loaded.is_some()
     }
 
-    pub(super) fn is_fresh(&self) -> bool {
-        self.phase == Phase::Fresh
-    }
-
-    pub(super) fn is_shown(&self) -> bool {
-        self.is_shown
-    }
-
     pub(super) fn dropped_place(&self) -> Option<(u64, u64)> {
         let loaded = self.loaded.filter(|loaded| loaded.epoch > self.next_epoch())?;
         Some((loaded.epoch, loaded.sample))
@@ -194,10 +186,6 @@ impl<T, S> Machine<T, S> {
     /// Restores what a move within a transition has replaced.
     pub(super) fn restore(&mut self, loaded: Option<Loaded>, named: Option<u64>) {
         (self.loaded, self.named) = (loaded, named);
-    }
-
-    pub(super) fn named(&self) -> Option<u64> {
-        self.named
     }
 
     /// Names the epoch of the next pass. A pass that has no batch moves there, once the caller starts it.

@@ -2,7 +2,7 @@
 
 use super::engine::{Engine, SavedState};
 use super::iteration::Session;
-use super::machine::Machine;
+use super::machine::{Machine, Phase};
 use super::trainer::{Loaded, TrainerPlace};
 use super::turn::TurnGuard;
 use crate::error::Result;
@@ -82,7 +82,7 @@ impl<E: Engine, T: From<E::Item> + Send> MoveTurn<E, T> {
     /// `Closed` after [`Session::close`], here and below, and the engine's errors.
     pub fn begin(self) -> Result<PassHandle<E, T>> {
         let session = &self.session;
-        if session.machine().is_shown() {
+        if session.machine().is_shown {
             // Moves, and drops the batch, if a different epoch was named.
             session.start(&self.turn)?;
         }
@@ -151,7 +151,7 @@ impl<E: Engine, T: From<E::Item> + Send> MoveTurn<E, T> {
         let is_fresh = {
             let mut machine = self.session.machine();
             name(&mut machine);
-            machine.is_fresh()
+            machine.phase == Phase::Fresh
         };
         if is_fresh { self.session.start(&self.turn) } else { Ok(()) }
     }
@@ -206,7 +206,7 @@ impl<E: Engine, T: From<E::Item> + Send> Session<E, T> {
     fn move_keeping(&self, turn: &TurnGuard, state: &E::Saved) -> Result<()> {
         let (loaded, named) = {
             let machine = self.machine();
-            (machine.loaded, machine.named())
+            (machine.loaded, machine.named)
         };
         self.move_to(turn, state, TrainerPlace::default(), true)?;
         self.machine().restore(loaded, named);

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 /// Adds the numbers of the dictionaries of `field`, and of the fields in it, to `found`.
 pub(super) fn add_ids(field: &Field, found: &mut HashSet<i64>) {
-    // The library has no second way to them yet.
+    // The library has only a deprecated way to them yet.
     #[expect(deprecated)]
     found.extend(field.dict_id());
     add_inner(field.data_type(), found);

@@ -127,19 +127,11 @@ pub(super) fn split(
 
 /// Converts a leaf that is a list or a dictionary to the encoding of its column.
 fn convert(column: &Column, span: &Span, item: &[u8], side: &mut Vec<u8>) -> Result<Span> {
-    let unpacked;
-    let leaf = match span {
-        Span::Sample(place) => &item[place.clone()],
-        Span::Side(place) => {
-            unpacked = side[place.clone()].to_vec();
-            &unpacked
-        }
-        Span::Absent => return Ok(Span::Absent),
-    };
+    let Some(leaf) = span.bytes(item, side) else { return Ok(Span::Absent) };
     let start = side.len();
     match column.encoding {
-        Encoding::Array(_) => to_array(leaf, side)?,
-        _ => to_json(leaf, side)?,
+        Encoding::Array(_) => to_array(&leaf, side)?,
+        _ => to_json(&leaf, side)?,
     }
     Ok(Span::Side(start..side.len()))
 }

@@ -79,17 +79,9 @@ pub(super) fn split(
 
 /// Unpacks the file at `span`, within the bounds of the [compression](crate::compression).
 fn unpack(span: &Span, sample: &[u8], side: &mut Vec<u8>) -> Result<Span> {
-    let sparse;
-    let packed = match span {
-        Span::Sample(place) => &sample[place.clone()],
-        Span::Side(place) => {
-            sparse = side[place.clone()].to_vec();
-            &sparse
-        }
-        Span::Absent => return Ok(Span::Absent),
-    };
+    let Some(packed) = span.bytes(sample, side) else { return Ok(Span::Absent) };
     // The bounds of every stream hold, so no other number is needed.
-    let unpacked = Compression::GZIP.decompress_all(packed, u64::MAX)?;
+    let unpacked = Compression::GZIP.decompress_all(&packed, u64::MAX)?;
     let start = side.len();
     side.extend_from_slice(&unpacked);
     Ok(Span::Side(start..side.len()))

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::operation::{Cut, Framed, Reframe, check_sides, side};
+use super::operation::{Cut, FACTOR_MAX, Framed, Reframe, check_sides, side};
 use crate::decode::augment::{check_range, check_within};
 use crate::decode::draw::OpDraws;
 use crate::error::Result;
@@ -56,8 +56,8 @@ impl Reframe for ResizeKeepRatio {
         check_within(NAME, "longest", self.longest, 0.0, 1.0)?;
         check_within(NAME, "random_scale_prob", self.random_scale_prob, 0.0, 1.0)?;
         check_within(NAME, "random_aspect_prob", self.random_aspect_prob, 0.0, 1.0)?;
-        check_range(NAME, "random_scale_range", self.random_scale_range, 1e-6, 1e6)?;
-        check_range(NAME, "random_aspect_range", self.random_aspect_range, 1e-6, 1e6)?;
+        check_range(NAME, "random_scale_range", self.random_scale_range, 1.0 / FACTOR_MAX, FACTOR_MAX)?;
+        check_range(NAME, "random_aspect_range", self.random_aspect_range, 1.0 / FACTOR_MAX, FACTOR_MAX)?;
         Ok(None)
     }
 

@@ -79,6 +79,9 @@ pub(super) fn border(fill: [u8; 3]) -> Border {
     Border { mode: PaddingMode::Constant, fill }
 }
 
+/// Upper bound of a factor of sides, far above the largest picture of one pixel.
+pub(super) const FACTOR_MAX: f64 = 1e6;
+
 /// Returns a side of at least one pixel, without its fraction. A side above the bound of a picture is found later.
 pub(super) fn side(length: f64) -> u32 {
     length.clamp(1.0, f64::from(u32::MAX)) as u32

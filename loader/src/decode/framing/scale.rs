@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::operation::{Cut, Framed, Reframe, check_sides, side};
+use super::operation::{Cut, FACTOR_MAX, Framed, Reframe, check_sides, side};
 use crate::decode::augment::check_range;
 use crate::decode::draw::OpDraws;
 use crate::error::{Error, Result};
@@ -26,9 +26,6 @@ pub struct ScaleJitter {
 fn factors() -> [f64; 2] {
     [0.1, 2.0]
 }
-
-/// Upper bound of a factor, far above the largest picture of one pixel.
-const FACTOR_MAX: f64 = 1e6;
 
 impl Reframe for ScaleJitter {
     fn check(&self, _size: Option<Size>) -> Result<Option<Size>> {

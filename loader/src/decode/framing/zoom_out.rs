@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::operation::{Cut, Framed, Reframe, border};
+use super::operation::{Cut, FACTOR_MAX, Framed, Reframe, border, side};
 use crate::decode::augment::{check_range, check_within};
 use crate::decode::draw::OpDraws;
 use crate::error::Result;
@@ -31,9 +31,6 @@ fn half() -> f64 {
     0.5
 }
 
-/// Upper bound of a factor, far above the largest picture of one pixel.
-const FACTOR_MAX: f64 = 1e6;
-
 impl Reframe for RandomZoomOut {
     fn check(&self, _size: Option<Size>) -> Result<Option<Size>> {
         check_within("RandomZoomOut", "p", self.p, 0.0, 1.0)?;
@@ -47,7 +44,7 @@ impl Reframe for RandomZoomOut {
             return Cut::Nothing;
         }
         let by = numbers.uniform(self.side_range[0], self.side_range[1]);
-        let [w, h] = [size.w, size.h].map(|side| (f64::from(side) * by).min(f64::from(u32::MAX)) as u32);
+        let [w, h] = [size.w, size.h].map(|length| side(f64::from(length) * by));
         let mut before = |lack: u32| (f64::from(lack) * numbers.unit()) as i64;
         let (left, top) = (before(w - size.w), before(h - size.h));
         Cut::Window { window: PixelWindow { x: -left, y: -top, size: Size { w, h } }, border: border(self.fill) }

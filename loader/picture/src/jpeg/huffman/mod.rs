@@ -147,7 +147,7 @@ impl<T: Table> TableCache<T> {
             let (counts, values) = ([u8::MAX; 16], Vec::with_capacity(256));
             self.kept.push(CachedTable { counts, values, last_use: 0, table: T::default() });
         }
-        // In position, so that the numbers of the rest stay valid.
+        // In place, so that the numbers of the rest stay valid.
         let oldest = (0..self.kept.len()).min_by_key(|i| self.kept[*i].last_use).unwrap_or(0);
         let CachedTable { counts, values, last_use, table } = &mut self.kept[oldest];
         table.build(segment)?;
