@@ -5,12 +5,15 @@
 //! values of a flat object without building it, bounds nesting, and accepts Python's `NaN` and `Infinity`, which
 //! serde_json does not.
 
+mod pieces;
+
 use std::ops::Range;
 
 use serde::de::IgnoredAny;
 use serde_json::Value as Json;
 
 use forebay_core::error::{Error, Result};
+pub use pieces::{ObjectScanner, ObjectVisitor};
 
 /// Upper bound of the nesting of arrays and objects; serde_json has the same.
 pub const DEPTH_MAX: usize = 128;
@@ -128,42 +131,6 @@ pub fn scan_object(bytes: &[u8], mut entry: impl FnMut(Range<usize>, Range<usize
     scanner.end()
 }
 
-/// Part of an object with a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ScannedPart {
-    /// Item of the list.
-    Item(Range<usize>),
-    /// Key and value of an entry; the entry of the list comes after its items.
-    Entry(Range<usize>, Range<usize>),
-}
-
-/// Calls `part` for each entry of the object in `bytes`, and for each item of a list with the key `list`, which has its
-/// quotes.
-///
-/// # Errors
-///
-/// [`crate::ErrorKind::Format`] if `bytes` are not one object.
-pub fn scan_object_with_list(bytes: &[u8], list: &[u8], mut part: impl FnMut(ScannedPart)) -> Result<()> {
-    let mut scanner = Scanner::new(bytes);
-    scanner.space();
-    scanner.items(b'{', b'}', |scanner| {
-        let key = scanner.key()?;
-        scanner.space();
-        let start = scanner.at;
-        if &bytes[key.clone()] == list && scanner.peek() == Some(b'[') {
-            scanner.items(b'[', b']', |scanner| {
-                part(ScannedPart::Item(scanner.value(2)?));
-                Ok(())
-            })?;
-        } else {
-            scanner.value(1)?;
-        }
-        part(ScannedPart::Entry(key, start..scanner.at));
-        Ok(())
-    })?;
-    scanner.end()
-}
-
 /// Calls `item` for each item of the list in `bytes`, with its range.
 ///
 /// # Errors
@@ -249,11 +216,7 @@ pub fn unescape(token: &[u8]) -> Result<String> {
 /// a whole number or a word.
 fn plain_scalar(rest: &[u8]) -> Option<usize> {
     let bytes = match rest.first()? {
-        b'"' => {
-            let end = memchr::memchr2(b'"', b'\\', &rest[1..])? + 1;
-            let is_plain = rest[end] == b'"' && rest[1..end].iter().all(|byte| *byte >= b' ');
-            return is_plain.then_some(end + 1);
-        }
+        b'"' => return Some(plain_string(rest)?.len() + 2),
         b'1'..=b'9' => rest.iter().position(|byte| !byte.is_ascii_digit())?,
         b'0' => 1,
         _ => ["null", "true", "false"].into_iter().find(|word| rest.starts_with(word.as_bytes()))?.len(),
@@ -261,15 +224,24 @@ fn plain_scalar(rest: &[u8]) -> Option<usize> {
     matches!(rest.get(bytes)?, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t').then_some(bytes)
 }
 
+/// Returns the bytes of the string at the start of `rest`, without its quotes, if it has no escapes.
+pub fn plain_string(rest: &[u8]) -> Option<&[u8]> {
+    let text = rest.strip_prefix(b"\"")?;
+    let end = memchr::memchr2(b'"', b'\\', text)?;
+    (text[end] == b'"' && text[..end].iter().all(|byte| *byte >= b' ')).then_some(&text[..end])
+}
+
 /// Cursor over JSON text. It finds the ends of values, but does not unescape strings.
 struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// Bytes of the document before `bytes`.
+    before: u64,
 }
 
 impl<'a> Scanner<'a> {
     fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
+        Self { bytes, at: 0, before: 0 }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -277,7 +249,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn wrong(&self, expected: &str) -> Error {
-        Error::format(format!("not valid JSON: {expected} expected")).with("byte", self.at)
+        Error::format(format!("not valid JSON: {expected} expected")).with("byte", self.before + self.at as u64)
     }
 
     fn space(&mut self) {

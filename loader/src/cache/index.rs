@@ -10,11 +10,11 @@ use super::write::{WriteMode, WriteOutcome, remove_quietly, write_file};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::index::{INDEX_BASENAME, INDEX_BYTES_MAX, describe_folder};
-use crate::io::read_regular;
+use crate::io::{open_regular, read_whole};
 use crate::sync::AtomicBool;
 use rustix::fs::{XattrFlags, fsetxattr, getxattr, setxattr};
 use std::fs::File;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Index of a directory.
@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct InstalledIndex<T> {
     /// Result of the parser.
     pub(crate) index: T,
-    /// Whole content.
-    pub(crate) bytes: Vec<u8>,
+    /// Length of the file.
+    pub(crate) bytes: u64,
     /// Error that prevented a comparison with the remote one.
     pub(crate) unchecked: Option<Error>,
     /// Remote that the directory belongs to, if that is a different one with the same index. The caller has to compare
@@ -53,6 +53,8 @@ pub(crate) struct IndexSource<'a, 'f, T> {
     pub(crate) cached: CachedIndex,
     /// Parser. Bytes that it rejects are never kept.
     pub(crate) parse: &'a dyn Fn(&[u8]) -> Result<T>,
+    /// Parser of a file from its start, which need not be in memory as a whole. `None` leaves the file to `parse`.
+    pub(crate) read: &'a dyn Fn(&File) -> Option<Result<T>>,
     /// Returns the remote index and is called at most once; `None` for streams without a remote.
     pub(crate) fetch: Option<&'f mut dyn FnMut() -> Result<Vec<u8>>>,
     /// True if the directory is for the index alone: a full disk is then no error either.
@@ -115,13 +117,14 @@ impl<T> IndexSource<'_, '_, T> {
         match write_file(&path, &bytes, WriteMode { is_alone, unnamed_files: &AtomicBool::new(true), label: &label }) {
             Ok(WriteOutcome::New) => {}
             Ok(WriteOutcome::AlreadyThere) => {
-                compare(&path, &read(&path)?.unwrap_or_default(), self.remote, &bytes)?;
+                let there = open(&path)?.map_or(Text::Memory(Vec::new()), Text::File);
+                compare(&path, &there, self.remote, &bytes)?;
                 other_remote = other_than(&path, self.remote);
             }
             Err(e) if is_created && e.kind() != ErrorKind::Permission && !self.is_optional => return Err(e),
             Err(e) => unkept = Some(e),
         }
-        Ok(InstalledIndex { index, bytes, unchecked: None, other_remote, unkept })
+        Ok(InstalledIndex { index, bytes: bytes.len() as u64, unchecked: None, other_remote, unkept })
     }
 
     fn path(&self) -> PathBuf {
@@ -133,18 +136,18 @@ impl<T> IndexSource<'_, '_, T> {
     fn cached(&mut self, refused: &mut Option<Error>) -> Result<Option<InstalledIndex<T>>> {
         let path = self.path();
         let is_closed = || std::fs::metadata(self.dir).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied);
-        let bytes = match read(&path) {
+        let file = match open(&path) {
             // A home of a different user, such as /root after a change of the user.
             Err(e) if e.kind() == ErrorKind::Permission && self.is_optional && is_closed() => return Ok(None),
             other => other?,
         };
-        let Some(bytes) = bytes else { return Ok(None) };
+        let Some(file) = file else { return Ok(None) };
         // Also for an index of other shards: the shards of the second remote may have the same names.
         if self.cached == CachedIndex::OfRemote && other_than(&path, self.remote).is_some() {
             return Err(stale(&path, self.remote));
         }
-        let index = match (self.parse)(&bytes) {
-            Ok(index) => index,
+        let (index, text) = match self.parsed(file, &path) {
+            Ok(parsed) => parsed,
             Err(e) if self.fetch.is_some() => {
                 *refused = Some(e);
                 return Ok(None);
@@ -159,13 +162,13 @@ impl<T> IndexSource<'_, '_, T> {
             other_remote = recorded.clone().filter(|recorded| recorded != self.remote);
             // An answer that is no index is no reason to reject the cached one. Equal bytes are not parsed again.
             let parsed = |current: Vec<u8>| {
-                if current != bytes {
+                if !text.equals(&current)? {
                     (self.parse)(&current)?;
                 }
                 Ok(current)
             };
             match fetch().and_then(parsed) {
-                Ok(current) => compare(&path, &bytes, self.remote, &current)?,
+                Ok(current) => compare(&path, &text, self.remote, &current)?,
                 Err(e) if other_remote.is_some() => return Err(stale(&path, self.remote).caused_by(e)),
                 Err(e) => unchecked = Some(e),
             }
@@ -175,9 +178,59 @@ impl<T> IndexSource<'_, '_, T> {
                 other_remote = other_than(&path, self.remote);
             }
         }
-        Ok(Some(InstalledIndex { index, bytes, unchecked, other_remote, unkept: None }))
+        Ok(Some(InstalledIndex { index, bytes: text.bytes()?, unchecked, other_remote, unkept: None }))
+    }
+
+    /// Parses `file`, which is at `path`.
+    fn parsed(&self, file: File, path: &Path) -> Result<(T, Text)> {
+        if let Some(index) = (self.read)(&file) {
+            return Ok((index?, Text::File(file)));
+        }
+        let bytes = read_whole(&file, INDEX_BYTES_MAX).map_err(|e| unreadable(e, path))?;
+        Ok(((self.parse)(&bytes)?, Text::Memory(bytes)))
     }
 }
+
+/// Content of a cached index.
+enum Text {
+    Memory(Vec<u8>),
+    File(File),
+}
+
+impl Text {
+    fn bytes(&self) -> Result<u64> {
+        match self {
+            Self::Memory(bytes) => Ok(bytes.len() as u64),
+            Self::File(file) => {
+                let length = file.metadata().map(|meta| meta.len());
+                length.map_err(|e| Error::from_io(e, "the index cannot be read"))
+            }
+        }
+    }
+
+    fn equals(&self, current: &[u8]) -> Result<bool> {
+        let Self::File(file) = self else { return Ok(matches!(self, Self::Memory(bytes) if bytes == current)) };
+        if self.bytes()? != current.len() as u64 {
+            return Ok(false);
+        }
+        let mut piece = vec![0; PIECE_BYTES];
+        for (number, expected) in current.chunks(PIECE_BYTES).enumerate() {
+            let piece = &mut piece[..expected.len()];
+            let read = file.read_exact_at(piece, (number * PIECE_BYTES) as u64);
+            match read {
+                Ok(()) if piece == expected => {}
+                Ok(()) => return Ok(false),
+                // It was cut meanwhile.
+                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(false),
+                Err(e) => return Err(Error::from_io(e, "the index cannot be read")),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Bytes of a piece in which two indexes are compared.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// Name of the extended attribute with the remote's name.
 const REMOTE_ATTRIBUTE: &str = "user.forebay.remote";
@@ -254,17 +307,21 @@ fn remove_empty(folders: Vec<&Path>) {
     let _ = folders.into_iter().try_for_each(std::fs::remove_dir);
 }
 
-fn read(path: &Path) -> Result<Option<Vec<u8>>> {
-    match read_regular(path, INDEX_BYTES_MAX) {
-        Ok(bytes) => Ok(Some(bytes)),
+fn open(path: &Path) -> Result<Option<File>> {
+    match open_regular(path) {
+        Ok(file) => Ok(Some(file)),
         Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => Ok(None),
-        Err(e) => Err(Error::from_io(e, "the index cannot be read").with("file", path.display())),
+        Err(e) => Err(unreadable(e, path)),
     }
 }
 
-fn compare(path: &Path, cached: &[u8], remote: &str, current: &[u8]) -> Result<()> {
-    if cached == current {
+fn unreadable(e: std::io::Error, path: &Path) -> Error {
+    Error::from_io(e, "the index cannot be read").with("file", path.display())
+}
+
+fn compare(path: &Path, cached: &Text, remote: &str, current: &[u8]) -> Result<()> {
+    if cached.equals(current)? {
         return Ok(());
     }
-    Err(stale(path, remote).with("cached_bytes", cached.len()).with("remote_bytes", current.len()))
+    Err(stale(path, remote).with("cached_bytes", cached.bytes()?).with("remote_bytes", current.len()))
 }

@@ -70,7 +70,7 @@ fn compare<'a>(
     let message = "a column has times of different units in two files: write both with one unit";
     let file = |shard: &Shard| {
         let row = shard.recipe.as_deref().and_then(|recipe| recipe.row_of(0));
-        row.map_or_else(|| shard.raw_data.basename.clone(), |row| row.file)
+        row.map_or_else(|| shard.raw_data.basename.as_str().into(), |row| row.file)
     };
     Err(Error::config(message)
         .with("column", name)

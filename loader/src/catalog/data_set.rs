@@ -4,21 +4,25 @@ use super::fronts::{LocalFiles, StoredFiles};
 use super::index_origin::IndexOrigin;
 use super::install::{IndexPlace, no_index};
 use super::kept_index::KeptIndex;
+use super::requests::peek;
 use super::session::Session;
 use super::stream::IndexedStream;
 use super::stream_folders::cache_folder;
 use crate::cache::CachedIndex;
 use crate::config::StreamConfig;
 use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::hash::Hasher;
 use crate::format::index::{INDEX_BYTES_MAX, is_document};
 use crate::format::litdata::{DataSet, Fronts};
 use crate::format::tokens::TokenWindow;
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
-use crate::io::read_regular;
+use crate::io::{read_regular, read_up_to_at};
 use crate::sources::files::FileSet;
 use crate::store::{Remote, local_folder};
 use crate::sync::Mutex;
 use std::borrow::Cow;
+use std::fs::File;
+use std::io::Read;
 use std::path::PathBuf;
 
 /// Data set with an `index.json`.
@@ -38,7 +42,9 @@ pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> 
         let window = session.config.window_of(stream);
         let (is_in_place, reads_in_place) = (remote.is_none(), false);
         let rows = Mutex::new(None);
-        let document = Document { folder: folder.clone(), is_in_place, reads_in_place, window, rows };
+        let fetch_bytes_max = session.index_bytes_max();
+        let folder_of_index = folder.clone();
+        let document = Document { folder: folder_of_index, is_in_place, reads_in_place, window, rows, fetch_bytes_max };
         let stream = session.install(stream, IndexPlace { name, folder, files: None, remote }, &document);
         let rows = document.rows.lock().take();
         rows.map_or_else(|| Ok(Opened::Stream(Box::new(stream?))), |files| Ok(Opened::Rows(files)))
@@ -59,6 +65,32 @@ pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> 
     opened(cache_folder(stream, name), Some(remote))
 }
 
+/// Starts of the indexes of our data sets, without spaces. Those of other programs and of kept documents have different
+/// ones.
+const OWN_STARTS: [&[u8]; 2] = [b"{\"shards\":[", b"{\"version\":"];
+
+/// Bytes at the front of an index, with spaces, that have such a start.
+const FRONT_BYTES: usize = 64;
+
+/// Returns true if `text` begins with `start`, but for spaces.
+fn is_start(start: &[u8], text: &[u8]) -> bool {
+    text.iter().filter(|byte| !byte.is_ascii_whitespace()).take(start.len()).eq(start)
+}
+
+/// Text that is hashed while it is read.
+struct HashedText<'a> {
+    file: &'a File,
+    hasher: Hasher,
+}
+
+impl Read for HashedText<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.hasher.update(&buffer[..read]);
+        Ok(read)
+    }
+}
+
 /// `index.json` of a data set: ours, LitData's, or a list of files. The index of LitData is kept in the form of ours,
 /// after a digest of the original.
 #[derive(Default)]
@@ -73,6 +105,8 @@ pub(super) struct Document {
     pub(super) window: Option<TokenWindow>,
     /// Files with the samples as rows, once the index shows that: it then is no index of shards.
     pub(super) rows: Mutex<Option<Vec<String>>>,
+    /// Most bytes of an index of a known length that is fetched.
+    pub(super) fetch_bytes_max: u64,
 }
 
 impl IndexOrigin for Document {
@@ -85,7 +119,18 @@ impl IndexOrigin for Document {
     }
 
     fn fetch(&self, remote: &Remote, _: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
-        let (bytes, _) = remote.get_whole(INDEX_BASENAME, INDEX_BYTES_MAX as usize, is_document)?;
+        let (bytes, _) = remote.get_whole(INDEX_BASENAME, INDEX_BYTES_MAX as usize, is_document).or_else(|e| {
+            if e.kind() != ErrorKind::Format {
+                return Err(e);
+            }
+            // A server that does not end its answer has no length.
+            match peek(remote, INDEX_BASENAME, 1) {
+                Ok(peek) if (INDEX_BYTES_MAX + 1..=self.fetch_bytes_max).contains(&peek.len) => {
+                    remote.get_whole(INDEX_BASENAME, peek.len as usize, is_document)
+                }
+                _ => Err(e),
+            }
+        })?;
         if FileSet::is_start(&bytes) {
             return Ok(bytes);
         }
@@ -97,6 +142,24 @@ impl IndexOrigin for Document {
             Ok(kept) if kept.starts_with(head.as_bytes()) => Ok(kept),
             _ => Ok([&head, &chunks.index(&StoredFiles(remote))?.to_json()[1..]].concat().into_bytes()),
         }
+    }
+
+    fn read(&self, file: &File, name: &str) -> Option<Result<(Index, String)>> {
+        let mut front = [0; FRONT_BYTES];
+        let read = read_up_to_at(file, &mut front, 0).ok()?;
+        if !OWN_STARTS.iter().any(|start| is_start(start, &front[..read])) {
+            return None;
+        }
+        let mut text = HashedText { file, hasher: Hasher::new(HashAlgo::Xxh3_64) };
+        let index = match Index::read(&mut text, &format!("{name}/{INDEX_BASENAME}")) {
+            Ok(index) => index,
+            Err(e) if e.kind() == ErrorKind::Full => return Some(Err(e)),
+            // Maybe the index of a different program. The parser of the whole has the message.
+            Err(_) => return None,
+        };
+        // Of LitData's chunks the samples may be windows, and the digest is a different one.
+        let is_own = index.shards.first().is_none_or(|shard| !shard.layout.format.has_foreign_index());
+        is_own.then(|| Ok((index, text.hasher.finish_hex())))
     }
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
@@ -146,6 +209,41 @@ impl Document {
             Ok(kept) if self.is_in_place => Ok(kept.document().into()),
             Ok(_) => Err(Error::format("the index was made of a list of files")),
             Err(_) => Ok(bytes.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::writer::{LocalDir, Options, Writer};
+    use crate::format::{Encoding, Layout, Value};
+
+    #[test]
+    fn an_index_that_is_read_in_pieces_has_the_digest_of_the_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = Layout::mds([("x".to_owned(), Encoding::Int)]).unwrap();
+        let target = LocalDir::create(folder.path(), true).unwrap();
+        let mut writer = Writer::new(layout, Box::new(target), Options::default()).unwrap();
+        writer.write(&[Value::Int(3)]).unwrap();
+        writer.finish().unwrap();
+        let path = folder.path().join(INDEX_BASENAME);
+        let written = std::fs::read_to_string(&path).unwrap();
+        let document = Document::default();
+        for text in
+            [&written, &format!(" \n{written}\n"), &written.replace("{\"shards\"", "{ \"version\": 2, \"shards\"")]
+        {
+            std::fs::write(&path, text).unwrap();
+            let (index, digest) = document.read(&File::open(&path).unwrap(), "a").expect("an own index").unwrap();
+            assert_eq!(index, document.parse(text.as_bytes(), "a").unwrap());
+            assert_eq!(digest, HashAlgo::Xxh3_64.hex(&document.identity(&index, text.as_bytes())));
+        }
+        // The parser of the whole reads the remaining documents, and has the messages about damaged ones.
+        for text in
+            ["", "[]", &written[..written.len() - 1], "{\"chunks\": [], \"config\": {}}", "{\"forebay_kept\": {}}"]
+        {
+            std::fs::write(&path, text).unwrap();
+            assert!(document.read(&File::open(&path).unwrap(), "a").is_none(), "{text}");
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::format::Index;
 use crate::store::Remote;
 use std::borrow::Cow;
+use std::fs::File;
 use std::path::Path;
 
 /// Origin of a stream's index.
@@ -28,6 +29,12 @@ pub(super) trait IndexOrigin {
 
     /// Parses the index of the remote `name`.
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index>;
+
+    /// Parses the index of the remote `name` from `file` without its text in memory, and returns it with the digest of
+    /// its [`identity`](Self::identity). `None` for a text that only [`parse`](Self::parse) knows.
+    fn read(&self, _file: &File, _name: &str) -> Option<Result<(Index, String)>> {
+        None
+    }
 
     /// Returns a text that differs for different contents of the files, as far as their versions are known; `None` if
     /// none is. Answers to filters are kept by it.

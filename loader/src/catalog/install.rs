@@ -56,13 +56,19 @@ impl Session<'_> {
             dir: &folder,
             remote: &resolved,
             cached: origin.cached(),
-            parse: &|bytes| origin.parse(bytes, &shown),
+            parse: &|bytes| {
+                let index = origin.parse(bytes, &shown)?;
+                let digest = digest_of(&origin.identity(&index, bytes));
+                Ok((index, digest))
+            },
+            read: &|file| origin.read(file, &shown),
             fetch: if remote.is_some() { Some(&mut fetch) } else { None },
             is_optional: files.is_some(),
         };
         let stall_timeout = Duration::from_secs_f64(self.config.engine.stall_timeout);
         let installed = source.install(&self.network.clock, WaitPolicy::new(&|| false, stall_timeout))?;
-        let files = in_place(files, &installed.index, &folder)?;
+        let (index, digest) = installed.index;
+        let files = in_place(files, &index, &folder)?;
         match &installed.unkept {
             Some(why) if files.is_some() => self.warn_once(cost_of_no_cache(&folder, why)),
             Some(why) => log::warn!("the index is not kept: {why}"),
@@ -71,9 +77,9 @@ impl Session<'_> {
         let address = remote.as_ref().map(|_| name.to_owned());
         let versions = remote.as_ref().filter(|_| files.is_some()).and_then(Remote::versions).cloned();
         let remote = remote.filter(|_| files.is_none());
-        let has_hashes = installed.index.shards.iter().all(is_hashed);
+        let has_hashes = index.shards.iter().all(is_hashed);
         if let (Some(_), Some(remote)) = (&installed.other_remote, &remote) {
-            if !has_hashes && !has_same_shard(&installed.index, &folder, remote)? {
+            if !has_hashes && !has_same_shard(&index, &folder, remote)? {
                 return Err(stale(&folder.join(INDEX_BASENAME), &resolved));
             }
             record_remote(&folder, &resolved);
@@ -81,14 +87,13 @@ impl Session<'_> {
         if let Some(why) = installed.unchecked {
             self.stats.note(format!("the cached index of {shown} is used unchecked: {why}"));
         }
-        let digest = HashAlgo::Xxh3_64.hex(&origin.identity(&installed.index, &installed.bytes));
         Ok(IndexedStream {
             name: shown.into_owned(),
             cache: StreamCacheConfig {
                 dir: folder,
                 files,
                 versions,
-                shards: Arc::new(ShardSet::new(Arc::new(installed.index))),
+                shards: Arc::new(ShardSet::new(Arc::new(index))),
                 has_remote: remote.is_some(),
                 remote: remote.as_ref().filter(|_| !has_hashes).map(|_| resolved),
                 keep_zip: options.keep_zip,
@@ -97,7 +102,7 @@ impl Session<'_> {
             },
             address,
             remote,
-            index_bytes: installed.bytes.len() as u64,
+            index_bytes: installed.bytes,
             digest,
             version: origin.version(),
             validate_hash,
@@ -114,6 +119,11 @@ impl Session<'_> {
             log::warn!("{sentence}");
         }
     }
+}
+
+/// Digest of an index for checkpoints, from the part that is the same for every copy of the data set.
+pub(super) fn digest_of(identity: &[u8]) -> String {
+    HashAlgo::Xxh3_64.hex(identity)
 }
 
 /// Fetches the index that `origin` has in `remote`, which is called `name`, for its path in `folder`.

@@ -88,6 +88,11 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Most bytes of an index of a known length that is fetched: it is in memory together with its shards.
+    pub(super) fn index_bytes_max(&self) -> u64 {
+        self.topology.memory_limit_bytes() / 4
+    }
+
     /// Returns a function that binds the fetch threads to NUMA nodes, evenly.
     fn thread_binder(&self, fetch_threads: usize) -> ThreadStart {
         let world = self.config.world;

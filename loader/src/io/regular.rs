@@ -1,7 +1,7 @@
 //! Whole files that must be regular ones.
 
 use std::fs::File;
-use std::io::{Error, ErrorKind, Read, Result};
+use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -12,17 +12,37 @@ use std::path::Path;
 /// `InvalidData` for anything but a regular file, since a device may deliver bytes without end and a pipe would be
 /// waited for, and for a larger file, which is not read.
 pub(crate) fn read_regular(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
+    read_whole(&open_regular(path)?, bytes_max)
+}
+
+/// Opens the regular file at `path` for reads.
+///
+/// # Errors
+///
+/// `InvalidData` for anything but a regular file.
+pub(crate) fn open_regular(path: &Path) -> Result<File> {
     // NONBLOCK: opening a pipe must not wait for its writer; for a regular file it has no effect.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
+    if !file.metadata()?.is_file() {
         return Err(Error::new(ErrorKind::InvalidData, "it is not a regular file"));
     }
+    Ok(file)
+}
+
+/// Reads `file` from its start, of at most `bytes_max` bytes.
+///
+/// # Errors
+///
+/// `InvalidData` for a larger file, which is not read; `OutOfMemory` for one that the memory does not hold.
+pub(crate) fn read_whole(mut file: &File, bytes_max: u64) -> Result<Vec<u8>> {
+    let length = file.metadata()?.len();
     let too_large = || Error::new(ErrorKind::InvalidData, format!("it has more than {bytes_max} bytes"));
-    if metadata.len() > bytes_max {
+    if length > bytes_max {
         return Err(too_large());
     }
-    let mut bytes = Vec::with_capacity(metadata.len() as usize);
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX))?;
+    file.seek(SeekFrom::Start(0))?;
     // The file may grow meanwhile.
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max { Err(too_large()) } else { Ok(bytes) }

@@ -9,7 +9,7 @@ use crate::order::{EpochPlan, OrderConfig, Rank, Resume, SAMPLE_WEIGHTS, Weight,
 use crate::pipeline::MakePlan;
 use crate::state::{ForebayState, SELECTION, STATE_VERSION, SkippedSteps};
 use crate::subsets::values::words_of;
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex};
 use std::collections::BTreeMap;
 
 /// Longest description of weights in a checkpoint, which in all has less than 1 kB.
@@ -21,6 +21,26 @@ pub(super) struct Planner {
     catalog: Arc<Catalog>,
     order: OrderConfig,
     pub(super) world: World,
+    /// The last plan, which clones have in common: a plan of a million shards takes a second.
+    last: Arc<Mutex<Option<KeptPlan>>>,
+}
+
+/// Plan that may be asked for again.
+struct KeptPlan {
+    plan: EpochPlan,
+    /// True if no checkpoint had a part in it.
+    is_fresh: bool,
+}
+
+impl KeptPlan {
+    /// Returns true if it is the plan of these arguments.
+    fn is_of(&self, epoch: u64, resume: Option<&Resume>) -> bool {
+        let start = self.plan.sample_in_epoch();
+        let Some(resume) = resume else { return self.is_fresh && self.plan.epoch() == epoch && start == 0 };
+        // A checkpoint of an earlier epoch skips nothing.
+        let resume = if resume.epoch >= epoch { *resume } else { Resume { epoch, sample_in_epoch: 0, ..*resume } };
+        self.plan.state(start) == resume
+    }
 }
 
 impl Planner {
@@ -30,12 +50,19 @@ impl Planner {
     pub(super) fn new(catalog: Arc<Catalog>, order: OrderConfig, world: World) -> Result<Self> {
         // The plan itself is made later; this check finds mistakes in the arguments now.
         crate::order::check(catalog.shape(), &order, world)?;
-        Ok(Self { catalog, order, world })
+        Ok(Self { catalog, order, world, last: Arc::default() })
     }
 
     /// Plans `epoch`, or the rest of it if `resume` is a checkpoint of it.
     pub(super) fn plan(&self, epoch: u64, resume: Option<&Resume>) -> Result<EpochPlan> {
-        Ok(EpochPlan::new(self.catalog.shape(), &self.order, self.world, epoch, resume)?)
+        // Held while a plan is made: a second thread that asks for the same one waits for it.
+        let mut last = self.last.lock();
+        if let Some(kept) = last.as_ref().filter(|kept| kept.is_of(epoch, resume)) {
+            return Ok(kept.plan.clone());
+        }
+        let plan = EpochPlan::new(self.catalog.shape(), &self.order, self.world, epoch, resume)?;
+        *last = Some(KeptPlan { plan: plan.clone(), is_fresh: resume.is_none() });
+        Ok(plan)
     }
 
     /// Returns a function that plans the epoch of `plan` from its beginning.

@@ -4,9 +4,23 @@ use super::Loader;
 use super::position::Position;
 use super::steps::{NamedSample, batches_of};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Index, Shard};
 use crate::order::{Rank, Resume, ShardId, StreamId};
 use crate::state::{LoaderState, SkippedSteps};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+
+/// Numbers of the first samples of the shards, by stream.
+#[derive(Default)]
+struct FirstNumbers(HashMap<u32, Vec<u64>>);
+
+impl FirstNumbers {
+    fn of(&mut self, stream: u32, index: &Index) -> &[u64] {
+        self.0.entry(stream).or_insert_with(|| {
+            let first = |before: &mut u64, shard: &Shard| Some(std::mem::replace(before, *before + shard.samples));
+            index.shards.iter().scan(0, first).collect()
+        })
+    }
+}
 
 impl Loader {
     /// Returns the samples of `rank` in batch `batch` of `epoch`, as in a run of this world without interruptions.
@@ -32,12 +46,13 @@ impl Loader {
         let mut rows = Vec::new();
         order.seek(batch);
         order.next_batch(&mut rows);
+        let mut numbers = FirstNumbers::default();
         let mut names = Vec::with_capacity(rows.len());
         for planned in rows {
             let located = self.catalog.locate_sample(planned.sample);
             let (id, index) =
                 located.ok_or_else(|| Error::internal("a plan has a sample that the data set has not"))?;
-            names.push(NamedSample { repeat: planned.repeat, ..self.named(id, index) });
+            names.push(NamedSample { repeat: planned.repeat, ..self.named(id, index, &mut numbers) });
         }
         Ok(names)
     }
@@ -57,21 +72,22 @@ impl Loader {
                 .with("index", index));
         }
         let first = self.catalog.shape().shards_of(StreamId(stream)).start;
-        Ok(self.named(ShardId(first + shard), index))
+        Ok(self.named(ShardId(first + shard), index, &mut FirstNumbers::default()))
     }
 
-    fn named(&self, id: ShardId, index: u32) -> NamedSample {
+    fn named(&self, id: ShardId, index: u32, numbers: &mut FirstNumbers) -> NamedSample {
         let (stream, shard) = self.catalog.locate(id);
-        let (before, own) = (&stream.index.shards[..shard as usize], &stream.index.shards[shard as usize]);
+        let own = &stream.index.shards[shard as usize];
+        let number = self.catalog.shape().stream_of(id).0;
         let key = own.recipe.as_ref().and_then(|recipe| recipe.path_of(index)).map(str::to_owned);
         let row = own.recipe.as_ref().and_then(|recipe| recipe.row_of(index));
         // The file of a recipe is one in the cache alone.
         let file = row.as_ref().map(|row| row.file.to_string()).or_else(|| key.clone());
         NamedSample {
-            stream: self.catalog.shape().stream_of(id).0,
+            stream: number,
             shard,
             index,
-            number: before.iter().map(|shard| shard.samples).sum::<u64>() + u64::from(index),
+            number: numbers.of(number, &stream.index)[shard as usize] + u64::from(index),
             file: file.unwrap_or_else(|| own.raw_data.basename.to_string()),
             key,
             row_group: row.as_ref().map(|row| row.group),

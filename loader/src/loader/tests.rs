@@ -269,3 +269,43 @@ fn a_filter_that_finds_its_shard_removed_each_time_fails_with_the_reason() {
     assert_eq!(error.kind(), ErrorKind::Full, "{error}");
     assert!(error.to_string().contains("find out what deletes it"), "{error}");
 }
+
+#[test]
+fn a_plan_is_made_once_for_all_that_ask_for_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let loader = loader(dir.path());
+    let is_same = |epoch: u64, resume: Option<Resume>, plan: &crate::order::EpochPlan| {
+        std::ptr::eq(loader.planner.plan(epoch, resume.as_ref()).expect("a plan").shares(), plan.shares())
+    };
+    let first = loader.planner.plan(0, None).expect("a plan");
+    assert!(is_same(0, None, &first));
+    // The checkpoint of its own start, and one of an earlier epoch, have the same plan.
+    assert!(is_same(0, Some(first.state(0)), &first));
+    let second = loader.planner.plan(1, Some(&first.state(0))).expect("a plan");
+    assert!(is_same(1, Some(first.state(4)), &second));
+    assert_eq!((second.epoch(), second.sample_in_epoch()), (1, 0));
+    for other in [
+        Resume { shuffle_seed: 77, ..second.state(0) },
+        Resume { num_canonical_nodes: 2, ..second.state(0) },
+        second.state(2),
+        first.state(2),
+    ] {
+        let epoch = other.epoch;
+        let plan = loader.planner.plan(epoch, Some(&other)).expect("a plan");
+        assert!(!std::ptr::eq(plan.shares(), second.shares()), "{other:?}");
+        assert_eq!(plan.state(plan.sample_in_epoch()), other);
+    }
+    // A plan of a checkpoint is not the one of a new run.
+    let resumed = loader.planner.plan(0, Some(&first.state(0))).expect("a plan");
+    assert!(!is_same(0, None, &resumed));
+}
+
+#[test]
+fn the_samples_of_steps_have_their_numbers_in_the_stream() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let loader = loader(dir.path());
+    let samples: Vec<u64> =
+        (0..4).flat_map(|batch| loader.samples_of(0, batch, 0).expect("samples")).map(|sample| sample.number).collect();
+    assert_eq!(samples, (0..8).collect::<Vec<_>>());
+    assert_eq!(loader.sample(0, 0, 5).expect("a sample").number, 5);
+}

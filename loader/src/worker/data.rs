@@ -235,6 +235,7 @@ impl StreamLocation {
             remote: &remote,
             cached: CachedIndex::Trusted,
             parse: &parse,
+            read: &|_| None,
             fetch: if self.has_remote() { Some(&mut fetch) } else { None },
             is_optional: false,
         };

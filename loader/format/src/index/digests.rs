@@ -1,13 +1,16 @@
 //! Hashes that an index lists for a file.
 
 use crate::HashAlgo;
+use smallvec::SmallVec;
 
 /// Hashes of one file by algorithm, in the order of the index.
 ///
-/// One allocation, or none without hashes: for each hash the index of its algorithm in [`HashAlgo::ALL`], then the
-/// digest's bytes.
+/// For each hash the index of its algorithm in [`HashAlgo::ALL`], then the digest's bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Digests(Box<[u8]>);
+pub struct Digests(SmallVec<[u8; INLINE_BYTES]>);
+
+/// Bytes that need no allocation: a hash of 64 bits with its algorithm. A pointer and a length take as many.
+const INLINE_BYTES: usize = 16;
 
 impl Digests {
     /// Makes a list of algorithms and digests, which are lowercase hexadecimal digits.
@@ -16,14 +19,21 @@ impl Digests {
     ///
     /// If a digest has the wrong length or invalid characters. The parser of the index checks both.
     pub fn new<S: AsRef<str>>(hashes: impl IntoIterator<Item = (HashAlgo, S)>) -> Self {
-        let mut bytes = Vec::new();
+        let mut digests = Self::default();
         for (algo, hex) in hashes {
             let hex = hex.as_ref();
             assert_eq!(hex.len(), algo.hex_len(), "a {} digest of a different length", algo.name());
-            bytes.push(HashAlgo::ALL.iter().position(|known| *known == algo).expect("all are listed") as u8);
-            bytes.extend(hex::decode(hex).expect("hexadecimal digits"));
+            digests.push(algo, hex).expect("hexadecimal digits");
         }
-        Self(bytes.into())
+        digests
+    }
+
+    /// Adds the digest `hex`, which has the length of `algo`; `None` if it is not one of hexadecimal digits.
+    pub(super) fn push(&mut self, algo: HashAlgo, hex: &str) -> Option<()> {
+        self.0.push(HashAlgo::ALL.iter().position(|known| *known == algo)? as u8);
+        let start = self.0.len();
+        self.0.resize(start + algo.hex_len() / 2, 0);
+        hex::decode_to_slice(hex, &mut self.0[start..]).ok()
     }
 
     /// Iterates over algorithms and digests, which are lowercase hexadecimal digits.

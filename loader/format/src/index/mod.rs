@@ -1,10 +1,10 @@
 //! `index.json`: the shards of a data set, their files and columns.
 //!
 //! * [`Index`], [`Shard`], [`FileInfo`], [`Digests`] — the index as values, with the offset of a shard's offset table;
-//! * `parse` — from bytes, checked; `entries` — entry by entry: most are like the last one;
-//!   `entry` — one
-//!   alone; `emit` — to the bytes of the reference's writer; `indexed_format` —
-//!   the part of an entry that belongs to a format; `object` — the JSON of an entry;
+//! * `parse` — from bytes or a file, checked; `entries` — entry by entry; `template` — the form of the last one, which
+//!   most are like; `entry` — one alone; `names` — the check that names are unique;
+//! * `emit` — to the bytes of the reference's writer; `indexed_format` — the part of an entry that belongs to a format;
+//!   `object` — the JSON of an entry;
 //! * [`describe_folder`] — for errors about a missing index.
 
 mod digests;
@@ -13,9 +13,11 @@ mod entries;
 mod entry;
 mod folder;
 mod indexed_format;
+mod names;
 mod object;
 mod parse;
 mod shard;
+mod template;
 
 pub use digests::Digests;
 pub(super) use emit::{ShardSettings, config};

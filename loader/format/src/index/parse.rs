@@ -1,18 +1,25 @@
 //! Parser of the index. Later stages rely on its checks: names stay below the index and are unique, raw files fit the
 //! 32-bit offsets, sample counts fit the files, and lists of columns agree.
 
-use std::collections::HashSet;
+use std::io::Read;
 
 use super::entries::Entries;
 use super::entry::version;
+use super::names::unique_names;
 use super::object::{expected, missing};
-use super::shard::{FileInfo, Index, Shard};
-use crate::json::{self, ScannedPart};
+use super::shard::Index;
+use crate::json::{self, ObjectScanner, ObjectVisitor};
 use crate::registry;
 use forebay_core::error::{Context, Error, ErrorKind, Result};
 
 /// Key of the list of entries, as it is written.
 const SHARDS: &[u8] = b"\"shards\"";
+
+/// Bytes of a piece of an index that is read.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Most bytes of one entry in an index that is read in pieces.
+const ENTRY_BYTES_MAX: usize = 16 << 20;
 
 impl Index {
     /// Parses an index; `file` is its name in errors.
@@ -27,84 +34,112 @@ impl Index {
     pub fn parse(bytes: &[u8], file: &str) -> Result<Self> {
         index(bytes).context("file", || file)
     }
+
+    /// Parses the index `text` piece by piece: the text takes no memory, whatever its length.
+    ///
+    /// # Errors
+    ///
+    /// Errors of `text`; [`ErrorKind::Full`] without memory for the shards; the errors of [`parse`](Self::parse), which
+    /// also knows the indexes of other programs.
+    pub fn read(text: impl Read, file: &str) -> Result<Self> {
+        read(text).context("file", || file)
+    }
+}
+
+/// Parts of an index.
+#[derive(Default)]
+struct Parts {
+    version: Option<Vec<u8>>,
+    shards: Option<Shards>,
+}
+
+/// Value of the list of entries.
+enum Shards {
+    List(Entries),
+    /// No list.
+    Value(Vec<u8>),
+}
+
+impl ObjectVisitor for Parts {
+    fn known_item(&mut self, text: &[u8]) -> Option<usize> {
+        self.entries()?.add_like(text)
+    }
+
+    fn item(&mut self, item: &[u8]) {
+        if let Some(entries) = self.entries() {
+            entries.add(item);
+        }
+    }
+
+    fn entry(&mut self, key: &[u8], value: Option<&[u8]>) {
+        // Of two equal keys the last counts, as everywhere in JSON.
+        match (key, value) {
+            (SHARDS, None) => self.shards = Some(Shards::List(Entries::default())),
+            (SHARDS, Some(value)) => self.shards = Some(Shards::Value(value.to_owned())),
+            (b"\"version\"", Some(value)) => self.version = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+}
+
+impl Parts {
+    fn entries(&mut self) -> Option<&mut Entries> {
+        match &mut self.shards {
+            Some(Shards::List(entries)) => Some(entries),
+            _ => None,
+        }
+    }
+
+    fn finish(self) -> Result<Index> {
+        // A different version may have other entries, so the version is checked before errors in the entries are
+        // reported.
+        version(self.version.as_deref().map(json::parse).transpose()?.as_ref())?;
+        let entries = match self.shards.ok_or_else(|| missing("shards"))? {
+            Shards::List(entries) => entries,
+            Shards::Value(value) => return Err(expected("shards", "a list", &json::parse(&value)?)),
+        };
+        let shards = entries.finish()?;
+        unique_names(&shards)?;
+        Ok(Index { shards })
+    }
 }
 
 fn index(bytes: &[u8]) -> Result<Index> {
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(Error::format("an index is a JSON object with `version` and `shards`"));
     }
-    let (mut version_at, mut shards_at) = (None, None);
-    let (mut entries, mut is_in_list) = (Entries::default(), false);
-    json::scan_object_with_list(bytes, SHARDS, |part| {
-        let is_item = matches!(part, ScannedPart::Item(_));
-        match part {
-            ScannedPart::Item(entry) => {
-                if !is_in_list {
-                    entries = Entries::default();
-                }
-                entries.add(&bytes[entry]);
-            }
-            // Of two equal keys the last counts, as everywhere in JSON.
-            ScannedPart::Entry(key, value) => match &bytes[key] {
-                b"\"version\"" => version_at = Some(value),
-                SHARDS => {
-                    if !is_in_list {
-                        entries = Entries::default();
-                    }
-                    shards_at = Some(value);
-                }
-                _ => {}
-            },
-        }
-        is_in_list = is_item;
-    })?;
-    if shards_at.is_none()
+    let mut parts = Parts::default();
+    ObjectScanner::new(SHARDS).scan(bytes, true, &mut parts)?;
+    if parts.shards.is_none()
         && let Some(noun) = registry::foreign_index(bytes)
     {
         let message = format!("this is an index of {noun}, which a Loader reads");
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
-    // A different version may have other entries, so the version is checked before errors in the entries are reported.
-    version(version_at.map(|at| json::parse(&bytes[at])).transpose()?.as_ref())?;
-    let list = &bytes[shards_at.ok_or_else(|| missing("shards"))?];
-    if !list.starts_with(b"[") {
-        return Err(expected("shards", "a list", &json::parse(list)?));
-    }
-    let shards = entries.finish()?;
-    unique_names(&shards)?;
-    Ok(Index { shards })
+    parts.finish()
 }
 
-/// Returns true if no two files have one name. The names of a data set are nearly in order, so that it takes no table
-/// of all.
-fn are_unique(shards: &[Shard]) -> bool {
-    let files: [fn(&Shard) -> Option<&FileInfo>; 4] = [
-        |shard| Some(&shard.raw_data),
-        |shard| shard.zip_data.as_ref(),
-        |shard| shard.raw_meta.as_deref(),
-        |shard| shard.zip_meta.as_deref(),
-    ];
-    let mut names: Vec<&str> =
-        files.iter().flat_map(|file| shards.iter().filter_map(file)).map(|file| &*file.basename).collect();
-    // Numbers may become longer. The sort finds parts that are in order.
-    names.sort_by_key(|name| (name.len(), *name));
-    names.windows(2).all(|pair| pair[0] != pair[1])
-}
-
-fn unique_names(shards: &[Shard]) -> Result<()> {
-    if are_unique(shards) {
-        return Ok(());
-    }
-    let mut seen = HashSet::new();
-    for (i, shard) in shards.iter().enumerate() {
-        for info in shard.files().flat_map(|pair| [Some(pair.raw), pair.zip]).flatten() {
-            if !seen.insert(&*info.basename) {
-                let e = Error::format(format!("the file name `{}` is used twice", info.basename));
-                return Err(e.with("field", "basename").with("shard", i));
-            }
+fn read(mut text: impl Read) -> Result<Index> {
+    let (mut scanner, mut parts) = (ObjectScanner::new(SHARDS), Parts::default());
+    let mut piece = Vec::new();
+    loop {
+        let mut room = PIECE_BYTES;
+        if piece.len() > PIECE_BYTES {
+            // An entry is longer: the pieces grow faster than the work that is done again for it.
+            room = piece.len();
         }
+        let is_read = |e| Error::from_io(e, "the index cannot be read");
+        let found = text.by_ref().take(room as u64).read_to_end(&mut piece).map_err(is_read)?;
+        let is_last = found < room;
+        let done = scanner.scan(&piece, is_last, &mut parts)?;
+        if is_last {
+            return parts.finish();
+        }
+        if done == 0 && piece.len() > ENTRY_BYTES_MAX {
+            return Err(Error::format("an entry of the index is not JSON, or has more than 16 MiB"));
+        }
+        piece.drain(..done);
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -241,6 +276,68 @@ mod tests {
         }
         let escaped = first.replace("00000", "00001").replace("shard.00001.mds\"", "sh\\u0061rd.00001.mds\"");
         assert_eq!(&*parse(&index(&[&first, &escaped])).unwrap().shards[1].raw_data.basename, "shard.00001.mds");
+    }
+
+    /// Text in pieces of at most `bytes` bytes.
+    struct Pieces<'a> {
+        text: &'a [u8],
+        bytes: usize,
+        largest: usize,
+    }
+
+    impl Read for Pieces<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            self.largest = self.largest.max(buffer.len());
+            let (piece, rest) = self.text.split_at(self.bytes.min(self.text.len()).min(buffer.len()));
+            buffer[..piece.len()].copy_from_slice(piece);
+            self.text = rest;
+            Ok(piece.len())
+        }
+    }
+
+    #[test]
+    fn an_index_that_is_read_in_pieces_is_the_one_that_is_parsed_as_a_whole() {
+        let entry = |text: &str| text["{\"shards\": [".len()..text.len() - "], \"version\": 2}".len()].to_owned();
+        let mut entries = Vec::new();
+        for number in 0..5_000 {
+            for text in [MDS, JSONL] {
+                let name = format!("{number:05}");
+                entries.push(entry(text).replace("00000", &name).replace("\"samples\": 3", "\"samples\": 11"));
+            }
+        }
+        // More than a piece, with an entry that is longer than one.
+        let mut long = entry(MDS).replace("00000", "long");
+        long.insert_str(1, &" ".repeat(3 * PIECE_BYTES));
+        entries.insert(17, long);
+        let text = format!("{{\"shards\": [{}], \"version\": 2}}", entries.join(", "));
+        assert!(text.len() > 4 * PIECE_BYTES);
+        let whole = parse(&text).unwrap();
+        assert_eq!(whole.shards.len(), 10_001);
+        let mut pieces = Pieces { text: text.as_bytes(), bytes: 300_007, largest: 0 };
+        assert_eq!(Index::read(&mut pieces, "index.json").unwrap(), whole);
+        assert!(pieces.largest <= 8 * PIECE_BYTES, "{}", pieces.largest);
+        for text in [MDS, JSONL, XSV, r#"{"shards": [], "version": 2}"#] {
+            let pieces = Pieces { text: text.as_bytes(), bytes: 1, largest: 0 };
+            assert_eq!(Index::read(pieces, "index.json").unwrap().to_json(), text);
+        }
+        for text in [
+            "",
+            "[]",
+            "{\"version\": 2}",
+            "{\"shards\": 3, \"version\": 2}",
+            "{\"shards\": [3], \"version\": 2}",
+            "{\"shards\": [",
+        ] {
+            assert_eq!(Index::read(text.as_bytes(), "index.json").unwrap_err().kind(), ErrorKind::Format, "{text}");
+        }
+    }
+
+    #[test]
+    fn text_without_end_that_is_no_json_does_not_fill_the_memory() {
+        let mut endless = Pieces { text: &vec![b'x'; 64 << 20], bytes: usize::MAX, largest: 0 };
+        let e = Index::read(Read::chain(&b"{\"shards\": [\""[..], &mut endless), "index.json").unwrap_err();
+        assert!(e.to_string().contains("more than 16 MiB"), "{e}");
+        assert!(endless.text.len() > 16 << 20, "{}", endless.text.len());
     }
 
     #[test]

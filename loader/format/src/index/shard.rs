@@ -12,11 +12,13 @@ use crate::recipe::Recipe;
 use crate::table::OffsetTable;
 use crate::tokens::TokenPart;
 use forebay_core::error::{Context, Error, Result};
+use smol_str::SmolStr;
 
 /// The index's file name.
 pub const INDEX_BASENAME: &str = "index.json";
 
-/// Largest index that is read, in bytes: some three million shards.
+/// Largest index that is read as a whole, in bytes: some three million shards. An index on local disk is read in
+/// pieces, see [`Index::read`].
 pub const INDEX_BYTES_MAX: u64 = 1 << 30;
 
 /// Version of the formats; there is only one.
@@ -76,12 +78,12 @@ pub enum SlicePart {
     Lines(LineRange),
 }
 
-/// File of a shard. Small, because an index may list a hundred thousand.
+/// File of a shard. Small, and mostly without an allocation, because an index may list millions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileInfo {
     /// Path relative to the index: a name, in a merged index with directories before it. Checked to stay below the
     /// index.
-    pub basename: Arc<str>,
+    pub basename: SmolStr,
     /// Size in bytes.
     pub bytes: u64,
     /// Hashes of the whole file, in the order of the index.
@@ -184,7 +186,7 @@ impl Shard {
     /// Returns the position of sample `index` in its text; `None` for a shard of a different source.
     pub fn line_of(&self, index: u64) -> Option<TextLine> {
         let sliced = || match &self.slice.as_deref()?.part {
-            SlicePart::Lines(range) => Some((self.raw_data.basename.clone(), range)),
+            SlicePart::Lines(range) => Some((self.raw_data.basename.as_str().into(), range)),
             SlicePart::Tokens(_) => None,
         };
         let (file, range) = self.recipe.as_ref().and_then(|recipe| recipe.as_lines()).or_else(sliced)?;

@@ -15,15 +15,20 @@ pub(super) fn places(bytes: &[u8]) -> Result<Option<(Range<usize>, Range<usize>)
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Ok(None);
     }
-    let (mut config, mut chunks, mut is_other) = (None, None, false);
+    // The usual start of our own indexes, which may be long.
+    let first = bytes.trim_ascii_start()[1..].trim_ascii_start();
+    if first.starts_with(b"\"shards\"") {
+        return Ok(None);
+    }
+    let (mut config, mut chunks, mut has_shards) = (None, None, false);
     json::scan_object(bytes, |key, value| {
         match &bytes[key] {
             b"\"config\"" => config = Some(value),
             b"\"chunks\"" => chunks = Some(value),
-            b"\"shards\"" => is_other = true,
+            b"\"shards\"" => has_shards = true,
             _ => {}
         }
         Ok(())
     })?;
-    Ok(config.zip(chunks).filter(|_| !is_other))
+    Ok(config.zip(chunks).filter(|_| !has_shards))
 }

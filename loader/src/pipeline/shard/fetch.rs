@@ -209,7 +209,8 @@ impl ShardFetch<'_> {
 
     fn fetch_from_store(&self, remote: &Remote, file: &FileInfo) -> Result<Vec<u8>> {
         let bytes = Some(file.bytes);
-        let whole = ObjectRange { key: file.basename.clone(), start: 0, bytes: file.bytes, object_bytes: bytes };
+        let whole =
+            ObjectRange { key: file.basename.as_str().into(), start: 0, bytes: file.bytes, object_bytes: bytes };
         // A hash is compared instead of versions: an equal file may have been written again.
         let remote = if expected_hash(self.stream, file).is_some() { &remote.without_versions() } else { remote };
         let fetch = RangeFetch { remote, run: self.run, file, encoded: Encoded::OfFile, watch: self.watch };
