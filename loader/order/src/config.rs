@@ -1,6 +1,5 @@
 //! Arguments that determine the order, with the reference's names, defaults and checks.
 
-use std::str::FromStr;
 use std::sync::Arc;
 
 use super::error::OrderError;
@@ -35,7 +34,7 @@ macro_rules! named {
             }
         }
 
-        impl FromStr for $name {
+        impl std::str::FromStr for $name {
             type Err = OrderError;
 
             fn from_str(given: &str) -> Result<Self, OrderError> {
@@ -47,6 +46,8 @@ macro_rules! named {
         }
     };
 }
+
+pub(super) use named;
 
 named!(
     /// Shuffle algorithm.

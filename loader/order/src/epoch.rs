@@ -219,7 +219,7 @@ pub fn check(shape: &DataSetShape, config: &OrderConfig, world: World) -> Result
 }
 
 /// Returns the world that partitions samples, after a check of arguments and world.
-fn parallel_world(shape: &DataSetShape, config: &OrderConfig, world: World) -> Result<World, OrderError> {
+pub(super) fn parallel_world(shape: &DataSetShape, config: &OrderConfig, world: World) -> Result<World, OrderError> {
     world.validate()?;
     config.validate(shape.num_streams())?;
     let parallel = match config.replication {

@@ -103,6 +103,9 @@ pub enum OrderError {
          are the most: lower the streams' weights or epoch_size, or write larger shards"
     )]
     TooManyShards { shards: u64, shards_max: u64 },
+    /// Counts of packs are damaged, or of a different epoch or data set.
+    #[error("the checkpoint's counts of packs are not of this data set and epoch: resume without them")]
+    PackCounts,
     /// The plan does not fit in memory.
     #[error("the plan needs {bytes} bytes that this process cannot get")]
     OutOfMemory { bytes: u64 },
@@ -127,7 +130,7 @@ impl From<OrderError> for forebay_core::Error {
     fn from(error: OrderError) -> Self {
         use forebay_core::ErrorKind;
         let kind = match error {
-            OrderError::ResumedPastEnd { .. } => ErrorKind::State,
+            OrderError::ResumedPastEnd { .. } | OrderError::PackCounts => ErrorKind::State,
             OrderError::OutOfMemory { .. } => ErrorKind::Full,
             _ => ErrorKind::Config,
         };

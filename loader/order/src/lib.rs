@@ -41,6 +41,9 @@
 //! Samples may have weights ([`SampleNumbers`]), by which `weighted` draws with replacement: such draws are units with
 //! picks like the picks of a fraction of a shard, so nothing after the sampling knows of them.
 //!
+//! Documents of known lengths can be packed first: [`PackPlan`] cuts their order into windows, packs each window, and
+//! plans the packs as the samples of a second plan.
+//!
 //! [`arrays`] has the reference's own functions, which fill whole arrays, for programs that call them.
 //!
 //! Terms: a *draw* is an index in the epoch's resampled list; a *position* is an index in the shuffled epoch; a *cell*
@@ -63,6 +66,7 @@ mod epoch;
 mod error;
 pub mod ids;
 mod numbers;
+mod packing;
 mod partition;
 mod rank;
 mod resume;
@@ -84,6 +88,10 @@ pub use config::{
 pub use epoch::{BUCKETS, EpochPlan, REPEAT_AUGMENT, SAMPLE_WEIGHTS, arguments, check, shares_of};
 pub use error::{OrderError, OrderWarning};
 pub use ids::{Node, Rank, SampleId, ShardId, StreamId};
+pub use packing::{
+    Overflow, PACK_LENGTH_MAX, PACK_WINDOW_MAX, PACKING, PackBatch, PackConfig, PackCounts, PackMethod, PackOrder,
+    PackPlan, PackTotals, PackedFragment, TokenLengths,
+};
 pub use rank::{PlannedSample, RankOrder, WorkerOrder};
 pub use resume::Resume;
 pub use sample_numbers::SampleNumbers;

@@ -102,13 +102,22 @@ impl RankOrder {
     /// fewer rows than the batch size, but no batch is empty.
     pub fn next_batch(&mut self, rows: &mut Vec<PlannedSample>) -> bool {
         rows.clear();
-        while rows.is_empty() && self.batch < self.batches {
+        self.visit_batch(|_, planned| rows.push(planned));
+        !rows.is_empty()
+    }
+
+    /// Visits the rows of the next batch that has some, each with the canonical node that has it.
+    pub(super) fn visit_batch(&mut self, mut visit: impl FnMut(u32, PlannedSample)) {
+        let mut is_empty = true;
+        while is_empty && self.batch < self.batches {
             while self.column < self.plan.batch_size() {
-                rows.extend(self.next_row());
+                if let Some((canonical, planned)) = self.next_row() {
+                    is_empty = false;
+                    visit(canonical, planned);
+                }
             }
             self.move_to(self.batch + 1);
         }
-        !rows.is_empty()
     }
 
     fn move_to(&mut self, batch: u64) {
@@ -120,11 +129,11 @@ impl RankOrder {
         self.plan.0.batching.row_source(&self.plan.0.sequences, place, column)
     }
 
-    /// The next row of the batch; `None` for padding.
-    fn next_row(&mut self) -> Option<PlannedSample> {
+    /// The next row of the batch, with its canonical node; `None` for padding.
+    fn next_row(&mut self) -> Option<(u32, PlannedSample)> {
         let slot = self.row_source(&self.place, self.column);
         self.column += 1;
-        slot.map(|slot| self.planned(slot))
+        slot.map(|slot| (slot.cell.canonical, self.planned(slot)))
     }
 
     fn planned(&mut self, slot: RowSource) -> PlannedSample {
@@ -145,7 +154,7 @@ impl Iterator for RankOrder {
         while self.batch < self.batches {
             if self.column == self.plan.batch_size() {
                 self.move_to(self.batch + 1);
-            } else if let Some(row) = self.next_row() {
+            } else if let Some((_, row)) = self.next_row() {
                 return Some(row);
             }
         }
@@ -189,7 +198,7 @@ impl Iterator for WorkerOrder {
             return Some(-1);
         }
         // The shape bounds sample ids to 2^48.
-        Some(order.next_row().map_or(-1, |row| row.sample.0 as i64))
+        Some(order.next_row().map_or(-1, |(_, row)| row.sample.0 as i64))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -1,0 +1,149 @@
+//! Number of packs of each window.
+
+use std::sync::Arc;
+
+use super::layout::{WindowLayout, WindowReader};
+use super::window::WindowCount;
+use crate::error::OrderError;
+
+/// Form of the bytes of [`PackCounts`].
+const VERSION: u8 = 1;
+
+/// Number of packs of each window of an epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackCounts {
+    packs: Vec<u32>,
+    /// Tokens of all packs, without padding.
+    tokens: u64,
+}
+
+impl PackCounts {
+    /// Packs all windows, each of `threads` threads a part of them.
+    pub(super) fn of(layout: &Arc<WindowLayout>, threads: usize) -> Self {
+        let windows = layout.windows();
+        let threads = (threads.max(1) as u64).min(windows.max(1));
+        let count = |part: u64| {
+            let mut reader = WindowReader::new(layout.clone());
+            let windows = windows * part / threads..windows * (part + 1) / threads;
+            windows.map(|window| reader.count(window)).collect::<Vec<WindowCount>>()
+        };
+        let count = &count;
+        let counts: Vec<WindowCount> = if threads == 1 {
+            count(0)
+        } else {
+            std::thread::scope(|scope| {
+                let parts: Vec<_> = (1..threads).map(|part| scope.spawn(move || count(part))).collect();
+                let mut counts = count(0);
+                for part in parts {
+                    match part.join() {
+                        Ok(part) => counts.extend(part),
+                        Err(panic) => std::panic::resume_unwind(panic),
+                    }
+                }
+                counts
+            })
+        };
+        Self {
+            packs: counts.iter().map(|count| count.packs).collect(),
+            tokens: counts.iter().map(|count| count.tokens).sum(),
+        }
+    }
+
+    /// By window.
+    pub(super) fn packs(&self) -> &[u32] {
+        &self.packs
+    }
+
+    pub(super) fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// Some 2 bytes for each window, for a checkpoint.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        push_number(&mut bytes, self.tokens);
+        push_number(&mut bytes, self.packs.len() as u64);
+        // Windows have about equal numbers.
+        let mut before = 0;
+        for &packs in &self.packs {
+            let difference = i64::from(packs) - before;
+            push_number(&mut bytes, (difference << 1 ^ difference >> 63) as u64);
+            before = i64::from(packs);
+        }
+        bytes
+    }
+
+    /// Reads [`to_bytes`](Self::to_bytes).
+    ///
+    /// # Errors
+    /// The bytes are damaged.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, OrderError> {
+        Self::parse(bytes).ok_or(OrderError::PackCounts)
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let (&VERSION, mut rest) = bytes.split_first()? else { return None };
+        let tokens = take_number(&mut rest)?;
+        let windows = take_number(&mut rest)?;
+        // Each number takes at least a byte, so the list is no longer than the bytes.
+        let mut packs = Vec::new();
+        let mut before = 0_i64;
+        for _ in 0..windows {
+            let number = take_number(&mut rest)?;
+            before = before.checked_add((number >> 1) as i64 ^ -((number & 1) as i64))?;
+            packs.push(u32::try_from(before).ok()?);
+        }
+        rest.is_empty().then_some(Self { packs, tokens })
+    }
+}
+
+/// Appends 7 bits a byte, the lowest first.
+fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_survive_their_bytes() {
+        for packs in [vec![], vec![0], vec![5, 0, u32::MAX, 7], (0..1000).map(|at| 4000 + at % 17).collect()] {
+            let counts = PackCounts { packs, tokens: u64::MAX };
+            assert_eq!(PackCounts::from_bytes(&counts.to_bytes()), Ok(counts));
+        }
+    }
+
+    #[test]
+    fn damaged_bytes_are_an_error() {
+        let good = PackCounts { packs: vec![3, 900, 2], tokens: 12_345 }.to_bytes();
+        for len in 0..good.len() {
+            assert_eq!(PackCounts::from_bytes(&good[..len]), Err(OrderError::PackCounts), "{len}");
+        }
+        let mut long = good.clone();
+        long.push(0);
+        let version = [&[9], &good[1..]].concat();
+        let endless = [&[VERSION][..], &[0xff; 12]].concat();
+        let huge = [&[VERSION, 0][..], &[0xff; 9], &[1]].concat();
+        for bytes in [long, version, endless, huge] {
+            assert_eq!(PackCounts::from_bytes(&bytes), Err(OrderError::PackCounts));
+        }
+    }
+}
