@@ -13,6 +13,7 @@
 //! arguments  pointers from and to C
 //! callback   calls of the program's functions
 //! handles    objects by handle; a handle is a number that is looked up, never dereferenced
+//! main_thread  the handle of the program's main thread
 //! process    values that a forked child replaces
 //! signals    the mask of the engine's threads
 //! ```
@@ -28,6 +29,7 @@ mod callback;
 mod handles;
 mod loader;
 mod log;
+mod main_thread;
 mod process;
 mod reader;
 mod signals;

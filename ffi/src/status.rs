@@ -1,6 +1,6 @@
 //! Codes, the last error, and the guard.
 
-use crate::callback;
+use crate::{callback, main_thread};
 use forebay_loader::{Error, ErrorKind};
 use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
@@ -168,6 +168,7 @@ fn record(error: &CallError) {
 
 /// Runs a function's body: errors become the status and the last error, and no panic unwinds into C.
 pub(crate) fn guard(body: impl FnOnce() -> CallResult) -> ForebayStatus {
+    main_thread::keep();
     let checked = || {
         if callback::is_running() {
             let message = "this call comes from the log callback, which must not call the library";

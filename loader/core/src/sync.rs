@@ -106,6 +106,9 @@ pub fn spawn<T: Send + 'static>(
 pub fn in_threads<T: Send>(threads: usize, body: impl Fn() -> T + Sync) -> Vec<thread::Result<T>> {
     // Unwind safety: the caller learns of a panic by the result, as of a panic in a thread that it joins.
     let called = || catch_unwind(AssertUnwindSafe(&body));
+    if threads < 2 {
+        return vec![called()];
+    }
     thread::scope(|scope| {
         let start = |number| start_scoped(scope, number, || prepared(called));
         let started: Vec<_> = (1..threads).map_while(start).collect();
