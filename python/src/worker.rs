@@ -10,7 +10,7 @@ use crate::values::Decoders;
 use forebay_loader::LoaderConfig;
 use forebay_loader::error::{Error, Result};
 use forebay_loader::order::{EpochPlan, Rank, SampleId, ShardId, Weight, WorkerOrder};
-use forebay_loader::sync::{Arc, Mutex};
+use forebay_loader::sync::{Arc, AtomicU64, Mutex, Ordering};
 use forebay_loader::worker::{self, DataConfig, Epoch, SampleInfo, SampleReader, StreamLocation};
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
@@ -227,6 +227,8 @@ pub(crate) struct Samples {
     decoders: Arc<Decoders>,
     /// The reader's queue.
     fetches: Option<Py<Fetches>>,
+    /// Samples of the worker that were returned or left out.
+    taken: AtomicU64,
 }
 
 struct WorkerState {
@@ -278,16 +280,35 @@ impl Samples {
 
 #[pymethods]
 impl Samples {
-    /// Starts `worker` of `plan`, with shards fetched `predownload` samples ahead.
+    /// Starts `worker` of `plan` after its first `left_out` samples, with shards fetched `predownload` samples ahead.
     #[new]
-    fn new(py: Python<'_>, reader: &Reader, plan: &Plan, worker: u32, predownload: usize) -> PyResult<Self> {
+    #[pyo3(signature = (reader, plan, worker, predownload, left_out=0))]
+    fn new(
+        py: Python<'_>,
+        reader: &Reader,
+        plan: &Plan,
+        worker: u32,
+        predownload: usize,
+        left_out: usize,
+    ) -> PyResult<Self> {
         let inner = enter::enter(py, || reader.inner().cloned())?;
-        let epoch = enter::enter(py, || Ok(Epoch::new(inner, plan.worker(worker), predownload)))?;
+        let epoch = enter::enter(py, || {
+            let mut order = plan.worker(worker);
+            // Padding is no sample.
+            order.by_ref().filter(|id| *id >= 0).take(left_out).for_each(drop);
+            Ok(Epoch::new(inner, order, predownload))
+        })?;
         let state = Mutex::new(Some(WorkerState { epoch, owed: VecDeque::new(), buffer: Vec::new() }));
         let state =
             Own::new(state, "the iterator belongs to the process that made it: iterate over the data set again");
         let fetches = reader.fetches.as_ref().map(|fetches| fetches.clone_ref(py));
-        Ok(Self { state, decoders: reader.decoders.clone(), fetches })
+        Ok(Self { state, decoders: reader.decoders.clone(), fetches, taken: AtomicU64::new(left_out as u64) })
+    }
+
+    /// Samples of the worker that were returned, and those that were left out.
+    #[getter]
+    fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
     }
 
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -322,6 +343,7 @@ impl Samples {
         };
         let sample = self.decoders.sample(py, found.layout, &buffer[..found.bytes]);
         self.update(|state| state.buffer = buffer);
+        self.taken.fetch_add(1, Ordering::Relaxed);
         sample
     }
 
@@ -338,6 +360,7 @@ impl Samples {
         if fetches_ahead {
             serve(py, self.fetches.as_ref())?;
         }
+        self.taken.fetch_add(id.is_some().into(), Ordering::Relaxed);
         Ok(id)
     }
 

@@ -1,4 +1,4 @@
-"""Files, lines and tars in torchdata's StatefulDataLoader: each is returned once, wherever it is stopped and continued."""
+"""Files, lines, tars and streams in torchdata's StatefulDataLoader: each is returned once, wherever it is stopped and continued."""
 
 import io
 import tarfile
@@ -6,6 +6,7 @@ import tarfile
 import pytest
 
 import forebay as fb
+from forebay.streaming import MDSWriter, StreamingDataset
 
 stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
 
@@ -56,3 +57,61 @@ def test_every_item_is_returned_once(folder, workers):
         second.load_state_dict(first.state_dict())
         # The state is that of the end of the epoch.
         assert len([item for batch in second for item in batch]) == len(whole), name
+
+
+@pytest.mark.parametrize(("workers", "options"), [(0, {}), (2, {}), (2, {"persistent_workers": True}), (2, {"snapshot_every_n_steps": 3})])
+@pytest.mark.parametrize("is_engines", [True, False])
+def test_a_streaming_data_set_continues_after_every_batch(tmp_path, workers, options, is_engines):
+    with MDSWriter(out=str(tmp_path), columns={"x": "int"}, size_limit=200) as writer:
+        for number in range(53):
+            writer.write({"x": number})
+
+    def loader():
+        data = (StreamingDataset if is_engines else PreparedInPython)(local=str(tmp_path), shuffle=True, batch_size=4)
+        return stateful(data, batch_size=4, num_workers=workers, **options)
+
+    def epoch(loader):
+        return [batch["x"].tolist() for batch in loader]
+
+    first, states = loader(), []
+    epochs = [[], []]
+    for batch in first:
+        epochs[0].append(batch["x"].tolist())
+        states.append((len(epochs[0]), first.state_dict()))
+    ended = first.state_dict()
+    epochs[1] = epoch(first)
+    assert sorted(set(sum(epochs[0], []))) == list(range(53))
+    assert epochs[1] != epochs[0]
+    for number, state in states[:: 1 if workers == 0 else 4]:
+        resumed = loader()
+        resumed.load_state_dict(state)
+        assert epoch(resumed) == epochs[0][number:], number
+        assert epoch(resumed) == epochs[1], number
+    resumed = loader()
+    resumed.load_state_dict(ended)
+    assert epoch(resumed) == epochs[1]
+
+
+def test_the_state_of_a_process_takes_all_arguments_or_none(tmp_path):
+    with MDSWriter(out=str(tmp_path), columns={"x": "int"}) as writer:
+        for number in range(8):
+            writer.write({"x": number})
+    data = StreamingDataset(local=str(tmp_path), batch_size=1)
+    samples = iter(data)
+    for _ in range(3):
+        next(samples)
+    with pytest.raises(TypeError, match="num_samples and from_beginning"):
+        data.state_dict(3)
+    state = data.state_dict()
+    assert state == {**data.state_dict(0, True), "worker": {"samples": 3, "is_ended": False}}
+    resumed = StreamingDataset(local=str(tmp_path), batch_size=1)
+    resumed.load_state_dict(state)
+    assert [sample["x"] for sample in resumed] == list(range(3, 8))
+    assert [sample["x"] for sample in resumed] == list(range(8))
+
+
+class PreparedInPython(StreamingDataset):
+    """A data set that is iterated in Python, because it replaces a function."""
+
+    def prepare_shard(self, shard_id, blocking=True):
+        return super().prepare_shard(shard_id, blocking)

@@ -121,7 +121,7 @@ def differences(theirs, mine):
         elif name not in names:
             if "VAR_KEYWORD" not in kinds:
                 yield f"{name} is missing"
-        elif names[name][1] != value:
+        elif value is not None and names[name][1] != value:
             yield f"{name} is {names[name][1]} by default, not {value}"
     known = {name for name, _, _ in theirs}
     for name, kind, value in mine:

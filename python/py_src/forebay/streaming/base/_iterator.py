@@ -43,7 +43,7 @@ class Epoch(itertools.chain):
 
     _begun: list[Any]
 
-    def __new__(cls, begin: Callable[[], tuple[Any, Iterator[Any]]]) -> Epoch:
+    def __new__(cls, begin: Callable[[], tuple[Any, Iterator[Any]]], ended: Callable[[], None] | None = None) -> Epoch:
         begun: list[Any] = []
 
         def samples() -> Iterator[Iterator[Any]]:
@@ -51,6 +51,8 @@ class Epoch(itertools.chain):
                 closeable, given = begin()
                 begun.append(closeable)
                 yield given
+                if ended is not None:
+                    ended()
 
         epoch = cls.from_iterable(samples())
         # Not referenced above: in a reference cycle the prefetch thread would run until a garbage collection.

@@ -23,6 +23,7 @@ from ._iterator import Epoch, IteratesInPython
 from ._iterator import _Iterator as _Iterator
 from ._originals import Originals
 from ._own_shards import OwnShards, folder
+from ._position import KEY, Position, Taken, after
 from ._shards import GivenShards, StreamShards
 from ._sizes import bytes_to_int, number_abbrev_to_int
 from ._states import _ShardState as _ShardState
@@ -316,11 +317,12 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         self._samples_here: _forebay.Samples | None = None
         # Number of epochs that this process has started.
         self._begun = 0
+        self._position = Position()
         for name in _THREADS:
             self.__dict__.pop(name, None)
 
     def __getstate__(self) -> dict[str, Any]:
-        here = {"_samples_here", "_begun", *_THREADS}
+        here = {"_samples_here", "_begun", "_position", *_THREADS}
         return {name: value for name, value in self.__dict__.items() if name not in here}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -376,8 +378,11 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         upcoming = self._state.begin(world.worker_of_rank, iteration, lambda epoch: self._resume(world, epoch)[0])
         return self._resume(world, upcoming)
 
-    def state_dict(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
+    def state_dict(self, num_samples: int | None = None, from_beginning: bool | None = None) -> dict[str, Any]:
         """Returns the position of the training as plain JSON, compatible with the reference in both directions.
+
+        Without arguments it is the position of this process alone, as torchdata's StatefulDataLoader saves it for each worker: it is
+        resumed with as many ranks and workers.
 
         Args:
             num_samples: Samples of the epoch that all ranks together have seen.
@@ -389,11 +394,20 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         """
         self._check_group()
         world = self._parallel_rank_world
+        if num_samples is None and from_beginning is None:
+            position = self._position
+            epoch, done = self._resume(world, self.next_epoch) if position.is_upcoming() else position.start
+            return {**self._state_at(world, epoch, done), KEY: position.worker()}
+        if num_samples is None or from_beginning is None:
+            raise TypeError("state_dict has the arguments num_samples and from_beginning, or none")
         epoch, done = self._resume(world, self.next_epoch - 1)
+        return self._state_at(world, epoch, num_samples + (0 if from_beginning else done))
+
+    def _state_at(self, world: World, epoch: int, sample_in_epoch: int) -> dict[str, Any]:
         nodes = self.initial_physical_nodes
         return {
             "epoch": epoch,
-            "sample_in_epoch": num_samples + (0 if from_beginning else done),
+            "sample_in_epoch": sample_in_epoch,
             "num_canonical_nodes": self.num_canonical_nodes,
             "shuffle_seed": self.shuffle_seed,
             "initial_physical_nodes": world.num_nodes if nodes is None else nodes,
@@ -405,7 +419,15 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         Raises:
             ValueError: `obj` is larger than any checkpoint.
         """
-        self._state.resume = obj
+        here = obj.get(KEY)
+        self._position.load(here or {"samples": 0, "is_ended": False})
+        common = {name: value for name, value in obj.items() if name != KEY}
+        if here is not None and here["is_ended"]:
+            # The remaining workers may still be in this epoch. If none is, the next one follows.
+            if self._state.resume == common:
+                return
+            common |= {"epoch": common["epoch"] + 1, "sample_in_epoch": 0}
+        self._state.resume = common
 
     # Order of an epoch.
 
@@ -465,11 +487,16 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
             ValueError: `batch_size` is missing, or the order is impossible.
             Error: A prefetch has failed; raised with the next sample.
         """
-        return Epoch(self._begin)
+        self._position.reset()
+        return Epoch(self._begin, self._position.end)
 
     def _begin(self) -> tuple[Any, Iterator[Any]]:
         """Starts an epoch; returns an object to close, and the samples."""
         self._check_group()
+        if self._position.take_empty():
+            # The remaining workers begin their rest of the epoch.
+            self._begun += get_worker_info() is not None
+            return None, iter(())
         if self._samples_here is not None:
             self._samples_here.close()
         if hasattr(self, "_iterator"):
@@ -477,12 +504,15 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         self._unique_worker_world = self._unique_rank_world.detect_workers()
         self._parallel_worker_world = self._parallel_rank_world.detect_workers()
         epoch, done = self._resume_incr_epoch()
+        left_out = self._position.begin(epoch, done)
         if not self._is_engines or self._iterates_in_own_way():
-            given = self._iterate_in_python(self._get_work(epoch, done))
+            given = Taken(self._iterate_in_python(after(self._get_work(epoch, done), left_out)), left_out)
+            self._position.count(given)
             return given, given
         plan = self._plan(epoch, done)
         worker = self._parallel_worker_world.worker_of_rank
-        samples = _forebay.Samples(self._division.reader, plan, worker, max(int(self.predownload or 0), 0))
+        samples = _forebay.Samples(self._division.reader, plan, worker, max(int(self.predownload or 0), 0), left_out)
+        self._position.count(samples)
         self._samples_here = samples
         if not INDEXING.are_replaced(type(self)) and not _READS.are_replaced(self):
             return samples, samples
