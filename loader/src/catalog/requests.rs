@@ -110,7 +110,7 @@ pub(super) fn document(remote: &Remote, key: &str) -> Result<Option<Vec<u8>>> {
 
 /// Returns the content of a small file; `None` if it does not exist. Some stores then answer with an error of
 /// permission.
-pub(super) fn if_there(content: Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+fn if_there(content: Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     match content {
         Ok(bytes) => Ok(Some(bytes)),
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission | ErrorKind::Format) => Ok(None),

@@ -5,15 +5,13 @@
 //! if the rules before it did not apply, since the answers are requests to a store.
 
 use super::opening::Files;
-use super::requests::if_there;
 use super::stream_folders::{absolute_address, name_of};
 use crate::config::StreamConfig;
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, ErrorKind, Result};
 use crate::sources::files::FILE;
 use crate::sources::tables::folder::{self as tables, CARD, CARD_BYTES_MAX, FolderFiles};
 use crate::sources::tars::TAR;
-use crate::sources::tars::counts::FILE_BYTES_MAX;
-use crate::sources::tars::energon::{PREPARED, SPLIT_FILES, tars_of};
+use crate::sources::tars::energon::{PREPARED, SPLIT_BYTES_MAX, SPLIT_FILES, tars_of};
 use crate::sources::{FileKind, KINDS, Names, kind_of_folder, sample_names, shard_names};
 use crate::store::{ListedEntry, local_folder};
 use std::path::Path;
@@ -212,7 +210,11 @@ fn tars_prepared_by_energon(known: &Known<'_>) -> Result<Option<Source>> {
         return Ok(None);
     }
     for file in SPLIT_FILES {
-        let Some(splits) = if_there(known.facts.file(root, file, FILE_BYTES_MAX as usize))? else { continue };
+        let splits = match known.facts.file(root, file, SPLIT_BYTES_MAX) {
+            // Some stores answer a request for an absent object with an error of permission.
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) => continue,
+            splits => splits.context("file", || file)?,
+        };
         let names = Names::Listed(tars_of(&splits, known.split()).context("file", || file)?);
         return Ok(Some(Source::Files { kind: &TAR, root: root.to_owned(), files: Files::Named(names) }));
     }

@@ -73,9 +73,12 @@ impl Facts for Store {
         Ok(entries(&self.below(folder)))
     }
 
-    fn file(&self, folder: &str, name: &str, _: usize) -> Result<Vec<u8>> {
+    fn file(&self, folder: &str, name: &str, bytes_max: usize) -> Result<Vec<u8>> {
         self.requested("file", &format!("{folder}/{name}"));
         let found = self.files.get(&format!("{folder}/{name}"));
+        if found.is_some_and(|content| content.len() > bytes_max) {
+            return Err(Error::format("the object is too large"));
+        }
         found.map(|content| content.clone().into_bytes()).ok_or_else(|| Error::new(ErrorKind::NotFound, "no such file"))
     }
 }
@@ -252,6 +255,9 @@ fn the_splits_of_energon_come_before_tables_and_tars() {
     }
     let e = resolved(&store, &with_split("/d", "test")).unwrap_err();
     assert!(e.to_string().contains("no split test; there are train, val"), "{e}");
+    let endless = format!("/d/.nv-meta/split.yaml = {}", "#".repeat((64 << 20) + 1));
+    let e = resolved(&Store::of(&["/d/a/0.tar", &endless]), &with_split("/d", "train")).unwrap_err();
+    assert!(e.to_string().contains("too large") && e.to_string().contains("split.yaml"), "{e}");
 }
 
 #[test]

@@ -24,6 +24,9 @@ pub const PREPARED: &str = ".nv-meta";
 /// Files with the splits: a data set has one of them.
 pub const SPLIT_FILES: [&str; 2] = [".nv-meta/split.yaml", ".nv-meta/split.json"];
 
+/// Most bytes of such a file: the names of a million tars.
+pub const SPLIT_BYTES_MAX: usize = 64 << 20;
+
 /// Returns the tars of `split`, or of the only split for an empty text, by the document of a [`SPLIT_FILES`], in its
 /// order.
 ///
