@@ -3,6 +3,7 @@
 use super::blocks::Blocks;
 use super::pieces::{Pieces, replaced};
 use crate::format::Compression;
+use crate::format::compression::WINDOW_BYTES_MAX;
 use crate::{Error, Result};
 use bytes::{Buf as _, Bytes};
 use std::io::{self, BufRead, Read};
@@ -34,9 +35,9 @@ impl<'a> Content<'a> {
     pub(super) fn of(pieces: &'a mut Pieces, compression: Option<Compression>, start: u64) -> Result<Self> {
         let Some(compression) = compression else { return Ok(Self::Plain(pieces)) };
         let blocks = pieces.blocks().clone();
-        let mut reader = compression.reader(PieceReader { pieces, piece: Bytes::new() })?;
+        let mut reader = compression.reader(PieceReader { pieces, piece: Bytes::new() }, WINDOW_BYTES_MAX)?;
         let skipped = io::copy(&mut reader.by_ref().take(start), &mut io::sink());
-        if skipped.map_err(|e| unpack_error(compression, e))? < start {
+        if skipped.map_err(|e| compression.read_error(e))? < start {
             return Err(replaced());
         }
         Ok(Self::Unpacked(Unpacked { reader, blocks, compression, failure: None }))
@@ -67,9 +68,9 @@ impl Unpacked<'_> {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if filled == 0 => return Err(unpack_error(self.compression, e)),
+                Err(e) if filled == 0 => return Err(self.compression.read_error(e)),
                 Err(e) => {
-                    self.failure = Some(unpack_error(self.compression, e));
+                    self.failure = Some(self.compression.read_error(e));
                     break;
                 }
             }
@@ -78,11 +79,6 @@ impl Unpacked<'_> {
         let piece = self.blocks.share(memory);
         Ok((filled > 0).then_some(piece))
     }
-}
-
-/// Error of a store that a decoder has passed on, or its own.
-fn unpack_error(compression: Compression, error: io::Error) -> Error {
-    error.downcast::<Error>().unwrap_or_else(|e| compression.damaged().caused_by(e))
 }
 
 /// Pieces for a decoder.

@@ -25,7 +25,7 @@ impl Codec for Brotli {
         Some(writer.write_all(raw).map(|()| writer.into_inner()))
     }
 
-    fn reader<'a>(&self, packed: Box<dyn BufRead + 'a>) -> Option<io::Result<Box<dyn Read + 'a>>> {
+    fn reader<'a>(&self, packed: Box<dyn BufRead + 'a>, _: u64) -> Option<io::Result<Box<dyn Read + 'a>>> {
         Some(Ok(Box::new(brotli::Decompressor::new(packed, BUFFER_BYTES))))
     }
 }

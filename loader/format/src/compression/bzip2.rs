@@ -21,7 +21,7 @@ impl Codec for Bzip2 {
         Some(writer.write_all(raw).and_then(|()| writer.finish()))
     }
 
-    fn reader<'a>(&self, packed: Box<dyn BufRead + 'a>) -> Option<io::Result<Box<dyn Read + 'a>>> {
+    fn reader<'a>(&self, packed: Box<dyn BufRead + 'a>, _: u64) -> Option<io::Result<Box<dyn Read + 'a>>> {
         Some(Ok(Box::new(MultiBzDecoder::new(packed))))
     }
 }

@@ -32,7 +32,7 @@ impl Codec for ChunkFrames {
         None
     }
 
-    fn reader<'a>(&self, _packed: Box<dyn BufRead + 'a>) -> Option<io::Result<Box<dyn Read + 'a>>> {
+    fn reader<'a>(&self, _packed: Box<dyn BufRead + 'a>, _: u64) -> Option<io::Result<Box<dyn Read + 'a>>> {
         None
     }
 

@@ -10,6 +10,9 @@ pub type Levels = (u8, u8, u8);
 /// Memory that is taken for the content of a stream of any size, if that much is declared.
 const RESERVED_BYTES_MIN: u64 = 1 << 20;
 
+/// Largest window of any stream, in bytes: zstd's `--long=31`.
+pub const WINDOW_BYTES_MAX: u64 = 1 << 31;
+
 /// Names of a family in files and headers, all in lower case.
 pub(super) struct Names {
     /// Name in the index, and extension of the files that the writer makes.
@@ -34,27 +37,35 @@ pub(super) trait Codec: Sync {
     /// Compresses `raw`; `None` for a family that is only read.
     fn compress(&self, raw: &[u8], level: u32) -> Option<io::Result<Vec<u8>>>;
 
-    /// Unpacks a stream as it is read; `None` for a family that needs all of the stream at once.
-    fn reader<'a>(&self, packed: Box<dyn BufRead + 'a>) -> Option<io::Result<Box<dyn Read + 'a>>>;
+    /// Unpacks a stream as it is read; `None` for a family that needs all of the stream at once. A stream with a larger
+    /// window than `window_bytes_max` is refused, if the family has windows that matter.
+    fn reader<'a>(
+        &self,
+        packed: Box<dyn BufRead + 'a>,
+        window_bytes_max: u64,
+    ) -> Option<io::Result<Box<dyn Read + 'a>>>;
 
     /// Unpacks `packed` into the empty `out`, up to `raw_bytes_max`. Memory grows with the bytes that come out.
     fn unpack(&self, packed: &[u8], raw_bytes_max: u64, out: &mut Vec<u8>) -> Result<()> {
-        let mut reader = reader(self, packed)?;
+        // All of the content is in memory, and a window is at most as large.
+        let mut reader = reader(self, packed, WINDOW_BYTES_MAX)?;
         // One allocation suffices for nearly all: few streams are more than eight times smaller than their content.
         let likely = (packed.len() as u64 * 8).max(RESERVED_BYTES_MIN);
         allocate(likely.min(raw_bytes_max), out)?;
         // The read after the last byte checks the trailer (length, CRC), too.
         let read = reader.by_ref().take(raw_bytes_max.saturating_add(1)).read_to_end(out);
-        read.map_err(|e| match e.kind() {
-            io::ErrorKind::OutOfMemory => Error::from_io(e, "no memory for the unpacked bytes"),
-            _ => e.downcast::<Error>().unwrap_or_else(|e| damaged(self).caused_by(e)),
-        })?;
+        read.map_err(|e| read_error(self, e))?;
         if out.len() as u64 > raw_bytes_max { Err(too_large(self, raw_bytes_max)) } else { Ok(()) }
     }
 
     /// Unpacks `packed`, which is declared to hold `raw_bytes`, into the empty `out`.
     fn unpack_declared(&self, packed: &[u8], raw_bytes: u64, out: &mut Vec<u8>) -> Result<()> {
         self.unpack(packed, raw_bytes, out)
+    }
+
+    /// Bytes of the window of a stream that begins with `front`, if it is one that takes much memory.
+    fn window_bytes(&self, _front: &[u8]) -> u64 {
+        0
     }
 
     /// Bytes of the content of a stream that begins with `front`, if the stream declares them there.
@@ -64,9 +75,13 @@ pub(super) trait Codec: Sync {
 }
 
 /// Unpacks a stream as it is read.
-pub(super) fn reader<'a>(codec: &(impl Codec + ?Sized), packed: impl BufRead + 'a) -> Result<Box<dyn Read + 'a>> {
+pub(super) fn reader<'a>(
+    codec: &(impl Codec + ?Sized),
+    packed: impl BufRead + 'a,
+    window_bytes_max: u64,
+) -> Result<Box<dyn Read + 'a>> {
     let (packed, used) = Used::new(packed);
-    let reader = codec.reader(Box::new(packed)).ok_or_else(|| {
+    let reader = codec.reader(Box::new(packed), window_bytes_max).ok_or_else(|| {
         let name = codec.names().name;
         Error::new(ErrorKind::Unsupported, format!("{name} cannot be unpacked as it is read"))
     })?;
@@ -95,6 +110,14 @@ pub(super) fn reserve(
 fn allocate(bytes: u64, out: &mut Vec<u8>) -> Result<()> {
     let reserved = usize::try_from(bytes).ok().and_then(|bytes| out.try_reserve_exact(bytes).ok());
     reserved.ok_or_else(|| Error::new(ErrorKind::Full, format!("no memory for {bytes} unpacked bytes")))
+}
+
+/// Error of a read of an unpacked stream: an error of the packed bytes' storage as it is.
+pub(super) fn read_error(codec: &(impl Codec + ?Sized), error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::OutOfMemory => Error::from_io(error, "no memory for the unpacked bytes"),
+        _ => error.downcast::<Error>().unwrap_or_else(|e| damaged(codec).caused_by(e)),
+    }
 }
 
 /// Error for a stream that cannot be unpacked.

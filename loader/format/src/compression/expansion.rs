@@ -106,7 +106,7 @@ mod tests {
             ] {
                 assert!(e.to_string().contains("decompression bomb"), "{compression}: {e}");
             }
-            let mut reader = compression.reader(&*packed).unwrap();
+            let mut reader = compression.reader(&*packed, 0).unwrap();
             let e = io::copy(&mut reader, &mut io::sink()).unwrap_err();
             assert!(e.downcast::<Error>().is_ok_and(|e| e.to_string().contains("decompression bomb")));
         }

@@ -1,7 +1,7 @@
 //! Compression by the extensions of files and by HTTP headers.
 
 use super::Compression;
-use super::codec::{Codec, Names};
+use super::codec::{Codec, Names, WINDOW_BYTES_MAX};
 use super::registry;
 use crate::{Error, ErrorKind, Result};
 
@@ -77,7 +77,7 @@ fn has_extension(names: &Names, extension: &str) -> bool {
 }
 
 fn is_streamed(codec: &dyn Codec) -> bool {
-    codec.reader(Box::new(&[][..])).is_some()
+    codec.reader(Box::new(&[][..]), WINDOW_BYTES_MAX).is_some()
 }
 
 #[cfg(test)]

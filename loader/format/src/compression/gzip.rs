@@ -21,7 +21,7 @@ impl Codec for Gzip {
         Some(writer.write_all(raw).and_then(|()| writer.finish()))
     }
 
-    fn reader<'a>(&self, packed: Box<dyn BufRead + 'a>) -> Option<io::Result<Box<dyn Read + 'a>>> {
+    fn reader<'a>(&self, packed: Box<dyn BufRead + 'a>, _: u64) -> Option<io::Result<Box<dyn Read + 'a>>> {
         Some(Ok(Box::new(Members { member: Some(GzDecoder::new(packed)) })))
     }
 }

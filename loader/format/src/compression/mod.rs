@@ -21,7 +21,7 @@ mod snappy;
 mod zlib;
 mod zstd;
 
-pub use codec::Levels;
+pub use codec::{Levels, WINDOW_BYTES_MAX};
 pub use expansion::check_expansion;
 pub use file_names::{is_tar_extension, readable_extensions, without_extension};
 
@@ -123,14 +123,25 @@ impl Compression {
         Ok(raw)
     }
 
-    /// Unpacks a stream as it is read. After the last byte its length and checksum are compared, if it has them.
+    /// Unpacks a stream as it is read. After the last byte its length and checksum are compared, if it has them. A
+    /// window of more than `window_bytes_max`, or 128 MiB if that is more, is an error.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`] for a compression that needs all of the stream at once. Reads return the errors of
     /// `packed`, and further errors for a stream that is damaged.
-    pub fn reader<'a>(self, packed: impl BufRead + 'a) -> Result<Box<dyn Read + 'a>> {
-        codec::reader(self.codec, packed)
+    pub fn reader<'a>(self, packed: impl BufRead + 'a, window_bytes_max: u64) -> Result<Box<dyn Read + 'a>> {
+        codec::reader(self.codec, packed, window_bytes_max)
+    }
+
+    /// Returns the bytes of the window of a stream that begins with `front`, if it may take much memory.
+    pub fn window_bytes(self, front: &[u8]) -> u64 {
+        self.codec.window_bytes(front)
+    }
+
+    /// Error of a read of a [`reader`](Self::reader).
+    pub fn read_error(self, error: std::io::Error) -> Error {
+        codec::read_error(self.codec, error)
     }
 
     /// Returns the bytes of the content of a stream that begins with `front`, if the stream declares them there.
@@ -209,11 +220,27 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_too_large_is_named() {
-        // Magic number, no size, a window of 2^28 bytes; a last block without bytes.
-        let packed = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 18 << 3, 1, 0, 0];
-        let e = Compression::parse("zstd").unwrap().decompress_all(&packed, 1 << 20).unwrap_err();
-        assert!(format!("{e}: {:?}", std::error::Error::source(&e)).contains("--long=27"), "{e}");
+    fn windows_up_to_the_bound_are_read_and_a_larger_one_is_named() {
+        // Magic number, no size, the window; a last block without bytes.
+        let packed = |log: u8| [0x28, 0xb5, 0x2f, 0xfd, 0x00, (log - 10) << 3, 1, 0, 0];
+        let read = |log, most| {
+            let bytes = packed(log);
+            let mut reader = Compression::ZSTD.reader(&bytes[..], most).unwrap();
+            reader.read_to_end(&mut Vec::new()).map_err(|e| Compression::ZSTD.read_error(e))
+        };
+        for (log, most, is_read) in [(27, 0, true), (28, 0, false), (28, 1 << 28, true), (31, 1 << 31, true)] {
+            assert_eq!(Compression::ZSTD.window_bytes(&packed(log)), 1 << log);
+            match read(log, most) {
+                Ok(bytes) => assert!(bytes == 0 && is_read, "{log}"),
+                Err(e) => {
+                    assert_eq!((is_read, e.kind()), (false, ErrorKind::Unsupported), "{log}");
+                    assert!(e.to_string().contains("more than 128 MiB") && e.to_string().contains("--long=27"), "{e}");
+                }
+            }
+        }
+        assert_eq!(Compression::ZSTD.decompress_all(&packed(31), 1 << 20).unwrap(), b"");
+        let e = read(32, u64::MAX).unwrap_err();
+        assert!(e.to_string().contains("more than 2048 MiB"), "{e}");
     }
 
     fn sample() -> Vec<u8> {

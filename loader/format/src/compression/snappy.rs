@@ -19,7 +19,7 @@ impl Codec for Snappy {
         Some(Encoder::new().compress_vec(raw).map_err(Into::into))
     }
 
-    fn reader<'a>(&self, _packed: Box<dyn BufRead + 'a>) -> Option<io::Result<Box<dyn Read + 'a>>> {
+    fn reader<'a>(&self, _packed: Box<dyn BufRead + 'a>, _: u64) -> Option<io::Result<Box<dyn Read + 'a>>> {
         None
     }
 

@@ -16,7 +16,7 @@ impl Codec for Zlib {
         None
     }
 
-    fn reader<'a>(&self, packed: Box<dyn BufRead + 'a>) -> Option<io::Result<Box<dyn Read + 'a>>> {
+    fn reader<'a>(&self, packed: Box<dyn BufRead + 'a>, _: u64) -> Option<io::Result<Box<dyn Read + 'a>>> {
         Some(Ok(Box::new(ZlibDecoder::new(packed))))
     }
 }
