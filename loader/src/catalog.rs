@@ -58,6 +58,7 @@ mod tars;
 mod tests;
 mod tfrecords;
 mod tokens;
+mod unpacked_file;
 mod whole_files;
 mod windows;
 

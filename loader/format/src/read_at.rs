@@ -2,10 +2,19 @@
 
 use forebay_core::error::{Error, Result};
 
+/// Bytes from which a reader is far from the end of a file, and most bytes that it reads at once there.
+pub const AHEAD_BYTES: u64 = 2 << 20;
+
 /// File that can be read at any offset.
 pub trait ReadAt {
-    /// Bytes of the file.
+    /// Bytes of the file; [`u64::MAX`] for a file that is made while it is read, as long as its end is not known.
     fn bytes(&self) -> u64;
+
+    /// Bytes of the file for a reader at `offset`. A file that is made while it is read knows its end if that is less
+    /// than [`AHEAD_BYTES`] after the offset.
+    fn bytes_seen_from(&self, _offset: u64) -> u64 {
+        self.bytes()
+    }
 
     /// Fills `into` with the bytes from `offset` on.
     ///
@@ -34,6 +43,10 @@ pub(crate) struct ByRef<'a, R: ?Sized>(pub(crate) &'a R);
 impl<R: ReadAt + ?Sized> ReadAt for ByRef<'_, R> {
     fn bytes(&self) -> u64 {
         self.0.bytes()
+    }
+
+    fn bytes_seen_from(&self, offset: u64) -> u64 {
+        self.0.bytes_seen_from(offset)
     }
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {

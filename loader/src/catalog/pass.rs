@@ -7,10 +7,11 @@ use super::parallel::in_parallel;
 use super::pass_journal::PassJournal;
 use super::remote_file::RemoteFile;
 use super::requests::peek;
+use super::unpacked_file::{UnpackLimits, Unpacking};
 use crate::error::{Context, Result};
 use crate::format::{Compression, Digests, FileInfo, Index, Layout, ReadAt, Shard};
 use crate::store::{Remote, Version};
-use crate::sync::{AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicUsize, Ordering};
 use std::path::Path;
 
 /// Bytes at the front of a file that show its compression.
@@ -31,8 +32,7 @@ pub(super) trait Survey: Sync {
     const HAS_INDEX: bool;
 
     /// Most bytes of a compressed file, and of the same file when it is unpacked.
-    const PACKED_BYTES_MAX: u64;
-    const RAW_BYTES_MAX: u64;
+    const LIMITS: UnpackLimits;
 
     /// Checks the names of `files` in `remote`, which has the address `root`. Returns the files that are known by
     /// counts of other programs, or an empty list for none.
@@ -54,7 +54,13 @@ pub(super) trait Survey: Sync {
     /// Name of a compressed file in the cache, where it is unpacked.
     fn raw_name(&self, name: &str) -> String;
 
-    /// Counts the samples of a file. Damage of single samples is an error unless it is accepted.
+    /// Checks the size of a file that is not compressed.
+    fn check_bytes(&self, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
+    /// Counts the samples of a file, which is read from front to back. Damage of single samples is an error unless it
+    /// is accepted.
     fn count(&self, file: &dyn ReadAt, accepts_damage: bool) -> Result<Self::Counts>;
 
     /// Number of samples that are damaged.
@@ -100,14 +106,13 @@ pub(super) struct Pass<S: Survey> {
     /// Files that need no survey.
     known: Vec<Option<Surveyed<S::Counts>>>,
     journal: PassJournal<Shard>,
-    /// Locked while a compressed file is in memory, which is read as a whole: one at a time.
-    unpacking: Mutex<()>,
+    unpacking: Unpacking,
 }
 
 impl<S: Survey> Pass<S> {
     /// Returns a pass over the files `files` of `remote`, which has the address `root`. Counts next to the files are
     /// read unless `ignore_counts`. Entries are kept in the folder `unfinished`, if there is one, until the index is
-    /// complete.
+    /// complete. Compressed files are unpacked within the bounds of `unpacking`.
     pub(super) fn new(
         survey: S,
         remote: &Remote,
@@ -115,12 +120,13 @@ impl<S: Survey> Pass<S> {
         files: &[FoundFile],
         unfinished: Option<&Path>,
         ignore_counts: bool,
+        unpacking: Unpacking,
     ) -> Result<Self> {
         let mut known = survey.known(remote, root, files, ignore_counts)?;
         known.resize_with(files.len(), || None);
         let names = names_of(files);
         let journal = PassJournal::open(unfinished, root, &names);
-        Ok(Self { survey, remote: remote.clone(), names, known, journal, unpacking: Mutex::new(()) })
+        Ok(Self { survey, remote: remote.clone(), names, known, journal, unpacking })
     }
 
     pub(super) fn names(&self) -> &[String] {
@@ -187,11 +193,12 @@ impl<S: Survey> Pass<S> {
         if let Some(compression) = self.survey.compression(name, Some(front))? {
             return self.unpacked(name, compression, accepts_damage, progress);
         }
+        self.survey.check_bytes(file.bytes())?;
         let counts = self.survey.count(&file, accepts_damage)?;
         Ok(ReadFile { counts, bytes: file.bytes(), packed: None, version: file.version().cloned() })
     }
 
-    /// Reads a compressed file as a whole.
+    /// Reads a compressed file, unpacked.
     fn unpacked(
         &self,
         name: &str,
@@ -199,12 +206,10 @@ impl<S: Survey> Pass<S> {
         accepts_damage: bool,
         progress: &dyn Fn(),
     ) -> Result<ReadFile<S::Counts>> {
-        let _alone = self.unpacking.lock();
-        let (packed, version) = self.remote.get_small(name, S::PACKED_BYTES_MAX as usize)?;
-        let raw = compression.decompress_all(&packed, S::RAW_BYTES_MAX)?;
-        progress();
-        let (counts, bytes) = (self.survey.count(&raw, accepts_damage)?, raw.len() as u64);
-        Ok(ReadFile { counts, bytes, packed: Some((compression, packed.len() as u64)), version })
+        let count = |file: &dyn ReadAt| self.survey.count(file, accepts_damage);
+        let read = self.unpacking.read((&self.remote, name), compression, S::LIMITS, progress, count)?;
+        let packed = Some((compression, read.packed_bytes));
+        Ok(ReadFile { counts: read.value, bytes: read.raw_bytes, packed, version: read.version })
     }
 
     /// Returns an index of all files, which are read in several threads. `done` is called with the number of files that

@@ -66,7 +66,9 @@ impl ReadAt for RemoteFile<'_> {
         }
         let mut window = self.window.borrow_mut();
         if offset < window.start || end > window.start + window.content.len() as u64 {
-            let bytes = WINDOW_BYTES.max(into.len() as u64).min(self.bytes - offset);
+            // Without ranges, each request would receive all bytes before it again.
+            let window_bytes = if self.remote.has_ranges() { WINDOW_BYTES } else { u64::MAX };
+            let bytes = window_bytes.max(into.len() as u64).min(self.bytes - offset);
             *window = ReadWindow { start: offset, content: self.fetch(offset, bytes)? };
         }
         into.copy_from_slice(&window.content[(offset - window.start) as usize..][..into.len()]);

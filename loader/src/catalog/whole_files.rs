@@ -7,6 +7,7 @@ use super::kept_index::{Head, KeptFile, SurveyFiles, Surveyed, stored};
 use super::opening::Opening;
 use super::pass::{Pass, Survey};
 use super::stream::IndexedStream;
+use super::unpacked_file::Unpacking;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::index::{INDEX_BYTES_MAX, is_document};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
@@ -163,7 +164,9 @@ impl<S: Survey + Copy> WholeFiles<'_, S> {
 
     fn counted(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Index> {
         let (unfinished, ignore_counts) = (unfinished(), self.at.stream.ignore_counts);
-        let pass = Pass::new(self.survey, remote, self.at.root, &self.files, unfinished.as_deref(), ignore_counts)?;
+        let (root, files, unpacking) =
+            (self.at.root, &self.files, Unpacking::new(self.at.session.config.engine.memory));
+        let pass = Pass::new(self.survey, remote, root, files, unfinished.as_deref(), ignore_counts, unpacking)?;
         let all = (0..self.files.len()).filter(|number| !pass.is_known(*number)).count();
         if all > 0 {
             log::warn!("{}", S::announced(all, ignore_counts));

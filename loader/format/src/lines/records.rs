@@ -56,8 +56,8 @@ pub(super) struct Records<'a> {
     /// Bytes that were read, from byte `start` of the file.
     window: Vec<u8>,
     start: u64,
-    /// End of the range in the file.
-    end: u64,
+    /// End of the range in the file; `None` for the end of the file.
+    end: Option<u64>,
     /// Start of the next record in the window.
     at: usize,
     line: u64,
@@ -101,7 +101,7 @@ impl CellPlace {
 impl<'a> Records<'a> {
     /// Returns the records of `range`; the first one begins in line `line`.
     pub(super) fn new(file: &'a dyn ReadAt, form: LineForm, range: Range<u64>, line: u64) -> Self {
-        Self { file, form, window: Vec::new(), start: range.start, end: range.end, at: 0, line }
+        Self { file, form, window: Vec::new(), start: range.start, end: Some(range.end), at: 0, line }
     }
 
     /// Returns all records of a file in UTF-8, after its byte order mark.
@@ -111,13 +111,13 @@ impl<'a> Records<'a> {
     /// [`crate::ErrorKind::Format`] for UTF-16; errors of the file's storage.
     pub(super) fn of_file(file: &'a dyn ReadAt, form: LineForm) -> Result<Self> {
         let mut front = [0; 4];
-        let front = &mut front[..file.bytes().min(4) as usize];
+        let front = &mut front[..file.bytes_seen_from(0).min(4) as usize];
         file.read_at(front, 0)?;
         if matches!(front, [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..]) {
             return Err(Error::format("the text is UTF-16, or no text: write it as UTF-8"));
         }
         let start = if front.starts_with(BOM) { BOM.len() as u64 } else { 0 };
-        Ok(Self::new(file, form, start..file.bytes(), 1))
+        Ok(Self { end: None, ..Self::new(file, form, start..start, 1) })
     }
 
     /// Returns the next record.
@@ -153,6 +153,11 @@ impl<'a> Records<'a> {
         self.start + self.at as u64
     }
 
+    /// End of the records for a reader at `offset`.
+    fn end_seen_from(&self, offset: u64) -> u64 {
+        self.end.unwrap_or_else(|| self.file.bytes_seen_from(offset))
+    }
+
     /// Returns the bytes of the next record with its line end, and true if it has quotes; `None` at the end.
     fn find_end(&mut self) -> Result<Option<(usize, bool)>> {
         let mut search = Search::default();
@@ -167,7 +172,8 @@ impl<'a> Records<'a> {
             }
             search.searched = rest.len();
             let bytes = rest.len();
-            if self.place() + bytes as u64 == self.end {
+            let read = self.place() + bytes as u64;
+            if read == self.end_seen_from(read) {
                 if search.place == CellPlace::Quoted {
                     return Err(Error::format("a quote is not closed").with("line", self.line));
                 }
@@ -189,7 +195,7 @@ impl<'a> Records<'a> {
         self.at = 0;
         let known = self.window.len();
         let from = self.start + known as u64;
-        self.window.resize(known + READ_BYTES.min(self.end - from) as usize, 0);
+        self.window.resize(known + READ_BYTES.min(self.end_seen_from(from).saturating_sub(from)) as usize, 0);
         self.file.read_at(&mut self.window[known..], from)
     }
 }

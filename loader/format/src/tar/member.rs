@@ -117,7 +117,8 @@ impl<'a, R: ReadAt + ?Sized> Members<'a, R> {
 
     /// Reads the header at the current offset; `None` at the end of the archive.
     fn header(&self) -> Result<Option<[u8; BLOCK as usize]>> {
-        let left = self.archive.bytes().saturating_sub(self.at);
+        let all = self.archive.bytes_seen_from(self.at);
+        let left = all.saturating_sub(self.at);
         if left == 0 && !self.is_whole {
             return Ok(None);
         }
@@ -129,7 +130,7 @@ impl<'a, R: ReadAt + ?Sized> Members<'a, R> {
         }
         let mut block = [0; BLOCK as usize];
         if left < BLOCK {
-            return Err(cut_off(self.archive.bytes(), self.at + BLOCK));
+            return Err(cut_off(all, self.at + BLOCK));
         }
         self.archive.read_at(&mut block, self.at)?;
         if block == [0; BLOCK as usize] {
@@ -174,7 +175,7 @@ impl<'a, R: ReadAt + ?Sized> Members<'a, R> {
 
     /// Returns the offset after the header at the current offset and `bytes` bytes of content.
     fn place_of(&self, bytes: u64) -> Result<u64> {
-        let all = self.archive.bytes();
+        let all = self.archive.bytes_seen_from(self.at);
         let end = (self.at + BLOCK).saturating_add(bytes);
         if end > all {
             return Err(cut_off(all, end));

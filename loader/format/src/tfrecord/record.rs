@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::features::FeatureCounts;
 use crate::Compression;
-use crate::read_at::ReadAt;
+use crate::read_at::{AHEAD_BYTES, ReadAt};
 use crate::table::OffsetTable;
 use forebay_core::error::{Error, Result};
 
@@ -102,7 +102,6 @@ pub fn compression_of(front: &[u8]) -> Option<Compression> {
 /// Records of a file, from front to back.
 struct Records<'a, R: ?Sized> {
     file: &'a R,
-    bytes: u64,
     at: u64,
     window: Vec<u8>,
     window_start: u64,
@@ -110,15 +109,16 @@ struct Records<'a, R: ?Sized> {
 
 impl<'a, R: ReadAt + ?Sized> Records<'a, R> {
     fn new(file: &'a R) -> Self {
-        Self { file, bytes: file.bytes(), at: 0, window: Vec::new(), window_start: 0 }
+        Self { file, at: 0, window: Vec::new(), window_start: 0 }
     }
 
     /// Returns the place of the next record.
     fn next(&mut self) -> Result<Option<Range<u64>>> {
-        if self.at == self.bytes {
+        let bytes = self.file.bytes_seen_from(self.at);
+        if self.at == bytes {
             return Ok(None);
         }
-        let (start, left) = (self.at, self.bytes - self.at);
+        let (start, left) = (self.at, bytes.saturating_sub(self.at));
         let located = |e: Error| e.with("byte", start);
         let ended = || located(Error::format("the file ends inside a record"));
         if left < FRAME_BYTES {
@@ -139,7 +139,8 @@ impl<'a, R: ReadAt + ?Sized> Records<'a, R> {
             Some(start).filter(|start| start + HEAD_BYTES <= this.window.len())
         };
         if in_window(self).is_none() {
-            self.window.resize(WINDOW_BYTES.min(self.bytes - self.at) as usize, 0);
+            let left = self.file.bytes_seen_from(self.at).saturating_sub(self.at);
+            self.window.resize(WINDOW_BYTES.min(left) as usize, 0);
             self.window_start = self.at;
             self.file.read_at(&mut self.window, self.at)?;
         }
@@ -202,9 +203,7 @@ fn counted<R: ReadAt + ?Sized>(file: &R, accepts_damage: bool) -> Result<Feature
     let (mut record, mut damage) = (Vec::new(), None);
     while let Some(place) = records.next()? {
         let located = |e: Error| e.with("byte", place.start);
-        // The file has as many bytes.
-        record.resize((place.end - place.start) as usize, 0);
-        file.read_at(&mut record, place.start)?;
+        read_record(file, &place, &mut record)?;
         match data(&record).map_err(located) {
             Err(e) if accepts_damage => {
                 counts.damaged += 1;
@@ -214,6 +213,20 @@ fn counted<R: ReadAt + ?Sized>(file: &R, accepts_damage: bool) -> Result<Feature
         }
     }
     damage.filter(|_| counts.samples == 0).map_or(Ok(counts), Err)
+}
+
+/// Reads the record at `place` into `record`. Memory grows with the bytes that the file has.
+fn read_record<R: ReadAt + ?Sized>(file: &R, place: &Range<u64>, record: &mut Vec<u8>) -> Result<()> {
+    let bytes = (place.end - place.start) as usize;
+    // One allocation for all bytes where the size of the file is known, and it has them.
+    let step = if file.bytes() == u64::MAX { AHEAD_BYTES as usize } else { bytes };
+    record.clear();
+    while record.len() < bytes {
+        let read = record.len();
+        record.resize(bytes.min(read + step), 0);
+        file.read_at(&mut record[read..], place.start + read as u64)?;
+    }
+    Ok(())
 }
 
 /// Counts the whole records at the `front` of a file that is cut off there, without those that do not match their CRC.

@@ -17,6 +17,7 @@ use super::pass_journal::{Journaled, PassJournal};
 use super::remote_file::RemoteFile;
 use super::requests::peek;
 use super::stream::IndexedStream;
+use super::unpacked_file::{UnpackLimits, Unpacking};
 use crate::error::{Context, Error, Result};
 use crate::format::index::{Slice, SlicePart};
 use crate::format::lines::{LineCounts, LineForm, LineRange, TextSurvey, survey};
@@ -24,7 +25,7 @@ use crate::format::recipe::LinesOfText;
 use crate::format::{Digests, FileInfo, Index, Layout, ReadAt, Shard};
 use crate::sources::lines::{compression_of, form_of};
 use crate::store::Remote;
-use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
+use crate::sync::{Arc, AtomicUsize, Ordering};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -44,10 +45,8 @@ impl OpenFiles for Opener {
         let are_plain = files.iter().all(|file| matches!(compression_of(&file.name), Ok(None)));
         let is_in_place = are_plain && at.local().is_none() && at.folder().is_some();
         let cache = at.list_cache(&names_of(&files).join("\n"));
-        at.install(
-            cache,
-            &TextFiles { root: at.root, files, is_in_place, unfinished: unfinished(), unpacking: Mutex::new(()) },
-        )
+        let unpacking = Unpacking::new(at.session.config.engine.memory);
+        at.install(cache, &TextFiles { root: at.root, files, is_in_place, unfinished: unfinished(), unpacking })
     }
 }
 
@@ -60,8 +59,7 @@ struct TextFiles<'a> {
     is_in_place: bool,
     /// Folder of the entries of a pass that was stopped.
     unfinished: Option<PathBuf>,
-    /// Locked while a compressed file is in memory, which is read as a whole: one at a time.
-    unpacking: Mutex<()>,
+    unpacking: Unpacking,
 }
 
 /// Index as it is kept.
@@ -171,11 +169,10 @@ impl TextFiles<'_> {
         }
         let (survey, bytes, text_bytes, version) = match compression_of(name)? {
             Some(compression) => {
-                let _alone = self.unpacking.lock();
-                let (packed, version) = remote.get_small(name, TEXT_BYTES_MAX as usize)?;
-                let text = compression.decompress_all(&packed, TEXT_BYTES_MAX)?;
-                progress();
-                (survey(&text, form_of(name), u64::MAX)?, packed.len() as u64, Some(text.len() as u64), version)
+                let of_text = |file: &dyn ReadAt| survey(file, form_of(name), u64::MAX);
+                let limits = UnpackLimits { packed_bytes: TEXT_BYTES_MAX, raw_bytes: TEXT_BYTES_MAX };
+                let read = self.unpacking.read((remote, name), compression, limits, progress, of_text)?;
+                (read.value, read.packed_bytes, Some(read.raw_bytes), read.version)
             }
             None => {
                 let file = RemoteFile::open(remote, name, progress)?;
@@ -233,7 +230,7 @@ mod tests {
         let stores = Stores::new(StoreConfig::default(), &Arc::new(Stats::default()), Clock::system()).unwrap();
         let remote = stores.open(&root).unwrap();
         let unfinished = Some(Path::new(&root).join("unfinished"));
-        let texts = TextFiles { root: &root, files, is_in_place, unfinished, unpacking: Mutex::new(()) };
+        let texts = TextFiles { root: &root, files, is_in_place, unfinished, unpacking: Unpacking::new(None) };
         texts.index(&texts.survey(&remote, &|| ())?.document)
     }
 

@@ -5,6 +5,7 @@ use crate::catalog::cache_folder::unfinished;
 use crate::catalog::found_files;
 use crate::catalog::pass::{Pass, Surveyed};
 use crate::catalog::requests::peek;
+use crate::catalog::unpacked_file::Unpacking;
 use crate::clock::Clock;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::Shard;
@@ -55,7 +56,7 @@ impl TarSet {
             }
         };
         let remote = stores.open(&root)?;
-        let pass = Pass::new(TarSurvey, &remote, &root, &files, unfinished().as_deref(), false)?;
+        let pass = Pass::new(TarSurvey, &remote, &root, &files, unfinished().as_deref(), false, Unpacking::new(None))?;
         Ok(Self { root, pass })
     }
 
@@ -148,7 +149,8 @@ mod tests {
         let names = Names::Listed(["0.tar", "1.tar"].map(str::to_owned).to_vec());
         let files = found_files::find(names, Some(folder), || Ok(Vec::new())).unwrap();
         let (remote, unfinished) = (stores.open(&root).unwrap(), folder.join("unfinished"));
-        let pass = Pass::new(TarSurvey, &remote, &root, &files, Some(&unfinished), false).unwrap();
+        let pass =
+            Pass::new(TarSurvey, &remote, &root, &files, Some(&unfinished), false, Unpacking::new(None)).unwrap();
         TarSet { root, pass }
     }
 

@@ -3,6 +3,7 @@
 use super::known::{SizedCount, fields_of, known_counts};
 use crate::catalog::found_files::{FoundFile, names_of};
 use crate::catalog::pass::{Survey, Surveyed};
+use crate::catalog::unpacked_file::UnpackLimits;
 use crate::error::{Context, Error, Result};
 use crate::format::tar::{FieldCounts, count_fields};
 use crate::format::{Compression, Index, Layout, ReadAt};
@@ -20,8 +21,7 @@ impl Survey for TarSurvey {
     const KIND: &'static str = "tar";
     const NOUN: &'static str = "tar";
     const HAS_INDEX: bool = true;
-    const PACKED_BYTES_MAX: u64 = 4 << 30;
-    const RAW_BYTES_MAX: u64 = 8 << 30;
+    const LIMITS: UnpackLimits = UnpackLimits { packed_bytes: 4 << 30, raw_bytes: 8 << 30 };
 
     fn known(
         &self,

@@ -3,6 +3,7 @@
 use super::indexed;
 use crate::catalog::found_files::FoundFile;
 use crate::catalog::pass::{Survey, Surveyed};
+use crate::catalog::unpacked_file::UnpackLimits;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::tfrecord::{FeatureCounts, compression_of, count_features, count_whole_records};
 use crate::format::{Compression, Index, Layout, ReadAt, Shard};
@@ -32,8 +33,7 @@ impl Survey for RecordSurvey {
     const KIND: &'static str = "tfrecord";
     const NOUN: &'static str = "file";
     const HAS_INDEX: bool = false;
-    const PACKED_BYTES_MAX: u64 = BYTES_MAX;
-    const RAW_BYTES_MAX: u64 = BYTES_MAX;
+    const LIMITS: UnpackLimits = UnpackLimits { packed_bytes: BYTES_MAX, raw_bytes: BYTES_MAX };
 
     fn known(
         &self,
@@ -72,13 +72,16 @@ impl Survey for RecordSurvey {
         if raw == name { format!("{name}{UNPACKED}") } else { raw.to_owned() }
     }
 
-    fn count(&self, file: &dyn ReadAt, accepts_damage: bool) -> Result<FeatureCounts> {
-        let bytes = file.bytes();
+    fn check_bytes(&self, bytes: u64) -> Result<()> {
         if bytes > BYTES_MAX {
             let message =
                 format!("a TFRecord file of {bytes} bytes; files of more than 4 GiB are not read: write smaller ones");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
+        Ok(())
+    }
+
+    fn count(&self, file: &dyn ReadAt, accepts_damage: bool) -> Result<FeatureCounts> {
         if accepts_damage { count_whole_records(file) } else { count_features(file) }
     }
 
@@ -118,6 +121,7 @@ mod tests {
     use super::*;
     use crate::catalog::found_files;
     use crate::catalog::pass::Pass;
+    use crate::catalog::unpacked_file::Unpacking;
     use crate::clock::Clock;
     use crate::sources::Names;
     use crate::stats::Stats;
@@ -145,7 +149,8 @@ mod tests {
         let names = Names::Listed(NAMES.map(str::to_owned).to_vec());
         let found = found_files::find(names, Some(folder), || Ok(Vec::new())).unwrap();
         let (survey, remote) = (RecordSurvey { are_plain: true, is_in_place: true }, stores.open(&root).unwrap());
-        Pass::new(survey, &remote, &root, &found, Some(&folder.join("unfinished")), false).unwrap()
+        let unpacking = Unpacking::new(None);
+        Pass::new(survey, &remote, &root, &found, Some(&folder.join("unfinished")), false, unpacking).unwrap()
     }
 
     fn index(folder: &Path) -> Result<Index> {
