@@ -314,6 +314,33 @@ def refused(call, message):
         raise AssertionError(f"no error: {message}")
 
 
+def of_tensorflow(folder):
+    """Checks that a `tf.data.Dataset` of a loader has a known number of batches, also after an epoch that is resumed."""
+    from forebay.integrations.tensorflow import dataset
+
+    def steps(state=None):
+        with loader(folder, transform=lambda batch: (batch["x"], batch["y"])) as train:
+            if state is not None:
+                train.load_state_dict(state)
+            batches, record = dataset(train), Record()
+            assert len(batches) == int(batches.cardinality()) == len(train) == 10
+            network().fit(batches, epochs=EPOCHS, verbose=0, shuffle=False, callbacks=[record])
+            assert train.epoch == EPOCHS
+            return list(record.epochs.values())
+
+    plain = list(expected(folder).values())
+    # A warning would be an error.
+    assert steps() == plain
+    with loader(folder, transform=lambda batch: (batch["x"], batch["y"])) as first:
+        for _ in zip(range(4), first, strict=False):
+            pass
+        state = first.state_dict()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert steps(state) == [plain[0][4:], *plain[1:]]
+    assert sum("ran out of data" in str(warning.message) for warning in caught) == 1
+
+
 def resumed(plain, record, after):
     """Checks the steps of a job that resumes a backup, which was made after `after` steps."""
     steps = [(epoch, ids) for epoch, batches in record.epochs.items() for ids in batches]
@@ -325,6 +352,8 @@ if __name__ == "__main__":
     mode, folder, backup = sys.argv[1:]
     if mode == "check":
         check(folder, backup)
+    if mode == "dataset":
+        of_tensorflow(folder)
     with loader(folder) as train:
         if mode == "kill":
             fit(Batches(train, "x", "y"), stop=15, kill=True, backup=backup)

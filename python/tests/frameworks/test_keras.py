@@ -32,3 +32,9 @@ def test_a_job_that_is_killed_resumes_after_its_last_backup(mixed, tmp_path):
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     done = run("jax", "resume", mixed, tmp_path / "backup")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_tensorflow_dataset_has_the_batches_of_whole_epochs_also_after_a_resumed_one(mixed, tmp_path):
+    pytest.importorskip("tensorflow")
+    done = run("tensorflow", "dataset", mixed, tmp_path / "backup")
+    assert done.returncode == 0, done.stderr

@@ -19,7 +19,8 @@ def dataset(loader: Loader, element_spec: Any = None, **others: Any) -> tf.data.
 
     Its elements are the loader's batches, after `transform`. With `framework="tensorflow"` they are not copied. Text and
     bytes are string tensors, and lists of arrays of different shapes are one `tf.RaggedTensor`. Nothing is taken ahead:
-    `loader.state_dict()` is the position after the last element, unless a later `prefetch` takes elements ahead.
+    `loader.state_dict()` is the position after the last element, unless a later `prefetch` takes elements ahead. Its `len` is the
+    batches of a whole epoch; that of datasets which are made of it is unknown.
 
     Args:
         loader: The loader, for one device.
@@ -40,7 +41,11 @@ def dataset(loader: Loader, element_spec: Any = None, **others: Any) -> tf.data.
             raise ConfigError("the loaded state is the end of an epoch, which has no batch that shows its types: pass element_spec") from None
         # A transform may have changed the number of rows, and batches are padded to different lengths.
         element_spec = _spec(example, loader.adapter.has_fixed_shapes, loader.adapter.padded)
-    return _dataset(lambda: iter(loader), element_spec)
+    batches = _dataset(lambda: iter(loader), element_spec)
+    # Keras takes the batches of the first epoch for those of all, and warns at its end, if they are not known. TensorFlow's own
+    # assertion of them would be an error in an epoch that is resumed.
+    batches.cardinality = lambda: tf.constant(len(loader), tf.int64)
+    return batches
 
 
 def view(batches: Callable[[], Iterator[Any]], example: Any) -> tf.data.Dataset:
