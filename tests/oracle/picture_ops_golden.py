@@ -15,6 +15,7 @@ import os
 import random
 
 import numpy as np
+import torch
 from PIL import Image
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2 import functional as F
@@ -157,6 +158,30 @@ def moved_corners(image, r, sampling, _, fill):
     return sum(start + end, []), F.perspective(image, start, end, sampling, fill)
 
 
+def uniforms(seed):
+    """Numbers from 0 to 1 that the test draws as well."""
+    while True:
+        seed = (seed * 1_664_525 + 1_013_904_223) & 0xFFFF_FFFF
+        yield (seed >> 8) / 16_777_216
+
+
+def elastic(image, r, sampling, _, fill, seed):
+    """As ElasticTransform: it draws all columns, and then all rows."""
+    # torchvision refuses pictures that are smaller than half a kernel, and smooths with both numbers or with none.
+    most = (min(image.size) - 1) / 4 - 0.25
+    sigma = [r.uniform(0.3, most), r.uniform(0.3, most)] if most > 0.5 and r.random() < 0.8 else [0.0, 0.0]
+    alpha, numbers = [r.uniform(-60, 60), r.uniform(-60, 60)], uniforms(seed)
+    planes = []
+    for number, side in zip(range(2), image.size, strict=True):
+        plane = torch.tensor([next(numbers) for _ in range(image.width * image.height)]).reshape(1, 1, image.height, image.width) * 2 - 1
+        if sigma[number] > 0:
+            taps = int(8 * sigma[number] + 1) | 1
+            plane = F.gaussian_blur(plane, [taps, taps], sigma)
+        planes.append(plane * alpha[number] / side)
+    displacement = torch.concat(planes, 1).permute(0, 2, 3, 1)
+    return alpha + sigma, F.elastic(image, displacement, sampling, fill)
+
+
 OPERATIONS = {
     "brightness": with_factor("adjust_brightness"),
     "contrast": with_factor("adjust_contrast"),
@@ -178,6 +203,7 @@ OPERATIONS = {
     "rotate": warped(rotate),
     "flip_horizontal": point("horizontal_flip"),
     "flip_vertical": point("vertical_flip"),
+    "elastic": None,
 }
 
 
@@ -199,6 +225,9 @@ def main():
                 if name == "perspective_coefficients" and min(width, height) < 5:
                     width, height = width + 9, height + 9
                 image = picture(width, height, channels, seed)
+                if name == "elastic":
+                    operation = warped(lambda *args, seed=seed: elastic(*args, seed))
+                    SAMPLINGS.pop("bicubic", None)
                 case, out = operation(image, r)
                 case = case if isinstance(case, dict) else {"args": case}
                 cases.write(json.dumps({"op": name, "shape": [width, height, channels], "seed": seed, **case}) + "\n")

@@ -135,6 +135,11 @@ fn follow_action(boxes: &mut [Corners], action: &Action, size: Size) {
         Action::Transform { matrix, .. } => {
             boxes.iter_mut().for_each(|one| *one = around(*one, inverse(matrix)));
         }
+        Action::Elastic { .. } => {
+            if let Some(displacement) = action.displacement(size) {
+                boxes.iter_mut().for_each(|one| *one = around(*one, |place| displacement.forward(place)));
+            }
+        }
         Action::Perspective { coefficients, .. } => {
             boxes.iter_mut().for_each(|one| *one = around(*one, inverse_perspective(coefficients)));
         }

@@ -100,6 +100,11 @@ impl OpDraws {
         Self { field: self.field.part(place), ..self }
     }
 
+    /// Returns the draws for a list of operations that are the part of this one, as those of a field.
+    pub fn field(self) -> FieldDraws {
+        self.field
+    }
+
     /// Returns the operation's numbers, from the first on.
     pub fn numbers(self) -> Draws {
         // No operation of `RandomOp` has the number 0.

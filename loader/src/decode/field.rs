@@ -4,7 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::augment::{Augment, RandomErasing};
+use super::augment::{Augment, Composition, Grayscale, RandomErasing};
 use super::framing::Framing;
 use forebay_picture::{Interpolation, PaddingMode};
 
@@ -204,6 +204,19 @@ pub enum Op {
     /// Changes the pixels. In a document it has the name of its operation, as those above.
     #[serde(skip)]
     Augment(Augment),
+    /// Draws which of several operations are applied, some of them on the frame. Compositions of operations on pixels
+    /// alone are an `Augment`.
+    #[serde(skip)]
+    Composed(Composition<Op>),
+}
+
+/// Returns all operations of a list, those inside of compositions in place of these.
+pub(super) fn leaves(ops: &[Op]) -> Vec<&Op> {
+    let mut found = Vec::new();
+    for op in ops {
+        if let Op::Composed(composed) = op { found.extend(leaves(composed.transforms())) } else { found.push(op) }
+    }
+    found
 }
 
 /// Names of the operations of [`Op`] in documents. The rest are operations on the frame, or augmentations.
@@ -222,6 +235,9 @@ const OWN_NAMES: [&str; 12] = [
     "random_erasing",
 ];
 
+/// Those that are an [`Augment`] as well.
+const ON_PIXELS: [&str; 2] = ["grayscale", "random_horizontal_flip"];
+
 impl<'de> Deserialize<'de> for Op {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
@@ -230,10 +246,32 @@ impl<'de> Deserialize<'de> for Op {
         let parsed = match (is_own, is_framing) {
             (true, _) => Self::deserialize(value),
             (_, true) => Framing::deserialize(value).map(Self::Framing),
+            _ if composes_frames(&value) => Composition::deserialize(value).map(Self::composed),
             _ => Augment::deserialize(value).map(Self::Augment),
         };
         parsed.map_err(D::Error::custom)
     }
+}
+
+impl Op {
+    /// Makes an operation of a composition. The luma is computed in its place there.
+    fn composed(mut composition: Composition<Self>) -> Self {
+        for op in composition.transforms_mut() {
+            if *op == Self::Grayscale {
+                *op = Self::Augment(Augment::Grayscale(Grayscale {}));
+            }
+        }
+        Self::Composed(composition)
+    }
+}
+
+/// Returns true for a composition with an operation that is not only on pixels.
+fn composes_frames(value: &Value) -> bool {
+    let name = |value: &Value| value.get("op").and_then(Value::as_str).map(str::to_owned).unwrap_or_default();
+    let is_own = |name: &str| OWN_NAMES.contains(&name) && !ON_PIXELS.contains(&name);
+    let inner = value.get("transforms").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    Composition::<Op>::is_named(&name(value))
+        && inner.iter().any(|op| is_own(&name(op)) || Framing::is_named(&name(op)) || composes_frames(op))
 }
 
 impl Serialize for Op {
@@ -241,6 +279,7 @@ impl Serialize for Op {
         match self {
             Self::Augment(augment) => augment.serialize(serializer),
             Self::Framing(framing) => framing.serialize(serializer),
+            Self::Composed(composed) => composed.serialize(serializer),
             own => Self::serialize(own, serializer),
         }
     }

@@ -8,7 +8,7 @@ mod share;
 use super::augment::{Augmenter, Erasure};
 use super::box_format::Corners;
 use super::draw::{DrawKey, FieldDraws};
-use super::field::Op;
+use super::field::{Op, leaves};
 use super::normalise::PictureWriter;
 use super::pil;
 use super::ragged::{elements, read_ragged, start_ragged};
@@ -103,7 +103,7 @@ impl ImageField {
 
     /// Returns true if operations change pixels between the resize and the row.
     pub(super) fn is_augmented(&self) -> bool {
-        self.ops.iter().any(|op| matches!(op, Op::Augment(_)))
+        leaves(&self.ops).iter().any(|op| matches!(op, Op::Augment(_)))
     }
 }
 

@@ -24,12 +24,25 @@ pub(super) struct Fold<'a> {
     /// Scene of the first picture of a Joint, for the rest.
     first: Option<&'a Scene>,
     stage: Stage,
-    draws: FieldDraws,
+    draws: ListDraws,
     key: DrawKey,
+}
+
+/// Draws of a list of operations: of a field, or of one place of a composition.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ListDraws {
+    draws: FieldDraws,
     /// Random crops, flips and resizes so far.
     crops: u32,
     flips: u32,
     resizes: u32,
+}
+
+impl ListDraws {
+    /// Starts a list.
+    pub(super) fn new(draws: FieldDraws) -> Self {
+        Self { draws, crops: 0, flips: 0, resizes: 0 }
+    }
 }
 
 impl<'a> Fold<'a> {
@@ -41,7 +54,13 @@ impl<'a> Fold<'a> {
         first: Option<&'a Scene>,
         (stages, scene, objects): (&'a mut Vec<Stage>, &'a mut Scene, &'a mut Vec<ObjectCut>),
     ) -> Self {
-        Self { stages, scene, objects, first, stage: Stage::identity(size), draws, key, crops: 0, flips: 0, resizes: 0 }
+        let draws = ListDraws::new(draws);
+        Self { stages, scene, objects, first, stage: Stage::identity(size), draws, key }
+    }
+
+    /// Continues with the draws of a list; returns those of the one before.
+    pub(super) fn replace_draws(&mut self, draws: ListDraws) -> ListDraws {
+        std::mem::replace(&mut self.draws, draws)
     }
 
     /// Size of the picture after the operations so far.
@@ -57,7 +76,7 @@ impl<'a> Fold<'a> {
         if let Op::RandomCrop { .. } = op {
             self.count_pixels()?;
         }
-        let Self { stages, scene, first, stage, draws, key, crops, flips, resizes, .. } = self;
+        let Self { stages, scene, first, stage, draws: ListDraws { draws, crops, flips, resizes }, key, .. } = self;
         let current = stage.output();
         match op {
             Op::RandomResizedCrop { size, scale, ratio, interpolation, alternative } => {
@@ -109,7 +128,12 @@ impl<'a> Fold<'a> {
                 stage.flip ^= draws.of(*key, RandomOp::HorizontalFlip, *flips).unit() < *p;
                 *flips += 1;
             }
-            Op::Grayscale | Op::Normalize { .. } | Op::RandomErasing(_) | Op::Framing(_) | Op::Augment(_) => {}
+            Op::Grayscale
+            | Op::Normalize { .. }
+            | Op::RandomErasing(_)
+            | Op::Framing(_)
+            | Op::Augment(_)
+            | Op::Composed(_) => {}
         }
         check_pixels(stage.resized)?;
         check_pixels(stage.output())

@@ -6,7 +6,7 @@ use super::boxes::{Moves, ObjectCut, follow_stage};
 use super::draw::{DrawKey, FieldDraws, OpDraws};
 use super::field::Op;
 use super::framing::{Framing, Reframe};
-use super::resolve_ops::Fold;
+use super::resolve_ops::{Fold, ListDraws};
 use super::scene::Scene;
 use crate::error::{Error, Result};
 use forebay_picture::geometry::{Size, Stage};
@@ -79,60 +79,84 @@ pub fn resolve_like(
     script.actions.clear();
     scene.clear();
     cuts.clear();
-    let mut fold = Fold::new(size, (draws, key), first, (stages, scene, cuts));
+    let fold = Fold::new(size, (draws, key), first, (stages, scene, cuts));
+    let mut walk = Walk { fold, bounds, script, objects: objects.as_deref(), size, key };
     for (place, op) in ops.iter().enumerate() {
-        let augment = match op {
-            Op::Augment(augment) => augment,
+        walk.add(op, draws, &ops[..place])?;
+    }
+    walk.fold.finish();
+    bounds.resize(stages.len(), script.actions.len());
+    Ok(())
+}
+
+/// Steps under construction.
+struct Walk<'a> {
+    fold: Fold<'a>,
+    bounds: &'a mut Vec<usize>,
+    script: &'a mut Script,
+    objects: Option<&'a [Corners]>,
+    /// Size of the picture before its operations.
+    size: Size,
+    key: DrawKey,
+}
+
+impl Walk<'_> {
+    /// Adds an operation of a list with these draws, after the operations `before` of the list.
+    fn add(&mut self, op: &Op, draws: FieldDraws, before: &[Op]) -> Result<()> {
+        match op {
+            Op::Augment(augment) => self.augment(augment, augment.draws(draws, self.key, occurrence(before, augment))),
             Op::Framing(framing) => {
-                let boxes = if framing.needs_boxes() {
-                    placed(objects.as_deref(), &fold, (bounds, &script.actions), size)?
-                } else {
-                    Vec::new()
-                };
-                let occurrence = occurrence_of_framing(&ops[..place], framing);
-                fold.reframe(framing, framing.draws(draws, key, occurrence), &boxes)?;
-                continue;
+                let boxes = if framing.needs_boxes() { self.placed()? } else { Vec::new() };
+                let occurrence = occurrence_of_framing(before, framing);
+                self.fold.reframe(framing, framing.draws(draws, self.key, occurrence), &boxes)
             }
-            op => {
-                fold.add(op)?;
-                continue;
+            Op::Composed(composed) => {
+                let is_same = |op: &&Op| matches!(op, Op::Composed(other) if other.number() == composed.number());
+                let occurrence = before.iter().filter(is_same).count() as u32;
+                let draws = OpDraws::new(draws, self.key, composed.number(), occurrence);
+                for place in composed.chosen(draws) {
+                    let part = draws.part(place as u32).field();
+                    let outer = self.fold.replace_draws(ListDraws::new(part));
+                    self.add(&composed.transforms()[place], part, &[])?;
+                    self.fold.replace_draws(outer);
+                }
+                Ok(())
             }
-        };
+            op => self.fold.add(op),
+        }
+    }
+
+    fn augment(&mut self, augment: &Augment, draws: OpDraws) -> Result<()> {
+        let Self { fold, bounds, script, .. } = self;
         if augment.counts_pixels() {
             fold.count_pixels()?;
         }
         script.size = fold.size();
         let before = script.actions.len();
-        augment.draw(augment.draws(draws, key, occurrence(&ops[..place], augment)), script);
+        augment.draw(draws, script);
         if script.actions.len() > before {
             let ended = fold.end_stage(script.size)?;
             bounds.truncate(ended - 1);
             bounds.resize(ended - 1, before);
             bounds.push(script.actions.len());
         }
+        Ok(())
     }
-    fold.finish();
-    bounds.resize(stages.len(), script.actions.len());
-    Ok(())
-}
 
-/// Returns the boxes of a picture of `size` after the operations so far.
-fn placed(
-    objects: Option<&[Corners]>,
-    fold: &Fold<'_>,
-    (bounds, actions): (&[usize], &[Action]),
-    size: Size,
-) -> Result<Vec<Corners>> {
-    let objects = objects.ok_or_else(|| {
-        Error::config("RandomIoUCrop draws by the boxes of a picture, and there are none: pass `boxes`")
-    })?;
-    let ((stages, last), mut boxes) = (fold.stages(), objects.to_vec());
-    // Stages without a bound have no actions after them yet.
-    let bound = |number: usize| bounds.get(number).copied().unwrap_or(actions.len());
-    let after = |number: usize| &actions[if number == 0 { 0 } else { bound(number - 1) }..bound(number)];
-    Moves { stages, after: &after, cuts: fold.cuts() }.follow(&mut boxes, size);
-    follow_stage(&mut boxes, last);
-    Ok(boxes)
+    /// Returns the boxes of the picture after the operations so far.
+    fn placed(&self) -> Result<Vec<Corners>> {
+        let Self { fold, bounds, script: Script { actions, .. }, objects, size, .. } = self;
+        let objects = objects.ok_or_else(|| {
+            Error::config("RandomIoUCrop draws by the boxes of a picture, and there are none: pass `boxes`")
+        })?;
+        let ((stages, last), mut boxes) = (fold.stages(), objects.to_vec());
+        // Stages without a bound have no actions after them yet.
+        let bound = |number: usize| bounds.get(number).copied().unwrap_or(actions.len());
+        let after = |number: usize| &actions[if number == 0 { 0 } else { bound(number - 1) }..bound(number)];
+        Moves { stages, after: &after, cuts: fold.cuts() }.follow(&mut boxes, *size);
+        follow_stage(&mut boxes, last);
+        Ok(boxes)
+    }
 }
 
 /// Number of the operations of the same kind before `framing`.

@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
         (fb.RandomApply(fb.RandomInvert()), "transforms of RandomApply is a list of operations"),
         (fb.RandomApply([3]), "RandomApply: 3 is not an operation of forebay"),
         (fb.RandomOrder([NORM]), "RandomOrder cannot hold Normalize"),
-        (fb.RandomChoice([fb.RandomApply([fb.Resize(3)])]), "RandomChoice: RandomApply cannot hold Resize"),
+        (fb.RandomChoice([fb.RandomApply([fb.FiveCrop(3)])]), "RandomChoice: RandomApply cannot hold FiveCrop"),
         (fb.RandomChoice([fb.RandomInvert()], [1, 2]), "p of RandomChoice is a list of 1 numbers"),
         (fb.RandomErasing(value="noise"), "value of RandomErasing is a list of 3 numbers"),
     ],

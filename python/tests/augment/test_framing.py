@@ -226,5 +226,3 @@ def test_an_image_alone_has_no_boxes_to_be_cropped_by(scenes):
         fb.Loader(local=scenes[0], fields={"x": field}, batch_size=2)
     with pytest.raises(fb.ConfigError, match="pass `boxes`"):
         fb.drawn(field, SIZE, name="x", augment_seed=1)
-    with pytest.raises(fb.ConfigError, match="RandomApply cannot hold RandomZoomOut"):
-        fb.Image("image", fb.RandomApply([fb.RandomZoomOut()]))._spec()

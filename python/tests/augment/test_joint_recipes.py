@@ -151,7 +151,7 @@ class Elastic:
 @pytest.mark.parametrize(
     ("transforms", "sentence"),
     [
-        ([v2.ElasticTransform()], "number 0, ElasticTransform.*together with its masks and boxes"),
+        ([v2.LinearTransformation(torch.eye(3), torch.zeros(3))], "number 0, LinearTransformation.*together with its masks and boxes"),
         ([Elastic()], "number 0, .*Elastic.*together with its masks and boxes"),
         ([v2.SanitizeBoundingBoxes(), v2.Resize(8)], "number 1, Resize.*put it before SanitizeBoundingBoxes"),
         ([v2.SanitizeBoundingBoxes(labels_getter=None)], "keeps the labels"),

@@ -4,9 +4,11 @@
 //! points     look-up tables: brightness, contrast, posterize, solarize, invert, equalize, autocontrast;
 //!            a run of them is one pass
 //! colour     saturation, grayscale, hue, order of the channels
+//! hsv        hue, saturation and value, in OpenCV's HSV
 //! blur       torchvision's Gaussian blur; radius_blur has Pillow's
 //! sharpness  a blend with a smoothed copy
 //! warp       affine and perspective transforms, rotation; matrices has their parameters
+//! elastic    fields of displacements
 //! flips      mirrored pictures
 //! noise      normally distributed noise
 //! kernel     inner loops, each compiled for the vectors that a machine may have; all give the same bits
@@ -20,7 +22,9 @@
 
 mod blur;
 mod colour;
+mod elastic;
 mod flips;
+mod hsv;
 mod kernel;
 mod matrices;
 mod noise;
@@ -33,7 +37,9 @@ use super::kept::release;
 
 pub use blur::gaussian_blur;
 pub use colour::{grayscale, hue, permute_channels, saturation};
+pub use elastic::{Displacement, elastic};
 pub use flips::{flip_horizontal, flip_vertical};
+pub use hsv::{LevelChange, hsv};
 pub use matrices::{Rotation, affine_matrix, perspective_coefficients};
 pub use noise::gaussian_noise;
 pub use points::{Histogram, PointOp, Tables, points};

@@ -1,6 +1,6 @@
 //! Comparison with the results that torchvision had on PIL images, see `tests/oracle/picture_ops_golden.py`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -106,6 +106,10 @@ fn run_in_place(case: &Case, pixels: &mut [u8], scratch: &mut Scratch) -> bool {
         }
         "flip_horizontal" => flip_horizontal(shape, pixels),
         "flip_vertical" => flip_vertical(shape, pixels),
+        "hsv" => {
+            let [saturation, value] = [1, 3].map(|i| LevelChange { factor: arg(i), addend: arg(i + 1) });
+            hsv(shape, pixels, arg(0), saturation, value);
+        }
         _ => return false,
     }
     true
@@ -135,6 +139,16 @@ fn run(case: &Case, scratch: &mut Scratch) -> Vec<u8> {
             let coefficients = perspective_coefficients(&case.corners(0), &case.corners(8)).expect("a transform");
             perspective(&from, shape, &coefficients, sampling, fill, &mut to, to_shape);
         }
+        "elastic" => {
+            let mut state = case.seed;
+            let noise = || {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 8) as f32 / 16_777_216.0
+            };
+            let [width, height, _] = case.shape;
+            let displacement = Displacement::new([width, height], case.args(0), case.args(2), noise);
+            elastic(&from, shape, &displacement, sampling, fill, &mut to);
+        }
         "rotate" => {
             let center = (case.args.len() > 2).then(|| case.args(2));
             let rotation = Rotation::new(shape, case.args[0], case.args[1] != 0.0, center);
@@ -152,6 +166,9 @@ fn tolerance(case: &Case) -> (usize, u8) {
     match (&*case.op, &*case.sampling) {
         // A last bit of the matrix.
         ("affine_matrix", "bilinear" | "bicubic") => (1, 1),
+        // Sums of a kernel in a different order.
+        ("elastic", "nearest") => (case.shape().bytes() / 50, 255),
+        ("elastic", _) => (1 + case.shape().bytes() / 50, 1),
         ("gaussian_blur", _) => (1 + case.shape().bytes() / 1_000, 1),
         ("perspective_coefficients", "nearest") => (1 + case.shape().bytes() / 100, 255),
         ("perspective_coefficients", _) => (1 + case.shape().bytes() / 1_000, 1),
@@ -164,8 +181,16 @@ fn cases() -> Vec<(Case, Vec<u8>)> {
         Some(folder) => folder.into(),
         None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/picture_ops"),
     };
-    let lines = std::fs::read_to_string(folder.join("cases.jsonl")).unwrap();
-    let all = std::fs::read(folder.join("want")).unwrap();
+    [("cases.jsonl", "want"), ("hsv.jsonl", "hsv_want")]
+        .into_iter()
+        .filter(|(cases, _)| folder.join(cases).exists())
+        .flat_map(|(cases, want)| cases_of(&folder, cases, want))
+        .collect()
+}
+
+fn cases_of(folder: &Path, cases: &str, want: &str) -> Vec<(Case, Vec<u8>)> {
+    let lines = std::fs::read_to_string(folder.join(cases)).unwrap();
+    let all = std::fs::read(folder.join(want)).unwrap();
     let mut rest = &all[..];
     let mut take = |case: &Case| {
         let want;
@@ -239,6 +264,10 @@ fn pictures_of_any_size_take_any_number() {
                 saturation(shape, &mut pixels, odd);
                 hue(shape, &mut pixels, odd);
                 sharpness(shape, &mut pixels, odd, &mut scratch);
+                let change = LevelChange { factor: odd, addend: odd };
+                hsv(shape, &mut pixels, odd, change, change);
+                let displacement = Displacement::new([width, height], [odd; 2], [0.7; 2], || 0.3);
+                elastic(&source, shape, &displacement, Interpolation::Bilinear, [1; 3], &mut to);
                 gaussian_blur(shape, &mut pixels, [7, 41], [odd, odd], &mut scratch);
                 let rotation = Rotation::new(shape, odd, false, None);
                 for sampling in [Interpolation::Nearest, Interpolation::Bilinear, Interpolation::Bicubic] {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::decode::draw::Draws;
 use forebay_picture::Interpolation;
 use forebay_picture::geometry::Size;
-use forebay_picture::picture_ops::{Rotation, Shape};
+use forebay_picture::picture_ops::{Displacement, Rotation, Shape};
 
 /// Resampling, and the colour outside of the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -73,6 +73,19 @@ pub enum Action {
         #[serde(flatten)]
         sampling: Sampling,
     },
+    /// Moves each pixel by a smooth field of displacements.
+    Elastic {
+        /// Strength along columns and along rows.
+        alpha: [f64; 2],
+        /// Deviations of the kernel that smooths the displacements, pixels.
+        sigma: [f64; 2],
+        /// Resampling.
+        #[serde(flatten)]
+        sampling: Sampling,
+        /// Source of the displacements.
+        #[serde(skip)]
+        noise: Draws,
+    },
     /// Blends with black.
     AdjustBrightness {
         /// Share of the picture.
@@ -92,6 +105,15 @@ pub enum Action {
     AdjustHue {
         /// Turns, from -0.5 to 0.5.
         factor: f64,
+    },
+    /// Changes hue, saturation and value in OpenCV's HSV of 8 bits.
+    AdjustHsv {
+        /// Number that is added to the hues, of two degrees each.
+        hue: f64,
+        /// Factor and addend of the saturation.
+        saturation: [f64; 2],
+        /// Factor and addend of the value.
+        value: [f64; 2],
     },
     /// Blends with a smoothed picture.
     AdjustSharpness {
@@ -182,7 +204,15 @@ impl Action {
                 | Self::Affine { .. }
                 | Self::Transform { .. }
                 | Self::Perspective { .. }
+                | Self::Elastic { .. }
         )
+    }
+
+    /// Returns the displacements of an elastic transform of a picture of `size`.
+    pub(in crate::decode) fn displacement(&self, size: Size) -> Option<Displacement> {
+        let Self::Elastic { alpha, sigma, noise, .. } = self else { return None };
+        let mut noise = noise.clone();
+        Some(Displacement::new([size.w as usize, size.h as usize], *alpha, *sigma, || noise.unit() as f32))
     }
 
     /// Returns the size of the result for a picture of `size`.

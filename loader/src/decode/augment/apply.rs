@@ -7,7 +7,7 @@ use forebay_picture::geometry::{Region, Size};
 use forebay_picture::jpeg::{Decoder, JpegDecoder as _, Subsampling, encode};
 use forebay_picture::kept::{fit, release};
 use forebay_picture::picture_ops as ops;
-use forebay_picture::picture_ops::{PointOp, Rotation, Scratch, Shape};
+use forebay_picture::picture_ops::{LevelChange, PointOp, Rotation, Scratch, Shape};
 use forebay_picture::pixels::{Content, Pixels};
 
 /// Applies the actions of pictures in sequence, in one thread. It keeps its memory.
@@ -85,6 +85,10 @@ impl Augmenter {
             Action::VerticalFlip => ops::flip_vertical(shape, pixels),
             Action::AdjustSaturation { factor } => ops::saturation(shape, pixels, *factor),
             Action::AdjustHue { factor } => ops::hue(shape, pixels, *factor),
+            Action::AdjustHsv { hue, saturation, value } => {
+                let [saturation, value] = [saturation, value].map(|&[factor, addend]| LevelChange { factor, addend });
+                ops::hsv(shape, pixels, *hue, saturation, value);
+            }
             Action::AdjustSharpness { factor } => ops::sharpness(shape, pixels, *factor, &mut self.scratch),
             Action::PermuteChannels { permutation } => ops::permute_channels(shape, pixels, *permutation),
             Action::RgbToGrayscale => ops::grayscale(shape, pixels),
@@ -123,6 +127,14 @@ impl Augmenter {
                 let (filter, fill) = filter(*sampling, content);
                 ops::perspective(pixels, shape, coefficients, filter, fill, start(spare, shape), shape);
                 std::mem::swap(picture, spare);
+            }
+            Action::Elastic { sampling, .. } => {
+                let size = Size { w: shape.width as u32, h: shape.height as u32 };
+                let (filter, fill) = filter(*sampling, content);
+                if let Some(displacement) = action.displacement(size) {
+                    ops::elastic(pixels, shape, &displacement, filter, fill, start(spare, shape));
+                    std::mem::swap(picture, spare);
+                }
             }
             Action::StartMixture { weight } => self.mixture.start(pixels, *weight as f32),
             Action::AddToMixture { weight } => self.mixture.add(pixels, *weight as f32),

@@ -24,8 +24,10 @@ mod colour;
 mod compose;
 mod corrupt;
 mod distort;
+mod elastic;
 mod erase;
 mod geometric;
+mod hsv;
 mod operation;
 mod policy;
 
@@ -41,11 +43,13 @@ pub use by_chance::{
     RandomInvert, RandomPosterize, RandomSolarize, RandomVerticalFlip,
 };
 pub use colour::{ColorJitter, GaussianBlur, RadiusBlur};
-pub use compose::{RandomApply, RandomChoice, RandomOrder};
+pub use compose::{Composition, RandomApply, RandomChoice, RandomOrder};
 pub use corrupt::{GaussianNoise, Jpeg};
 pub use distort::{RandomChannelPermutation, RandomPhotometricDistort};
+pub use elastic::ElasticTransform;
 pub use erase::{Erasure, RandomErasing};
 pub use geometric::{RandomAffine, RandomPerspective, RandomRotation};
+pub use hsv::{HueSaturationValue, RandomHsv};
 pub(super) use operation::{ALPHA_MIN, check_range, check_within};
 pub use operation::{Operation, Script};
 pub use policy::{AugMix, AutoAugment, LevelAugment, LevelKind, LevelOp, Policy, RandAugment, TrivialAugmentWide};
@@ -103,6 +107,9 @@ operations! {
     26 "radius_blur" RadiusBlur;
     27 "gaussian_noise" GaussianNoise;
     28 "jpeg" Jpeg;
+    29 "random_hsv" RandomHsv;
+    30 "hue_saturation_value" HueSaturationValue;
+    31 "elastic_transform" ElasticTransform;
 }
 
 impl Augment {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::decode::augment::Operation;
-use crate::decode::field::Op;
+use crate::decode::field::{Op, leaves};
 use crate::decode::fields::{CheckedOps, FieldSpec, ScenePart};
 use crate::decode::framing::Reframe;
 use crate::error::{Error, Result};
@@ -29,9 +29,9 @@ pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
         let drawn: Vec<Value> = ops.iter().filter_map(drawn_part).collect();
         let sizes = sizes_where_counted(ops).map_err(|e| e.with("field", name))?;
         if has_labels {
-            ops.iter().try_for_each(labels_can_follow).map_err(|e| e.with("field", name))?;
+            leaves(ops).into_iter().try_for_each(labels_can_follow).map_err(|e| e.with("field", name))?;
         }
-        if has_boxes && ops.iter().any(has_mirrored_borders) {
+        if has_boxes && leaves(ops).into_iter().any(has_mirrored_borders) {
             let message = "boxes cannot follow borders that repeat the picture: pass padding_mode=\"constant\"";
             return Err(Error::config(message).with("field", name));
         }
@@ -83,7 +83,8 @@ fn sizes_where_counted(ops: &[Op]) -> Result<Vec<Option<Size>>> {
         Op::Augment(augment) => augment.counts_pixels(),
         _ => false,
     };
-    let places = (0..ops.len()).filter(|place| counts_pixels(&ops[*place]));
+    let counts = |place: &usize| leaves(&ops[*place..=*place]).into_iter().any(counts_pixels);
+    let places = (0..ops.len()).filter(counts);
     places.map(|place| Ok(CheckedOps::new(&ops[..place])?.size)).collect()
 }
 
@@ -96,6 +97,8 @@ fn drawn_part(op: &Op) -> Option<Value> {
         Op::RandomCrop { .. } | Op::RandomResize { .. } | Op::RandomHorizontalFlip { .. } => op.clone(),
         Op::Framing(ref framing) if framing.is_random() => op.clone(),
         Op::Augment(ref augment) if augment.moves() => op.clone(),
+        // The place of an operation is part of its draws, so that those on colours count as well.
+        Op::Composed(_) => op.clone(),
         Op::Resize { .. }
         | Op::CenterCrop { .. }
         | Op::FiveCrop { .. }

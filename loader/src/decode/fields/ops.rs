@@ -1,7 +1,7 @@
 //! Checks of the operations of pictures.
 
-use crate::decode::augment::{Augment, Operation};
-use crate::decode::field::{Op, PictureMode, ResizeTo};
+use crate::decode::augment::{Augment, Composition, Operation};
+use crate::decode::field::{Op, PictureMode, ResizeTo, leaves};
 use crate::decode::framing::Reframe;
 use crate::decode::resolve_ops::{padded, resize_to};
 use crate::error::{Error, Result};
@@ -15,24 +15,30 @@ pub(in crate::decode) type MeanAndStd = (Vec<f32>, Vec<f32>);
 /// Returns the operations of labels, which are never blended. Borders have the first number of their colour.
 pub(in crate::decode) fn of_labels(ops: &[Op]) -> Vec<Op> {
     let mut ops = ops.to_vec();
-    for op in &mut ops {
-        if let Op::RandomResizedCrop { alternative, .. } = op {
-            *alternative = None;
+    ops.iter_mut().for_each(become_labels);
+    ops
+}
+
+fn become_labels(op: &mut Op) {
+    match op {
+        Op::RandomResizedCrop { interpolation, alternative, .. } => {
+            (*interpolation, *alternative) = (Interpolation::Nearest, None);
         }
-        if let Op::Resize { interpolation, .. }
-        | Op::RandomResize { interpolation, .. }
-        | Op::RandomResizedCrop { interpolation, .. } = op
-        {
+        Op::Resize { interpolation, .. } | Op::RandomResize { interpolation, .. } => {
             *interpolation = Interpolation::Nearest;
         }
-        if let Op::Pad { fill, .. } | Op::RandomCrop { fill, .. } = op {
-            *fill = [fill[0]; 3];
-        }
-        if let Op::Framing(framing) = op {
-            framing.become_labels();
-        }
+        Op::Framing(framing) => framing.become_labels(),
+        Op::Composed(composed) => composed.transforms_mut().iter_mut().for_each(become_labels),
+        _ => {}
     }
-    ops
+    let fill = match op {
+        Op::Pad { fill, .. } | Op::RandomCrop { fill, .. } => Some(fill),
+        Op::Framing(framing) => framing.fill_mut(),
+        _ => None,
+    };
+    if let Some(fill) = fill {
+        *fill = [fill[0]; 3];
+    }
 }
 
 /// Size that every picture has at least.
@@ -61,64 +67,103 @@ impl CheckedOps {
                 _ => {}
             }
             match op {
-                Op::RandomResizedCrop { size: [h, w], scale, ratio, .. } => {
-                    let is_range = |r: &[f64; 2]| r[0] > 0.0 && r[0] <= r[1] && r[1].is_finite();
-                    if !is_range(scale) || scale[1] > 1.0 || !is_range(ratio) {
-                        return Err(Error::config(
-                            "RandomResizedCrop needs 0 < scale[0] <= scale[1] <= 1 and 0 < ratio[0] <= ratio[1]",
-                        )
-                        .with("scale", format!("{scale:?}"))
-                        .with("ratio", format!("{ratio:?}")));
-                    }
-                    size = Some(Size { w: *w, h: *h });
-                }
-                Op::Resize { size: to, max_size, .. } => {
-                    check_resize(*to, *max_size)?;
-                    let least = resize_to(size.unwrap_or(SIZE_MIN), *to, *max_size);
-                    check_size(least)?;
-                    size = match (to, size) {
-                        (None | Some(ResizeTo::Short(_)), None) => None,
-                        _ => Some(least),
-                    };
-                }
-                Op::RandomResize { min_size, max_size, .. } => {
-                    if min_size >= max_size {
-                        let message = "RandomResize needs a `max_size` above `min_size`: the short side is below it";
-                        return Err(Error::config(message).with("min_size", min_size).with("max_size", max_size));
-                    }
-                    check_size(resize_to(size.unwrap_or(SIZE_MIN), Some(ResizeTo::Short(*min_size)), None))?;
-                    check_size(resize_to(size.unwrap_or(SIZE_MIN), Some(ResizeTo::Short(max_size - 1)), None))?;
-                    size = None;
-                }
-                Op::CenterCrop { size: [h, w] }
-                | Op::RandomCrop { size: [h, w], .. }
-                | Op::FiveCrop { size: [h, w], .. }
-                | Op::TenCrop { size: [h, w], .. } => size = Some(Size { w: *w, h: *h }),
-                Op::Pad { padding, .. } => {
-                    check_size(padded(size.unwrap_or(SIZE_MIN), *padding).size)?;
-                    size = size.map(|size| padded(size, *padding).size);
-                }
                 Op::Grayscale => is_grey = true,
-                Op::RandomHorizontalFlip { p } => {
-                    if !(0.0..=1.0).contains(p) {
-                        return Err(Error::config("RandomHorizontalFlip needs a probability from 0 to 1").with("p", p));
-                    }
-                }
                 Op::Normalize { mean, std } => normalise = Some((mean.clone(), std.clone())),
-                // Its arguments depend on the type of the row.
-                Op::RandomErasing(_) => {}
-                Op::Framing(framing) => size = framing.check(size)?,
-                Op::Augment(augment) => {
-                    augment.check()?;
-                    size = size.filter(|_| augment.keeps_size());
-                }
-            }
-            if let Some(size) = size {
-                check_size(size)?;
+                op => size = size_after(op, size)?,
             }
         }
         Ok(Self { size, normalise, is_grey })
     }
+}
+
+/// Checks the arguments of an operation, and returns the size after it if it does not depend on the picture. `size` is
+/// the one before it.
+fn size_after(op: &Op, mut size: Option<Size>) -> Result<Option<Size>> {
+    match op {
+        Op::RandomResizedCrop { size: [h, w], scale, ratio, .. } => {
+            let is_range = |r: &[f64; 2]| r[0] > 0.0 && r[0] <= r[1] && r[1].is_finite();
+            if !is_range(scale) || scale[1] > 1.0 || !is_range(ratio) {
+                return Err(Error::config(
+                    "RandomResizedCrop needs 0 < scale[0] <= scale[1] <= 1 and 0 < ratio[0] <= ratio[1]",
+                )
+                .with("scale", format!("{scale:?}"))
+                .with("ratio", format!("{ratio:?}")));
+            }
+            size = Some(Size { w: *w, h: *h });
+        }
+        Op::Resize { size: to, max_size, .. } => {
+            check_resize(*to, *max_size)?;
+            let least = resize_to(size.unwrap_or(SIZE_MIN), *to, *max_size);
+            check_size(least)?;
+            size = match (to, size) {
+                (None | Some(ResizeTo::Short(_)), None) => None,
+                _ => Some(least),
+            };
+        }
+        Op::RandomResize { min_size, max_size, .. } => {
+            if min_size >= max_size {
+                let message = "RandomResize needs a `max_size` above `min_size`: the short side is below it";
+                return Err(Error::config(message).with("min_size", min_size).with("max_size", max_size));
+            }
+            check_size(resize_to(size.unwrap_or(SIZE_MIN), Some(ResizeTo::Short(*min_size)), None))?;
+            check_size(resize_to(size.unwrap_or(SIZE_MIN), Some(ResizeTo::Short(max_size - 1)), None))?;
+            size = None;
+        }
+        Op::CenterCrop { size: [h, w] }
+        | Op::RandomCrop { size: [h, w], .. }
+        | Op::FiveCrop { size: [h, w], .. }
+        | Op::TenCrop { size: [h, w], .. } => size = Some(Size { w: *w, h: *h }),
+        Op::Pad { padding, .. } => {
+            check_size(padded(size.unwrap_or(SIZE_MIN), *padding).size)?;
+            size = size.map(|size| padded(size, *padding).size);
+        }
+        Op::RandomHorizontalFlip { p } => {
+            if !(0.0..=1.0).contains(p) {
+                return Err(Error::config("RandomHorizontalFlip needs a probability from 0 to 1").with("p", p));
+            }
+        }
+        // The arguments of an erasing depend on the type of the row.
+        Op::Grayscale | Op::Normalize { .. } | Op::RandomErasing(_) => {}
+        Op::Framing(framing) => size = framing.check(size)?,
+        Op::Augment(augment) => {
+            augment.check()?;
+            size = size.filter(|_| augment.keeps_size());
+        }
+        Op::Composed(composed) => size = size_after_composed(composed, size)?,
+    }
+    if let Some(size) = size {
+        check_size(size)?;
+    }
+    Ok(size)
+}
+
+/// As [`size_after`], for a composition.
+fn size_after_composed(composed: &Composition<Op>, size: Option<Size>) -> Result<Option<Size>> {
+    composed.check()?;
+    let transforms = composed.transforms();
+    if let Some(op) = transforms.iter().find(|op| !may_be_composed(op)) {
+        return Err(Error::config(
+            "a composition cannot hold Normalize, RandomErasing, FiveCrop or TenCrop: put them after the composition",
+        )
+        .with("operation", serde_json::to_value(op).unwrap_or_default()));
+    }
+    let after_all = || transforms.iter().try_fold(size, |size, op| size_after(op, size));
+    let sizes = match composed {
+        Composition::RandomApply(apply) if apply.p < 1.0 => vec![size, after_all()?],
+        Composition::RandomApply(_) => vec![after_all()?],
+        Composition::RandomChoice(_) => transforms.iter().map(|op| size_after(op, size)).collect::<Result<_>>()?,
+        // Each may be the first, between others, or the last one.
+        Composition::RandomOrder(_) => {
+            let kept = transforms.iter().map(|op| size_after(op, size)).collect::<Result<Vec<_>>>()?;
+            let all = transforms.iter().map(|op| size_after(op, None)).collect::<Result<Vec<_>>>()?;
+            if kept.iter().all(|after| *after == size) { kept } else { all }
+        }
+    };
+    Ok(sizes.first().copied().flatten().filter(|first| sizes.iter().all(|size| *size == Some(*first))))
+}
+
+fn may_be_composed(op: &Op) -> bool {
+    !matches!(op, Op::Normalize { .. } | Op::RandomErasing(_) | Op::FiveCrop { .. } | Op::TenCrop { .. })
 }
 
 fn check_resize(size: Option<ResizeTo>, max_size: Option<u32>) -> Result<()> {
@@ -153,7 +198,7 @@ pub(super) fn check_mode(ops: &[Op], mode: PictureMode) -> Result<()> {
     }
     // Their pixels are no levels of three channels.
     let has_levels = mode == PictureMode::Grey;
-    for op in ops {
+    for op in leaves(ops) {
         let follows = matches!(op, Op::Augment(Augment::RandomVerticalFlip(_)));
         let document = || serde_json::to_value(op).unwrap_or_default();
         if !has_levels && matches!(op, Op::Augment(_) | Op::Grayscale) && !follows {

@@ -5,7 +5,7 @@ use super::kind::{JointParts, ScenePart};
 use super::ops::{CheckedOps, MeanAndStd, of_labels};
 use crate::decode::augment::{Augment, Grayscale, Operation};
 use crate::decode::draw::FieldDraws;
-use crate::decode::field::Op;
+use crate::decode::field::{Op, leaves};
 use crate::decode::framing::Reframe;
 use crate::decode::image::{ImageField, ReadOptions};
 use crate::decode::normalise::PictureWriter;
@@ -81,7 +81,7 @@ impl PictureArgs<'_> {
 
 /// Returns the number of the step of the boxes that operations draw by; `None` if none of them does.
 fn objects_of(ops: &[Op], joint: Option<&JointParts<'_>>) -> Result<Option<usize>> {
-    if !ops.iter().any(|op| matches!(op, Op::Framing(framing) if framing.needs_boxes())) {
+    if !leaves(ops).iter().any(|op| matches!(op, Op::Framing(framing) if framing.needs_boxes())) {
         return Ok(None);
     }
     let find = |joint: &JointParts<'_>| joint.find_step(None, "Boxes", |part| matches!(part, ScenePart::Boxes));
@@ -92,7 +92,7 @@ fn objects_of(ops: &[Op], joint: Option<&JointParts<'_>>) -> Result<Option<usize
 
 /// Rejects operations that labels cannot follow. Those that only change colours leave labels as they are.
 pub(in crate::decode) fn check_labels(ops: &[Op]) -> Result<()> {
-    ops.iter().try_for_each(|op| match op {
+    leaves(ops).into_iter().try_for_each(|op| match op {
         Op::Grayscale => Err(Error::config("a Mask holds labels: Grayscale would change them")),
         Op::RandomErasing(_) => Err(Error::config("a Mask holds labels: RandomErasing would change them")),
         Op::FiveCrop { .. } | Op::TenCrop { .. } => {
@@ -107,7 +107,7 @@ pub(in crate::decode) fn check_labels(ops: &[Op]) -> Result<()> {
 /// augmentation instead.
 pub(in crate::decode) fn grey_last(ops: &[Op], is_grey: bool) -> (Vec<Op>, bool) {
     let grayscale = ops.iter().position(|op| *op == Op::Grayscale);
-    let has_augment = ops.iter().any(|op| matches!(op, Op::Augment(_)));
+    let has_augment = leaves(ops).iter().any(|op| matches!(op, Op::Augment(_)));
     let may_be_last = grayscale.is_none_or(|place| !has_augment && ops[place..].iter().all(keeps_grey));
     if !is_grey || may_be_last {
         return (ops.to_vec(), is_grey);
@@ -130,7 +130,8 @@ fn keeps_grey(op: &Op) -> bool {
         | Op::Resize { .. }
         | Op::RandomResize { .. }
         | Op::Framing(_)
-        | Op::Augment(_) => false,
+        | Op::Augment(_)
+        | Op::Composed(_) => false,
         Op::CenterCrop { .. }
         | Op::FiveCrop { .. }
         | Op::TenCrop { .. }

@@ -33,8 +33,8 @@ impl Reframe for FixedSizeCrop {
         Cut::Window { window, border: border(self.fill) }
     }
 
-    fn become_labels(&mut self) {
-        self.fill = [self.fill[0]; 3];
+    fn fill_mut(&mut self) -> Option<&mut [u8; 3]> {
+        Some(&mut self.fill)
     }
 
     fn counts_pixels(&self) -> bool {
@@ -72,8 +72,8 @@ impl Reframe for PadIfSmaller {
         if to == size { Cut::Nothing } else { Cut::Window { window, border: border(self.fill) } }
     }
 
-    fn become_labels(&mut self) {
-        self.fill = [self.fill[0]; 3];
+    fn fill_mut(&mut self) -> Option<&mut [u8; 3]> {
+        Some(&mut self.fill)
     }
 
     fn is_random(&self) -> bool {
@@ -107,8 +107,8 @@ impl Reframe for CenterCropOrPad {
         }
     }
 
-    fn become_labels(&mut self) {
-        self.fill = [self.fill[0]; 3];
+    fn fill_mut(&mut self) -> Option<&mut [u8; 3]> {
+        Some(&mut self.fill)
     }
 
     fn is_random(&self) -> bool {
@@ -153,8 +153,8 @@ impl Reframe for RandomCropOrPad {
         }
     }
 
-    fn become_labels(&mut self) {
-        self.fill = [self.fill[0]; 3];
+    fn fill_mut(&mut self) -> Option<&mut [u8; 3]> {
+        Some(&mut self.fill)
     }
 
     fn counts_pixels(&self) -> bool {

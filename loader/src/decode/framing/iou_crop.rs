@@ -97,8 +97,6 @@ impl Reframe for RandomIoUCrop {
         Cut::Nothing
     }
 
-    fn become_labels(&mut self) {}
-
     fn counts_pixels(&self) -> bool {
         true
     }

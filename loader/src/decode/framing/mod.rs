@@ -92,6 +92,10 @@ impl Reframe for Framing {
         self.entry_mut().become_labels();
     }
 
+    fn fill_mut(&mut self) -> Option<&mut [u8; 3]> {
+        self.entry_mut().fill_mut()
+    }
+
     fn is_random(&self) -> bool {
         self.entry().1.is_random()
     }

@@ -18,8 +18,13 @@ pub trait Reframe {
     /// Draws the numbers for one picture.
     fn draw(&self, draws: OpDraws, picture: Framed<'_>) -> Cut;
 
-    /// Makes it an operation on labels, which are never blended, and have the first number of a colour.
-    fn become_labels(&mut self);
+    /// Makes it an operation on labels, which are never blended.
+    fn become_labels(&mut self) {}
+
+    /// The colour of its borders, if it adds some.
+    fn fill_mut(&mut self) -> Option<&mut [u8; 3]> {
+        None
+    }
 
     /// Returns true if it draws. Otherwise the result depends on the picture's size alone.
     fn is_random(&self) -> bool {

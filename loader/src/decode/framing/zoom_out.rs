@@ -50,8 +50,8 @@ impl Reframe for RandomZoomOut {
         Cut::Window { window: PixelWindow { x: -left, y: -top, size: Size { w, h } }, border: border(self.fill) }
     }
 
-    fn become_labels(&mut self) {
-        self.fill = [self.fill[0]; 3];
+    fn fill_mut(&mut self) -> Option<&mut [u8; 3]> {
+        Some(&mut self.fill)
     }
 
     fn counts_pixels(&self) -> bool {

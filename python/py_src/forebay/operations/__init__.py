@@ -18,6 +18,7 @@ from .colour import ColorJitter, GaussianBlur, RadiusBlur, RandomChannelPermutat
 from .compose import RandomApply, RandomChoice, RandomOrder
 from .corrupt import JPEG, GaussianNoise
 from .drawn import drawn
+from .elastic import ElasticTransform
 from .erase import RandomErasing
 from .framing import (
     CenterCropOrPad,
@@ -33,6 +34,7 @@ from .framing import (
 from .from_timm import from_timm
 from .from_torchvision import from_torchvision
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
+from .hsv import HueSaturationValue, RandomHSV
 from .levels import LevelAugment
 from .mix import CutMix, Mix, MixUp, OneHot
 from .policies import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
@@ -44,9 +46,11 @@ __all__ = [
     "CenterCropOrPad",
     "ColorJitter",
     "CutMix",
+    "ElasticTransform",
     "FixedSizeCrop",
     "GaussianBlur",
     "GaussianNoise",
+    "HueSaturationValue",
     "LevelAugment",
     "Mix",
     "MixUp",
@@ -64,6 +68,7 @@ __all__ = [
     "RandomEqualize",
     "RandomErasing",
     "RandomGrayscale",
+    "RandomHSV",
     "RandomInvert",
     "RandomIoUCrop",
     "RandomOrder",

@@ -8,17 +8,13 @@ from typing import Any
 
 from ..arguments import by_name, real, reals, shown, within
 from ..errors import ConfigError
-from ..fields import CenterCrop, FiveCrop, ImageOp, Normalize, Pad, RandomCrop, RandomResize, RandomResizedCrop, Resize, TenCrop
+from ..fields import FiveCrop, ImageOp, Normalize, TenCrop
 from .erase import RandomErasing
-from . import framing
 
 __all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
 
-_OUTSIDE = (
-    *(CenterCrop, FiveCrop, Normalize, Pad, RandomCrop, RandomErasing, RandomResize, RandomResizedCrop, Resize, TenCrop),
-    *(getattr(framing, name) for name in framing.__all__),
-)
-"""Operations that are part of decoding, or of writing the row."""
+_OUTSIDE = (FiveCrop, Normalize, RandomErasing, TenCrop)
+"""Operations that are part of writing the row, or that make several pictures."""
 
 
 _LEVELS_MAX = 32
@@ -35,8 +31,7 @@ def _inner(composition: Any) -> list[dict[str, Any]]:
             raise ConfigError(f"{name}: {op!r} is not an operation of forebay, such as ColorJitter(0.4)")
         if isinstance(op, _OUTSIDE):
             raise ConfigError(
-                f"{name} cannot hold {type(op).__name__}, since crops, sizes and what follows Normalize are not drawn together with others: "
-                "put it before or after the composition"
+                f"{name} cannot hold {type(op).__name__}, since it is not drawn together with others: put it after the composition"
             )
         with within(name):
             specs.append(op._spec())

@@ -8,7 +8,7 @@ from typing import Any
 from .. import fields as native
 from ..errors import ConfigError
 from ..fields.checks import listed
-from . import by_chance, colour, corrupt, erase, framing, geometric, policies
+from . import by_chance, colour, corrupt, elastic, erase, framing, geometric, policies
 
 __all__ = ["MAKERS", "OF_SCRIPTS", "normalize", "resize_filter"]
 
@@ -85,6 +85,11 @@ def _grayscale(transform: Any) -> native.ImageOp:
     return native.Grayscale()
 
 
+def _elastic(transform: Any) -> native.ImageOp:
+    alpha, sigma = (tuple(listed(value)) for value in (transform.alpha, transform.sigma))
+    return elastic.ElasticTransform(alpha, sigma, transform.interpolation, transform.fill)
+
+
 def _erasing(transform: Any) -> native.ImageOp:
     value = "random" if transform.value is None else transform.value
     return erase.RandomErasing(transform.p, tuple(transform.scale), tuple(transform.ratio), value)
@@ -132,6 +137,7 @@ MAKERS: dict[str, Callable[[Any], native.ImageOp]] = {
     "RandomErasing": _erasing,
     "RandomRotation": _rotation,
     "RandomAffine": _same(geometric.RandomAffine, "degrees", "translate", "scale", "shear", "interpolation", "fill", "center"),
+    "ElasticTransform": _elastic,
     "RandomPerspective": _same(geometric.RandomPerspective, "distortion_scale", "p", "interpolation", "fill"),
     "TrivialAugmentWide": _same(policies.TrivialAugmentWide, "num_magnitude_bins", "interpolation", "fill"),
     "RandAugment": _same(policies.RandAugment, "num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill"),
