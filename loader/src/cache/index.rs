@@ -55,6 +55,8 @@ pub(crate) struct IndexSource<'a, 'f, T> {
     pub(crate) parse: &'a dyn Fn(&[u8]) -> Result<T>,
     /// Parser of a file from its start, which need not be in memory as a whole. `None` leaves the file to `parse`.
     pub(crate) read: &'a dyn Fn(&File) -> Option<Result<T>>,
+    /// Returns true if the remote index surely has the content of this long file, which is compared in pieces.
+    pub(crate) is_current: &'a dyn Fn(&File) -> bool,
     /// Returns the remote index and is called at most once; `None` for streams without a remote.
     pub(crate) fetch: Option<&'f mut dyn FnMut() -> Result<Vec<u8>>>,
     /// True if the directory is for the index alone: a full disk is then no error either.
@@ -167,10 +169,14 @@ impl<T> IndexSource<'_, '_, T> {
                 }
                 Ok(current)
             };
-            match fetch().and_then(parsed) {
-                Ok(current) => compare(&path, &text, self.remote, &current)?,
-                Err(e) if other_remote.is_some() => return Err(stale(&path, self.remote).caused_by(e)),
-                Err(e) => unchecked = Some(e),
+            let is_current =
+                matches!(&text, Text::File(file) if text.bytes()? > FETCHED_BYTES_MAX && (self.is_current)(file));
+            if !is_current {
+                match fetch().and_then(parsed) {
+                    Ok(current) => compare(&path, &text, self.remote, &current)?,
+                    Err(e) if other_remote.is_some() => return Err(stale(&path, self.remote).caused_by(e)),
+                    Err(e) => unchecked = Some(e),
+                }
             }
             if recorded.is_none() && unchecked.is_none() {
                 // Not over the record that a different process has made meanwhile.
@@ -228,6 +234,10 @@ impl Text {
         Ok(true)
     }
 }
+
+/// Largest index that is fetched by one request to be compared. A longer one is compared in pieces: each rank of a node
+/// would have it in memory.
+const FETCHED_BYTES_MAX: u64 = 64 << 20;
 
 /// Bytes of a piece in which two indexes are compared.
 const PIECE_BYTES: usize = 1 << 20;

@@ -4,6 +4,7 @@ use super::fronts::{LocalFiles, StoredFiles};
 use super::index_origin::IndexOrigin;
 use super::install::{IndexPlace, no_index};
 use super::kept_index::KeptIndex;
+use super::remote_file::RemoteFile;
 use super::requests::peek;
 use super::session::Session;
 use super::stream::IndexedStream;
@@ -11,6 +12,7 @@ use super::stream_folders::cache_folder;
 use crate::cache::CachedIndex;
 use crate::config::StreamConfig;
 use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::ReadAt;
 use crate::format::hash::Hasher;
 use crate::format::index::{INDEX_BYTES_MAX, is_document};
 use crate::format::litdata::{DataSet, Fronts};
@@ -23,6 +25,7 @@ use crate::sync::Mutex;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 /// Data set with an `index.json`.
@@ -68,6 +71,9 @@ pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> 
 /// Starts of the indexes of our data sets, without spaces. Those of other programs and of kept documents have different
 /// ones.
 const OWN_STARTS: [&[u8]; 2] = [b"{\"shards\":[", b"{\"version\":"];
+
+/// Bytes of a piece in which two indexes are compared.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// Bytes at the front of an index, with spaces, that have such a start.
 const FRONT_BYTES: usize = 64;
@@ -160,6 +166,28 @@ impl IndexOrigin for Document {
         // Of LitData's chunks the samples may be windows, and the digest is a different one.
         let is_own = index.shards.first().is_none_or(|shard| !shard.layout.format.has_foreign_index());
         is_own.then(|| Ok((index, text.hasher.finish_hex())))
+    }
+
+    fn is_current(&self, remote: &Remote, file: &File) -> Result<bool> {
+        if !remote.has_ranges() {
+            return Ok(false);
+        }
+        let current = RemoteFile::open(remote, INDEX_BASENAME, &|| ())?;
+        let failed = |e| Error::from_io(e, "the index cannot be read");
+        let length = file.metadata().map_err(failed)?.len();
+        if current.bytes() != length {
+            return Ok(false);
+        }
+        let (mut kept, mut found) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
+        for start in (0..length).step_by(PIECE_BYTES) {
+            let bytes = PIECE_BYTES.min((length - start) as usize);
+            file.read_exact_at(&mut kept[..bytes], start).map_err(failed)?;
+            current.read_at(&mut found[..bytes], start)?;
+            if kept[..bytes] != found[..bytes] {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {

@@ -36,6 +36,16 @@ pub(super) trait IndexOrigin {
         None
     }
 
+    /// Returns true if the index in `remote` has the content of `file`, of which only a part is in memory. False if it
+    /// has not, or is compared as a whole.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store and of the file.
+    fn is_current(&self, _remote: &Remote, _file: &File) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Returns a text that differs for different contents of the files, as far as their versions are known; `None` if
     /// none is. Answers to filters are kept by it.
     fn version(&self) -> Option<String> {

@@ -62,6 +62,8 @@ impl Session<'_> {
                 Ok((index, digest))
             },
             read: &|file| origin.read(file, &shown),
+            // The fetch of the whole has the error.
+            is_current: &|file| remote.as_ref().is_some_and(|remote| origin.is_current(remote, file).unwrap_or(false)),
             fetch: if remote.is_some() { Some(&mut fetch) } else { None },
             is_optional: files.is_some(),
         };

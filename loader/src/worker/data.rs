@@ -236,6 +236,7 @@ impl StreamLocation {
             cached: CachedIndex::Trusted,
             parse: &parse,
             read: &|_| None,
+            is_current: &|_| false,
             fetch: if self.has_remote() { Some(&mut fetch) } else { None },
             is_optional: false,
         };

@@ -209,6 +209,9 @@ impl<'a> TimedBody<'a> {
                 return Ok(true);
             }
             let fitting = n.min(bytes_max - bytes.len());
+            bytes.try_reserve(fitting).map_err(|e| {
+                Failure::permanent(Error::new(ErrorKind::Full, "the memory does not hold the object").caused_by(e))
+            })?;
             bytes.extend_from_slice(&chunk[..fitting]);
             if fitting < n {
                 return Ok(false);

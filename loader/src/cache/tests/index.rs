@@ -19,7 +19,16 @@ pub(super) fn install(
         assert!(index.shards.is_empty());
         Some(crate::io::read_whole(file, 1 << 20).map_err(|e| crate::Error::from_io(e, "the index")))
     };
-    let source = IndexSource { dir, remote, cached, parse: &parse, read: &read, fetch, is_optional: false };
+    let source = IndexSource {
+        dir,
+        remote,
+        cached,
+        parse: &parse,
+        read: &read,
+        is_current: &|_| false,
+        fetch,
+        is_optional: false,
+    };
     let installed = source.install(&Clock::system(), policy)?;
     assert_eq!(installed.bytes, installed.index.len() as u64);
     Ok((installed.index, installed.unchecked.map(|e| e.kind())))
@@ -85,6 +94,7 @@ fn a_wait_for_the_index_lasts_as_long_as_its_fetch_makes_progress() {
             cached: CachedIndex::OfRemote,
             parse: &parse,
             read: &|_| None,
+            is_current: &|_| false,
             fetch,
             is_optional: false,
         };

@@ -1,9 +1,15 @@
 //! Files that are samples, by folders, lists and manifests, and data sets with an index.
 
-use super::{Folders, check, list, open, samples, write};
-use crate::config::{FilesAre, StreamConfig};
+use super::{Folders, Session, check, list, open, samples, write};
+use crate::catalog::data_set::Document;
+use crate::catalog::index_origin::IndexOrigin;
+use crate::config::{FilesAre, LoaderConfig, StreamConfig};
 use crate::error::{ErrorKind, Result};
 use crate::format::recipe::FileColumns;
+use crate::stats::Stats;
+use crate::store::Simulation;
+use crate::sync::Arc;
+use crate::topology::Topology;
 
 /// Folder with files of these names, each with its name as its content.
 fn folder(names: &[&str]) -> Folders {
@@ -159,6 +165,30 @@ fn the_index_of_a_data_set_is_compared_with_the_one_of_its_remote() {
     assert_eq!(folders.open("").unwrap().digest, first.digest);
     write(&folders.path("index.json"), EMPTY.replace(": 2", ":  2").as_bytes());
     check(&folders.error(""), ErrorKind::Stale, &["the remote index changed"]);
+}
+
+#[test]
+fn a_long_index_is_compared_in_pieces() {
+    let folders = Folders::new(|data| write(&data.join("index.json"), EMPTY.as_bytes()));
+    // Two windows of the remote file and a part of a piece.
+    let text = |last: &str| format!("{}{}{last}", &EMPTY[..EMPTY.len() - 1], " ".repeat(9 << 20));
+    let kept = folders.cache.path().join("kept");
+    write(&kept, text("}").as_bytes());
+    let config = LoaderConfig { streams: vec![folders.stream("")], ..LoaderConfig::default() };
+    let (stats, topology) = (Arc::new(Stats::new(false)), Topology::synthetic(&["0-3"]));
+    let network = Simulation::default();
+    let is_current = || {
+        // A session compares the versions of files that it has seen.
+        let session = Session::new(&config, &stats, &topology, &network, None);
+        let remote = session.remote(&config.streams[0], &folders.data.path().display().to_string()).unwrap();
+        Document::default().is_current(&remote, &std::fs::File::open(&kept).unwrap())
+    };
+    for (last, expected) in [("}", true), (" ", false), ("", false), ("}\n", false)] {
+        write(&folders.path("index.json"), text(last).as_bytes());
+        assert_eq!(is_current().unwrap(), expected, "{last:?}");
+    }
+    std::fs::remove_file(folders.path("index.json")).unwrap();
+    check(&is_current().unwrap_err(), ErrorKind::NotFound, &[]);
 }
 
 #[test]
