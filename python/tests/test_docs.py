@@ -216,7 +216,7 @@ def test_the_page_about_the_environment_has_every_variable():
     production = [file.read_text().split("#[cfg(test)]")[0] for file in settings]
     of_stores = {name for text in production for name in re.findall(r'"([A-Z][A-Z0-9]*_[A-Z0-9_]+)"', text)}
     launchers = r'"((?:\w+_)?(?:RANK|WORLD_SIZE|SIZE|LOCALRANKID|LOCALNRANKS|TASKS|PROCID|NTASKS|NODE|LOCALID|STEP_ID|NODEID))"'
-    of_launchers = set(re.findall(launchers, (ROOT / "python/py_src/forebay/world.py").read_text()))
+    of_launchers = set(re.findall(launchers, (ROOT / "python/py_src/forebay/_world.py").read_text()))
     of_python = {name for text in sources("python/py_src") for name in re.findall(r'environ(?:\.get\(|\[)"(\w+)"', text)}
     assert len(of_forebay) >= 4 and len(of_stores) > 25 and len(of_launchers) > 15 and len(of_python) > 8
     assert of_forebay | of_stores | of_launchers | of_python <= page

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import forebay as fb
-from forebay.arguments import byte_size
+from forebay._arguments import byte_size
 from forebay.fields import specs
 
 

@@ -11,9 +11,9 @@ import pytest
 from loaders import ordered
 
 import forebay as fb
-import forebay.epoch
-import forebay.loader
-import forebay.position
+import forebay._epoch
+import forebay._loader
+import forebay._position
 
 
 @functools.cache
@@ -21,7 +21,7 @@ def step_names(code):
     return {step.offset: step.opname for step in dis.get_instructions(code)}
 
 
-LOADER_FILES = frozenset(module.__file__ for module in (forebay.epoch, forebay.loader, forebay.position))
+LOADER_FILES = frozenset(module.__file__ for module in (forebay._epoch, forebay._loader, forebay._position))
 
 
 def at_each_place(call, act, files=LOADER_FILES):

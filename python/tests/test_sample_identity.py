@@ -12,7 +12,7 @@ from picture_set import SAMPLES, jpeg
 
 import forebay as fb
 from forebay.__main__ import main
-from forebay.samples import in_any_folder
+from forebay._samples import in_any_folder
 
 torch = pytest.importorskip("torch")
 
@@ -172,7 +172,7 @@ def test_a_run_of_other_data_or_a_file_of_something_else_is_an_error(pictures, t
 
 
 def test_the_file_of_a_run_has_no_secrets(pictures, tmp_path):
-    from forebay.samples import Run
+    from forebay._samples import Run
 
     config = {"streams": [{"remote": "https://me:secret@host/set?token=hidden"}], "world": {"world_size": 1}}
     Run.save(tmp_path / "run.json", config, {})

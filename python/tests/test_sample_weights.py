@@ -317,7 +317,7 @@ def test_samples_of_a_step_its_replay_and_the_file_of_a_run_are_those_that_were_
         for step in (0, 3, 11):
             assert [sample.number for sample in loader.samples_of(step)] == delivered[step]
             assert loader.replay(step)["number"].tolist() == delivered[step]
-    run = fb.samples.Run(tmp_path / "run.json")
+    run = fb._samples.Run(tmp_path / "run.json")
     assert [sample.number for sample in run.samples_of(3)] == delivered[3]
 
 

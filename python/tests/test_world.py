@@ -10,8 +10,8 @@ from loaders import ordered
 from picture_set import SAMPLES
 
 import forebay as fb
-from forebay import world
-from forebay.world import World, check_group, detect
+from forebay import _world as world
+from forebay._world import World, check_group, detect
 
 
 _LOCAL = {"MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}

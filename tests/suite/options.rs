@@ -20,9 +20,9 @@ use std::path::Path;
 
 const C: &str = "ffi/src/loader.rs";
 const C_WRITER: &str = "ffi/src/writer.rs";
-const GROUPS: &str = "python/py_src/forebay/groups.py";
-const LOADER: &str = "python/py_src/forebay/loader.py";
-const STREAM: &str = "python/py_src/forebay/streams.py";
+const GROUPS: &str = "python/py_src/forebay/_groups.py";
+const LOADER: &str = "python/py_src/forebay/_loader.py";
+const STREAM: &str = "python/py_src/forebay/_streams.py";
 
 /// Largest number of arguments of Python's `Loader`. A further option belongs in a group.
 const ARGUMENTS_MAX: usize = 24;

@@ -9,28 +9,28 @@
 
 from ._forebay import __version__
 from .errors import *  # noqa: F403
-from .errors import __all__ as _errors
+from .errors import __all__ as _error_names
 from .fields import *  # noqa: F403
-from .fields import __all__ as _fields
+from .fields import __all__ as _field_names
 from .files import File, StoreOptions, list_files, load_files, load_lines, load_tars, open, remove_files  # noqa: A004
-from .groups import Engine, Fetch, Order, Select, Skip, TokenWindow
-from .loader import Loader
-from .mapping import *  # noqa: F403
-from .mapping import __all__ as _mapping
+from ._groups import Engine, Fetch, Order, Select, Skip, TokenWindow
+from ._loader import Loader
+from ._mapping import *  # noqa: F403
+from ._mapping import __all__ as _map_names
 from .operations import *  # noqa: F403
-from .operations import __all__ as _operations
-from .samples import Sample
-from .shards import ShardReader, read_index
-from .streams import Stream
-from .world import World
-from .writer import MDSWriter
+from .operations import __all__ as _operation_names
+from ._samples import Sample
+from ._shards import ShardReader, read_index
+from ._streams import Stream
+from ._world import World
+from ._writer import MDSWriter
 
 # `open` is not among them: it would replace Python's after an import of all names.
 __all__ = [
-    *_errors,
-    *_fields,
-    *_mapping,
-    *_operations,
+    *_error_names,
+    *_field_names,
+    *_map_names,
+    *_operation_names,
     "Engine",
     "Fetch",
     "File",

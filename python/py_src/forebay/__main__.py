@@ -12,7 +12,7 @@ import resource
 import sys
 from collections.abc import Iterator, Sequence
 
-from . import __version__, _forebay, which
+from . import __version__, _forebay, _which as which
 from .errors import Error
 
 __all__ = ["main"]

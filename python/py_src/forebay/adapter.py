@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import _forebay
 
 if TYPE_CHECKING:
-    from .convert import Batch
-    from .epoch import Epoch
+    from ._convert import Batch
+    from ._epoch import Epoch
 
 __all__ = ["Adapter", "Rest"]
 

@@ -30,13 +30,13 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from . import _forebay, remotes
-from .arguments import folder, shown
-from .command import positive
+from ._arguments import folder, shown
+from ._command import positive
 from .errors import Error
-from .file_index import FileReport, index_files
+from ._file_index import FileReport, index_files
 from .files import StoreOptions
-from .progress import show
-from .tar_index import TarReport, index_tars
+from ._progress import show
+from ._tar_index import TarReport, index_tars
 
 __all__ = ["FileReport", "Report", "TarReport", "index", "index_files", "index_tars"]
 

@@ -31,22 +31,22 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import _forebay
-from .arguments import anywhere, byte_size, destination, flag, path, shown, text, whole
-from .choices import Hash
-from .command import positive
-from .converted_columns import ConvertedColumns
+from ._arguments import anywhere, byte_size, destination, flag, path, shown, text, whole
+from ._choices import Hash
+from ._command import positive
+from ._converted_columns import ConvertedColumns
 from .errors import ConfigError, Error, NotFoundError, StateError, UnsupportedError
 from .files import list_files
 from .files import open as open_file
-from .groups import Order, TokenWindow, token_window
-from .loader import Loader
-from .progress import show
+from ._groups import Order, TokenWindow, token_window
+from ._loader import Loader
+from ._progress import show
 from .remotes import outside
-from .samples import Sample
-from .streams import Stream
+from ._samples import Sample
+from ._streams import Stream
 from .verify import verify
-from .world import World
-from .writer import MDSWriter
+from ._world import World
+from ._writer import MDSWriter
 
 __all__ = ["Report", "convert", "merge_parts"]
 

@@ -22,10 +22,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
 from . import _forebay
-from .arguments import path
-from .command import positive
+from ._arguments import path
+from ._command import positive
 from .errors import ConfigError, Error
-from .progress import show
+from ._progress import show
 from .remotes import outside
 
 __all__ = ["Report", "verify"]

@@ -118,12 +118,12 @@ def test_ranks_share_the_files(folder, monkeypatch):
 
 def test_a_loader_that_is_sent_to_a_process_without_a_group_keeps_its_rank(folder, monkeypatch):
     # A group without a launcher has no local numbers, and a spawned worker has no group.
-    monkeypatch.setattr("forebay.world._group", lambda: ((1, 3, None, None), "torch.distributed"))
+    monkeypatch.setattr("forebay._world._group", lambda: ((1, 3, None, None), "torch.distributed"))
     loader = fb.load_files(prefix(folder))
     share = [url for url, _ in loader]
     assert share == [file.url for file in fb.list_files(prefix(folder))[1::3]]
     sent = pickle.dumps(fb.load_files(prefix(folder)))
-    monkeypatch.setattr("forebay.world._group", lambda: None)
+    monkeypatch.setattr("forebay._world._group", lambda: None)
     assert [url for url, _ in pickle.loads(sent)] == share
     # The ranks of a launcher are those of the process itself.
     for name, value in (("RANK", 2), ("WORLD_SIZE", 3)):

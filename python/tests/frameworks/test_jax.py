@@ -190,7 +190,7 @@ def test_a_sharding_that_does_not_fit_is_an_error(every):
 
 
 def test_ranks_follow_the_processes_of_a_sharding(monkeypatch):
-    from forebay.convert import sharding as module
+    from forebay._convert import sharding as module
 
     def replicas(of_process, given=None, rank=0, world_size=4):
         class Parts:

@@ -17,8 +17,8 @@ from map_loops import begun, PICTURE, SHUFFLED, STORED, assert_equal, in_a_loop,
 from picture_set import SAMPLES, jpeg
 
 import forebay as fb
-from forebay.mapping import batch as batch_of_rows
-from forebay.mapping import mapper, workers
+from forebay._mapping import batch as batch_of_rows
+from forebay._mapping import mapper, workers
 
 torch = pytest.importorskip("torch")
 

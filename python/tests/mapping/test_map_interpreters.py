@@ -11,8 +11,8 @@ from plain_functions import counts, fails_at_three, plain_rows
 from map_loops import STORED, mapped
 
 import forebay as fb
-from forebay.mapping import interpreters as ours
-from forebay.mapping.generator import key
+from forebay._mapping import interpreters as ours
+from forebay._mapping.generator import key
 
 FIELDS = {"number": fb.Scalar("number"), "x": fb.Image("image", fb.Resize((4, 5))), "name": fb.Text("name")}
 

@@ -258,7 +258,7 @@ def test_a_script_without_a_guard_gets_a_message_about_it(pictures, tmp_path):
 def test_memory_that_grows_keeps_what_was_read():
     import multiprocessing
 
-    from forebay.mapping.shared import Channel, Segment
+    from forebay._mapping.shared import Channel, Segment
 
     ours, theirs = multiprocessing.Pipe()
     to, back = Segment(), Segment()

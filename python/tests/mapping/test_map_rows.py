@@ -9,9 +9,9 @@ from map_loops import STORED, mapped
 from row_functions import adds_in_place, passes_on, ragged, ragged_tensors
 
 import forebay as fb
-from forebay.mapping.collate import collated
-from forebay.mapping.padding import RowPadding
-from forebay.mapping.rows import RowsDiffer
+from forebay._mapping.collate import collated
+from forebay._mapping.padding import RowPadding
+from forebay._mapping.rows import RowsDiffer
 
 torch = pytest.importorskip("torch")
 

@@ -387,7 +387,7 @@ def test_shards_can_be_fetched_and_evicted_by_hand(remote, tmp_path):
         ("s3://bucket/set?key=secret", "it is a str"),
         (Stream(remote="set", local="set"), "it is a forebay.streaming.base.stream.Stream"),
         (["s3://bucket/set?key=secret"], r"streams\[0\] is a str"),
-        ([Stream(remote="a", local="a"), forebay.Stream(remote="b")], r"streams\[1\] is a forebay.streams.Stream"),
+        ([Stream(remote="a", local="a"), forebay.Stream(remote="b")], r"streams\[1\] is a forebay._streams.Stream"),
     ],
 )
 def test_streams_of_another_type_are_rejected(streams, found):

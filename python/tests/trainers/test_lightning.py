@@ -180,7 +180,7 @@ def test_a_loader_that_is_made_too_early_names_the_hook(make, monkeypatch):
         make()
     monkeypatch.undo()
     loader = make()
-    monkeypatch.setattr("forebay.world._group", lambda: ((0, 2, None, None), "torch.distributed"))
+    monkeypatch.setattr("forebay._world._group", lambda: ((0, 2, None, None), "torch.distributed"))
     with pytest.raises(ConfigError, match=r"in Lightning in train_dataloader\(\) of the module or data module, or pass rank"):
         iter(loader)
 

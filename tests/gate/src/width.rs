@@ -99,7 +99,7 @@ mod tests {
         let fits = "é ".repeat(56);
         let string = format!("const A: &str =\n    \"{fits}\";\nconst B: &str = \"{fits}\";");
         assert_eq!(places("gpu/tests/copy.rs", &string), ["gpu/tests/copy.rs:3"]);
-        assert!(places("python/py_src/forebay/loader.py", &string).is_empty());
+        assert!(places("python/py_src/forebay/_loader.py", &string).is_empty());
     }
 
     #[test]

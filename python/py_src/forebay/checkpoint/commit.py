@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._forebay import hex_digest, is_url
-from ..arguments import shown
+from .._arguments import shown
 from ..errors import AccessError, ChecksumError, ConfigError, Error, FormatError, NotFoundError, UnsupportedError
 from ..files import StoreOptions
 from ..files import open as open_file

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .._forebay import is_root, is_url
-from ..arguments import flag, whole
+from .._arguments import flag, whole
 from ..errors import AccessError, ConfigError, Error, StateError
 from ..files import StoreOptions
 from ..files.order import is_of_one_rank

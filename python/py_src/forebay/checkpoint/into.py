@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..arguments import shown
+from .._arguments import shown
 from ..errors import ConfigError, Error
 from .direct import Opened
 from .layout import tensors_in

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
-from ..arguments import whole
+from .._arguments import whole
 from ..errors import ConfigError
 from ..files import StoreOptions
 from . import commit, formats, group

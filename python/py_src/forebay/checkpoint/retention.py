@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .._forebay import is_url
-from ..arguments import one_of, seconds, whole
+from .._arguments import one_of, seconds, whole
 from ..errors import ChecksumError, FormatError, NotFoundError, UnsupportedError
 from ..files import File, StoreOptions, list_files, load_files, remove_files
 from . import commit, leftovers

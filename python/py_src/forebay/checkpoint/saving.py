@@ -7,7 +7,7 @@ import os
 import threading
 from typing import Any, Literal
 
-from ..arguments import flag, one_of
+from .._arguments import flag, one_of
 from ..errors import ConfigError
 from ..files import StoreOptions
 from . import group

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ..arguments import shown
+from .._arguments import shown
 from ..errors import ConfigError, FormatError
 from .direct import Opened
 from .into import filled

@@ -7,9 +7,9 @@ import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..arguments import shown, text, whole, within
-from ..convert.padding import Padding, Paddings
-from ..convert.ragged import DTYPES
+from .._arguments import shown, text, whole, within
+from .._convert.padding import Padding, Paddings
+from .._convert.ragged import DTYPES
 from ..errors import ConfigError
 
 __all__ = ["Field", "ImageOp"]

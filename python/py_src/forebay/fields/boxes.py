@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..arguments import by_name, one_of, real, text
-from ..choices import BoxFormat, DType
+from .._arguments import by_name, one_of, real, text
+from .._choices import BoxFormat, DType
 from .base import Field, column_of, dtype_of, path_of
 
 __all__ = ["BoxLabels", "Boxes"]

@@ -6,7 +6,7 @@ import numbers
 from collections.abc import Sequence
 from typing import Any, Union
 
-from ..arguments import U32, one_of, real, reals, shown, whole
+from .._arguments import U32, one_of, real, reals, shown, whole
 from ..errors import ConfigError
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ..arguments import U32, by_name, flag, one_of, whole, within
-from ..choices import DType, Layout, Mode
+from .._arguments import U32, by_name, flag, one_of, whole, within
+from .._choices import DType, Layout, Mode
 from ..errors import ConfigError
 from .base import Field, ImageOp, column_of, dtype_of
 from .boxes import Boxes, BoxLabels

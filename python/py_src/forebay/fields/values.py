@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..arguments import by_name, flag, shown, text, whole
-from ..choices import DType
-from ..convert.padding import Padding
+from .._arguments import by_name, flag, shown, text, whole
+from .._choices import DType
+from .._convert.padding import Padding
 from ..errors import ConfigError
 from .base import Field, column_of, default_of, dtype_of, lengths_of, path_of
 

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..arguments import byte_size, flag, one_of, whole
-from ..choices import Compression, Shard
+from .._arguments import byte_size, flag, one_of, whole
+from .._choices import Compression, Shard
 from ..errors import NotFoundError
 from .listing import File, FileList, files_of
 from .order import FileOrder

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
-from .. import progress
-from ..arguments import flag, readable, several, text
+from .. import _progress as progress
+from .._arguments import flag, readable, several, text
 from ..errors import ConfigError
 from .stores import StoreOptions, opened, url_of
 

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from ..arguments import byte_size, flag, folder, one_of, whole
-from ..choices import Shard
+from .._arguments import byte_size, flag, folder, one_of, whole
+from .._choices import Shard
 from ..errors import ChecksumError, ConfigError, Error, StaleError
 from .cache import FileCache, is_of_list
 from .listing import File, files_of

@@ -11,8 +11,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from ..arguments import one_of
-from ..choices import OpenMode
+from .._arguments import one_of
+from .._choices import OpenMode
 from ..errors import ConfigError
 from .stores import StoreOptions, opened, url_of
 

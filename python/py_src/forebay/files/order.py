@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..arguments import whole
+from .._arguments import whole
 from ..errors import StateError
-from ..world import World, detect, surroundings
+from .._world import World, detect, surroundings
 from .division import warn_of_second_division
 from .listing import File, GrowingFiles
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .. import _forebay, remotes
-from ..arguments import byte_size, flag, path, seconds, several, text, whole
+from .._arguments import byte_size, flag, path, seconds, several, text, whole
 from ..errors import ConfigError
 
 __all__ = ["StoreOptions", "opened", "remove_files", "url_of"]

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from ..arguments import shown
+from .._arguments import shown
 from ..errors import ConfigError
-from ..loader import Loader
+from .._loader import Loader
 
 __all__ = ["one_device", "refuse"]
 

@@ -10,7 +10,7 @@ from accelerate.state import GradientState, PartialState
 from accelerate.utils import send_to_device
 
 from ..errors import ConfigError
-from ..loader import Loader
+from .._loader import Loader
 from . import torch
 
 __all__ = ["DataLoader"]

@@ -21,9 +21,9 @@ from typing import Any
 import keras
 from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 
-from ..arguments import shown
+from .._arguments import shown
 from ..errors import ConfigError
-from ..loader import Loader
+from .._loader import Loader
 from ._checks import one_device, refuse
 
 __all__ = ["BackupAndRestore", "Batches"]

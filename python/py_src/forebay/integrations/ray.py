@@ -21,10 +21,10 @@ from ray.data import Dataset
 from ray.data.block import BlockAccessor
 from ray.data.datasource import Datasink
 
-from ..arguments import destination
+from .._arguments import destination
 from ..errors import ConfigError
 from ..to_mds import merge_parts
-from ..writer import MDSWriter
+from .._writer import MDSWriter
 
 __all__ = ["MDSDatasink", "write_mds"]
 

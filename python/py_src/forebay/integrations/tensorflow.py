@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from ..errors import ConfigError
-from ..loader import Loader
+from .._loader import Loader
 from ._checks import one_device, refuse
 
 __all__ = ["dataset"]

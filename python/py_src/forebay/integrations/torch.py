@@ -17,8 +17,8 @@ from torch.utils.data.distributed import DistributedSampler
 
 from ..adapter import Adapter
 from ..errors import ClosedError, ConfigError
-from ..lightning_epochs import counts_iterations, loop_of
-from ..loader import Loader
+from .._lightning_epochs import counts_iterations, loop_of
+from .._loader import Loader
 from ._checks import one_device, refuse
 
 __all__ = ["DataLoader"]

@@ -13,7 +13,7 @@ from accelerate.utils import find_batch_size
 from transformers.trainer_callback import ExportableState
 
 from ..errors import ConfigError
-from ..loader import Loader
+from .._loader import Loader
 from .accelerate import DataLoader
 
 __all__ = ["LoaderTrainer", "Trainer"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..arguments import by_name, real, whole
+from .._arguments import by_name, real, whole
 from ..fields import ImageOp
 
 __all__ = [

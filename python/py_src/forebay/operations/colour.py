@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
-from ..arguments import U32, by_name, real, reals, whole
+from .._arguments import U32, by_name, real, reals, whole
 from ..errors import ConfigError
 from ..fields import ImageOp
 from ..fields.checks import Range, is_one, range_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..arguments import by_name, real, reals, shown, within
+from .._arguments import by_name, real, reals, shown, within
 from ..errors import ConfigError
 from ..fields import FiveCrop, ImageOp, Normalize, TenCrop
 from .erase import RandomErasing

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
-from ..arguments import by_name, flag, real, whole
+from .._arguments import by_name, flag, real, whole
 from ..errors import ConfigError
 from ..fields import ImageOp
 from ..fields.checks import listed

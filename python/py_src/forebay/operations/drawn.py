@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._forebay import drawn_operations
-from ..arguments import U32, reals, shown, text, whole
+from .._arguments import U32, reals, shown, text, whole
 from ..errors import ConfigError
 from ..fields import Image, Joint, Mask
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
-from ..arguments import U32, by_name, flag, real, reals, whole
-from ..choices import Interpolation, PaddingMode
+from .._arguments import U32, by_name, flag, real, reals, whole
+from .._choices import Interpolation, PaddingMode
 from ..fields import ImageOp
 from ..fields.checks import Fill, Size, border_of, fill_of, filter_of, filters_of, listed, pair_of
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, overload
 
 from .. import fields as native
-from ..arguments import shown
+from .._arguments import shown
 from ..errors import ConfigError
 from . import erase, framing, levels, mix
 from .from_torchvision import Library, translated

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..arguments import by_name, flag, real, reals
-from ..choices import Interpolation
+from .._arguments import by_name, flag, real, reals
+from .._choices import Interpolation
 from ..errors import ConfigError
 from ..fields import ImageOp
 from ..fields.checks import Fill, Range, angles, fill_of, interpolation_of, is_one

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Union
 
-from ..arguments import by_name, one_of, real, reals, shown, text, whole, within
-from ..choices import DType
+from .._arguments import by_name, one_of, real, reals, shown, text, whole, within
+from .._choices import DType
 from ..errors import ConfigError
 from ..fields import Field, Image, Scalar
 

@@ -6,8 +6,8 @@ import enum
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..arguments import U32, by_name, flag, one_of, real, whole
-from ..choices import Interpolation
+from .._arguments import U32, by_name, flag, one_of, real, whole
+from .._choices import Interpolation
 from ..fields import ImageOp
 from ..fields.checks import Fill, fill_of, interpolation_of
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from .. import _forebay
 from ..errors import ClosedError, Error, NotFoundError
-from ..queue_server import QueueServer
+from .._queue_server import QueueServer
 from .folder import CHUNK_BYTES, RemoteFolder, is_temporary
 
 __all__ = ["Service"]

@@ -26,7 +26,7 @@ from typing import Any
 
 import torch.utils.data
 
-from ..arguments import one_of, whole
+from .._arguments import one_of, whole
 from ..errors import Error
 from ..files import File, FileList, FileReader, FileWriter, StoreOptions, list_files, load_files
 from ..files.division import warn_of_second_division

@@ -16,7 +16,7 @@ from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
-from ...arguments import shown, whole
+from ..._arguments import shown, whole
 from ...errors import ConfigError
 from ...files import StoreOptions
 from ..commit import Part

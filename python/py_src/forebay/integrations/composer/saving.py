@@ -13,7 +13,7 @@ from composer.utils import dist, format_name_with_dist, format_name_with_dist_an
 from composer.utils.checkpoint import glob_filter
 
 from ... import checkpoint as checkpoints
-from ...arguments import flag, text, whole
+from ..._arguments import flag, text, whole
 from ...checkpoint import group
 from ...checkpoint.commit import folder_of
 from ...checkpoint.folder import plain_state

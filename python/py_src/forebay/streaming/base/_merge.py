@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._forebay import redact, redact_in
-from ...arguments import shown
+from ..._arguments import shown
 from ._scratch import scratch_folder
 from .format.index import get_index_basename
 from .storage import download, upload

@@ -14,7 +14,7 @@ from torch import distributed as dist
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ... import _forebay
-from ...world import check_group
+from ..._world import check_group
 from .._lazy import lazy
 from ._arrays import int64s, numbers
 from ._checks import alive, check_arguments, check_cache_limit, check_folders, check_order, check_remotes

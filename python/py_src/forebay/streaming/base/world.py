@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from ... import world
+from ... import _world as world
 from ...errors import ConfigError
 from . import distributed as dist
 from ._originals import Originals

@@ -6,7 +6,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
-from .....shards import ShardReader
+from ....._shards import ShardReader
 from ....base.format import MDSWriter
 from ....base.util import get_list_arg
 

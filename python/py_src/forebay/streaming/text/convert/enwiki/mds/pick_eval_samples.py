@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
-from ......shards import ShardReader
+from ......_shards import ShardReader
 from .....base.format import MDSWriter
 from .....base.util import get_list_arg
 from .create_pretraining_data import COLUMNS

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import _forebay
-from .arguments import address, folder, text
+from ._arguments import address, folder, text
 from .errors import DecodeError, Error, FormatError, NotFoundError, SampleIndexError, UnsupportedError, _of_system
 from .remotes import outside
-from .values import NUMBERS
+from ._values import NUMBERS
 
 __all__ = ["ShardReader", "read_index"]
 

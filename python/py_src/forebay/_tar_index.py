@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from . import _forebay, remotes
-from .arguments import address, whole
-from .file_index import index_url
+from ._arguments import address, whole
+from ._file_index import index_url
 from .files import StoreOptions
 from .files import open as open_file
 

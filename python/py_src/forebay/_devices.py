@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from .errors import ConfigError
-from .world import World
+from ._world import World
 
 __all__ = ["names_of", "world_of"]
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from .errors import Error
-from .samples import Run, Sample
+from ._samples import Run, Sample
 
 __all__ = ["main"]
 

@@ -8,12 +8,12 @@ import tempfile
 from dataclasses import dataclass
 
 from . import _forebay
-from .arguments import path
+from ._arguments import path
 from .errors import AccessError, ConfigError, NotFoundError
 from .files import StoreOptions
 from .files import open as open_file
 from .remotes import outside
-from .streams import Stream
+from ._streams import Stream
 
 __all__ = ["FileReport", "index_files", "index_url"]
 

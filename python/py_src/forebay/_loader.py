@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from . import _forebay
 from .adapter import Adapter
-from .arguments import ByteSize, Count, by_name, checked, checks
-from .choices import Device, Extra, Framework, Stats
-from .convert import Batch, converter, replicas
-from .devices import names_of, world_of
-from .epoch import BatchMaker, Epoch, LoaderParts
+from ._arguments import ByteSize, Count, by_name, checked, checks
+from ._choices import Device, Extra, Framework, Stats
+from ._convert import Batch, converter, replicas
+from ._devices import names_of, world_of
+from ._epoch import BatchMaker, Epoch, LoaderParts
 from .errors import ClosedError, ConfigError
 from .fields import Field, paddings, specs
-from .groups import Engine, Fetch, Order, Select, Skip, TokenWindow, extra_outputs, given, group, moved, token_window
-from .mapping.mapper import HIDDEN, Mapper
-from .mapping.options import Map
-from .mapping.options import checked as checked_map
-from .position import LoaderPosition
+from ._groups import Engine, Fetch, Order, Select, Skip, TokenWindow, extra_outputs, given, group, moved, token_window
+from ._mapping.mapper import HIDDEN, Mapper
+from ._mapping.options import Map
+from ._mapping.options import checked as checked_map
+from ._position import LoaderPosition
 from .remotes import outside
-from .samples import in_any_folder
-from .steps import StepsOfRun
-from .streams import Stream, configs_of
-from .trainer_epochs import EpochSetter
-from .transform import Transform
-from .world import World, check_group, of_argument
+from ._samples import in_any_folder
+from ._steps import StepsOfRun
+from ._streams import Stream, configs_of
+from ._trainer_epochs import EpochSetter
+from ._transform import Transform
+from ._world import World, check_group, of_argument
 
 if TYPE_CHECKING:
     # Type checkers have this module; programs need not install it.

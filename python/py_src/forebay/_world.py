@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .arguments import U32, by_name, shown, whole
+from ._arguments import U32, by_name, shown, whole
 from .errors import ConfigError
 
 __all__ = ["World", "check_group", "detect", "of_argument", "surroundings"]

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Union
 
-from .arguments import U32, path, real, reals, shown, text, whole
+from ._arguments import U32, path, real, reals, shown, text, whole
 from .errors import ConfigError
 
 __all__ = ["Fraction", "SampleValues", "Subset", "fraction", "sample_values", "subset"]

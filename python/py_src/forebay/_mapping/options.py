@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..arguments import U32, by_name, one_of, shown, text, whole, within
-from ..choices import MapKind
+from .._arguments import U32, by_name, one_of, shown, text, whole, within
+from .._choices import MapKind
 from ..errors import ConfigError
 from ..fields import AttentionMask, ImageOp
 

@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from . import _forebay
-from .mapping.mapper import Mapper, Wait
-from .transform import Transform
-from .world import World, check_group
+from ._mapping.mapper import Mapper, Wait
+from ._transform import Transform
+from ._world import World, check_group
 
 __all__ = ["BatchMaker", "Epoch", "LoaderParts"]
 

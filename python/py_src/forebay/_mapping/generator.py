@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..arguments import U32, whole
+from .._arguments import U32, whole
 
 __all__ = ["sample_generator"]
 

@@ -19,7 +19,7 @@ import numpy
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from ..errors import ConfigError, InternalError
-from ..world import World
+from .._world import World
 from .batch import Batch
 
 __all__ = ["Sharded", "replicas"]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import _forebay
-from ..convert import Batch, mapped
+from .._convert import Batch, mapped
 from ..errors import ConfigError, Error, MapError, StalledError
 from .batch import Failure, MappedBatch
 from .calls import caller_of

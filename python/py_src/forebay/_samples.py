@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from . import _forebay
 from ._forebay import __version__, redact
-from .arguments import anywhere, readable, shown
+from ._arguments import anywhere, readable, shown
 from .errors import ConfigError
 from .remotes import outside
-from .shards import EngineReader
+from ._shards import EngineReader
 
 __all__ = ["Run", "Sample", "in_any_folder", "of_engine"]
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _forebay
-from .arguments import whole
+from ._arguments import whole
 from .errors import StateError
-from .trainer_epochs import recorded, trainer_epoch_of
-from .world import World, check_group
+from ._trainer_epochs import recorded, trainer_epoch_of
+from ._world import World, check_group
 
 __all__ = ["LoaderPosition"]
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _forebay
-from .arguments import whole
+from ._arguments import whole
 from .errors import ConfigError, StateError
-from .lightning_epochs import correct_batches, loop_of, repeats_batches
+from ._lightning_epochs import correct_batches, loop_of, repeats_batches
 
 __all__ = ["EpochSetter", "recorded", "trainer_epoch_of"]
 

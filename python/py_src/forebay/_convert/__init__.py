@@ -19,9 +19,9 @@ import importlib
 import importlib.util
 from typing import Any
 
-from ..arguments import one_of
+from .._arguments import one_of
 from ..errors import ConfigError, UnsupportedError
-from ..world import World
+from .._world import World
 from .batch import Batch, Convert, each
 from .ragged import array
 

@@ -8,10 +8,10 @@ from dataclasses import MISSING, dataclass, fields
 from functools import partial
 from typing import Any, get_args
 
-from .arguments import U32, ByteSize, Check, Count, Samples, Seconds, Steps, by_name, checked, checks, none_or, shown, whole, within
-from .choices import BatchingMethod, Extra, Hash, PartitionAlgo, SamplingMethod, ShuffleAlgo
+from ._arguments import U32, ByteSize, Check, Count, Samples, Seconds, Steps, by_name, checked, checks, none_or, shown, whole, within
+from ._choices import BatchingMethod, Extra, Hash, PartitionAlgo, SamplingMethod, ShuffleAlgo
 from .errors import ConfigError
-from .selections import Fraction, SampleValues, Subset, fraction, sample_values, subset
+from ._selections import Fraction, SampleValues, Subset, fraction, sample_values, subset
 
 __all__ = ["Engine", "Fetch", "Order", "Select", "Skip", "TokenWindow"]
 

@@ -9,8 +9,8 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from .arguments import shown, text
-from .convert.ragged import DTYPES
+from ._arguments import shown, text
+from ._convert.ragged import DTYPES
 from .errors import ConfigError, _of_system
 
 __all__ = ["NUMBERS", "plain"]

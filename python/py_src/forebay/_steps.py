@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from . import _forebay
-from .arguments import whole
-from .groups import Engine, Order
-from .samples import Run, Sample, of_engine
-from .world import World
+from ._arguments import whole
+from ._groups import Engine, Order
+from ._samples import Run, Sample, of_engine
+from ._world import World
 
 __all__ = ["StepsOfRun"]
 

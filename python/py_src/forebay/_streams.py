@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from .arguments import Count, address, by_name, checked, checks, path, shown, within
-from .arrow_data import arrow_files, is_dataset
-from .choices import Grouping
+from ._arguments import Count, address, by_name, checked, checks, path, shown, within
+from ._arrow_data import arrow_files, is_dataset
+from ._choices import Grouping
 from .errors import ConfigError
-from .groups import GROUPS, Fetch, Select, TokenWindow, elsewhere, given, group, moved, token_window
+from ._groups import GROUPS, Fetch, Select, TokenWindow, elsewhere, given, group, moved, token_window
 
 __all__ = ["Stream", "configs_of"]
 

@@ -8,12 +8,12 @@ from types import TracebackType
 from typing import Any
 
 from . import _forebay
-from .arguments import U32, by_name, byte_size, destination, flag, shown, text, whole
-from .choices import Hash
+from ._arguments import U32, by_name, byte_size, destination, flag, shown, text, whole
+from ._choices import Hash
 from .errors import ConfigError
-from .finish_watch import FinishWatch
+from ._finish_watch import FinishWatch
 from .remotes import outside
-from .values import plain
+from ._values import plain
 
 __all__ = ["MDSWriter"]
 

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..arguments import shown, text, within
-from ..convert.padding import Padding, fill_of, joined
+from .._arguments import shown, text, within
+from .._convert.padding import Padding, fill_of, joined
 from ..errors import ConfigError
 from ..fields import AttentionMask
 from ..fields.values import checked_padding
