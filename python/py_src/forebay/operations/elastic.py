@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Union
 
-from ..arguments import by_name, real, reals
+from .._arguments import by_name, real, reals
 from ..fields import ImageOp
 from ..fields.checks import Fill, fill_of, interpolation_of, listed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..arguments import by_name, real
+from .._arguments import by_name, real
 from ..fields import ImageOp
 from ..fields.checks import Range, range_of
 
