@@ -76,13 +76,17 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// Notes the version that a listing has of the file `key`: an entity tag, with or without quotation marks.
+    /// Notes the version that a listing has of the file `key`: an entity tag, with or without quotation marks. A
+    /// version that is known already stays: the file was replaced after that, which the next response shows.
     pub fn expect(&self, key: &str, tag: &str) {
         if tag.is_empty() || is_weak(tag) {
             return;
         }
         let (version, form) = (digest(unquoted(tag)), Form::of_tag(unquoted(tag)));
-        insert(&mut self.table.lock(), digest(key), Known { version, answered_s: 0, form });
+        let (key, mut table) = (digest(key), self.table.lock());
+        if !table.contains_key(&key) && !self.base.contains_key(&key) {
+            insert(&mut table, key, Known { version, answered_s: 0, form });
+        }
     }
 
     /// Compares the version that was `found` of the file `key` with the known one. Returns true if the file has
@@ -238,6 +242,21 @@ mod tests {
         assert!(!versions.is_changed("t", time("early", 400)));
         assert!(!versions.is_changed("t", time("earlier", 300)));
         assert!(versions.is_changed("t", time("late", 2000)));
+    }
+
+    #[test]
+    fn a_later_listing_does_not_take_the_place_of_a_version_that_the_job_has_read() {
+        let versions = Versions::default();
+        assert!(!versions.is_changed("k", tag("\"a\"")));
+        versions.expect("k", "b");
+        assert!(versions.is_changed("k", tag("\"b\"")), "a second stream lists the replaced file");
+        let of_copy = versions.frozen().copy();
+        of_copy.expect("k", "b");
+        assert!(of_copy.is_changed("k", tag("\"b\"")));
+        let listed = Versions::default();
+        listed.expect("k", "a");
+        listed.expect("k", "b");
+        assert!(listed.is_changed("k", tag("\"b\"")) && !listed.is_changed("k", tag("\"a\"")));
     }
 
     #[test]
