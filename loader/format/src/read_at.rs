@@ -16,6 +16,11 @@ pub trait ReadAt {
         self.bytes()
     }
 
+    /// Returns all bytes of a file in memory.
+    fn in_memory(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// Fills `into` with the bytes from `offset` on.
     ///
     /// # Errors
@@ -27,6 +32,10 @@ pub trait ReadAt {
 impl<T: AsRef<[u8]> + ?Sized> ReadAt for T {
     fn bytes(&self) -> u64 {
         self.as_ref().len() as u64
+    }
+
+    fn in_memory(&self) -> Option<&[u8]> {
+        Some(self.as_ref())
     }
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
@@ -47,6 +56,10 @@ impl<R: ReadAt + ?Sized> ReadAt for ByRef<'_, R> {
 
     fn bytes_seen_from(&self, offset: u64) -> u64 {
         self.0.bytes_seen_from(offset)
+    }
+
+    fn in_memory(&self) -> Option<&[u8]> {
+        self.0.in_memory()
     }
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {

@@ -67,12 +67,17 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
         None
     }
 
+    /// Returns true if samples have checksums, which [`check`](Self::check) compares.
+    fn has_checksums(&self) -> bool {
+        false
+    }
+
     /// Compares the checksums that the samples of a whole `file` have, which are at these `places`.
     ///
     /// # Errors
     ///
     /// [`crate::ErrorKind::Format`] for a sample that is damaged, with its offset.
-    fn check(&self, _file: &[u8], _places: &OffsetTable) -> Result<()> {
+    fn check(&self, _file: &dyn ReadAt, _places: &OffsetTable) -> Result<()> {
         Ok(())
     }
 

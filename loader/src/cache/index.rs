@@ -116,7 +116,11 @@ impl<T> IndexSource<'_, '_, T> {
             note(&path, fsetxattr(file, REMOTE_ATTRIBUTE, self.remote.as_bytes(), XattrFlags::empty()));
             share_as(dir, file);
         };
-        match write_file(&path, &bytes, WriteMode { is_alone, unnamed_files: &AtomicBool::new(true), label: &label }) {
+        match write_file(
+            &path,
+            bytes[..].into(),
+            WriteMode { is_alone, unnamed_files: &AtomicBool::new(true), label: &label },
+        ) {
             Ok(WriteOutcome::New) => {}
             Ok(WriteOutcome::AlreadyThere) => {
                 let there = open(&path)?.map_or(Text::Memory(Vec::new()), Text::File);

@@ -67,6 +67,7 @@ pub(crate) use shared_dir::{OpenFile, OpenFiles};
 pub(crate) use stream_cache::{CacheGroup, RoomRequest, StreamCache, StreamCacheConfig};
 pub(crate) use turn::{Turn, show_progress, take_turn};
 pub(crate) use wait_policy::WaitPolicy;
+pub(crate) use write::FileContent;
 
 #[cfg(test)]
 pub(crate) mod tests;

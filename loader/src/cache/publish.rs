@@ -8,7 +8,7 @@ use super::shards::{files_of, raw_files, zip_files};
 use super::shared_dir::{RAW, ZIP};
 use super::stream_cache::StreamCache;
 use super::wait_policy::WaitPolicy;
-use super::write::{WriteMode, WriteOutcome, moment, remove_quietly, tmp_path, write_file};
+use super::write::{FileContent, WriteMode, WriteOutcome, moment, remove_quietly, tmp_path, write_file};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::index::{FileInfo, Shard};
 use crate::sync::{Arc, Mutex, Ordering};
@@ -242,7 +242,7 @@ pub(crate) struct PublishFile<'a> {
     /// File name, as in the index.
     pub(crate) name: &'a str,
     /// Whole content, which the caller has compared with its hash, if the index has one.
-    pub(crate) bytes: &'a [u8],
+    pub(crate) content: FileContent<'a>,
 }
 
 impl Admission {
@@ -284,7 +284,7 @@ impl Admission {
         for expected in zips.chain(raw_files(all).rev()) {
             let Some(file) = files.iter().find(|f| *f.name == *expected.basename) else { continue };
             let path = dir.path_of(expected);
-            match write_file(&path, file.bytes, mode).map_err(|e| e.with("shard", shard))? {
+            match write_file(&path, file.content, mode).map_err(|e| e.with("shard", shard))? {
                 WriteOutcome::New => stream.counters.published_bytes.add(expected.bytes),
                 WriteOutcome::AlreadyThere => stream.counters.lost_races.add(1),
             }
@@ -321,9 +321,9 @@ pub(super) fn check_file(all: &Shard, file: &PublishFile<'_>) -> Result<()> {
     let Some(expected) = files_of(all).find(|f| *f.basename == *file.name) else {
         return Err(Error::internal("a file that does not belong to the shard"));
     };
-    if !all.accepts(expected, file.bytes.len() as u64) {
+    if !all.accepts(expected, file.content.bytes()) {
         return Err(Error::new(ErrorKind::Checksum, "a file's size differs from the index")
-            .with("bytes", file.bytes.len())
+            .with("bytes", file.content.bytes())
             .with("expected", expected.bytes));
     }
     Ok(())

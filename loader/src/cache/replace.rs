@@ -33,7 +33,7 @@ impl StreamCache {
         let zips = zip_files(all).filter(|_| self.config.keep_zip || !self.has_remote());
         for expected in zips.chain(raw_files(all).rev()) {
             if let Some(file) = files.iter().find(|file| *file.name == *expected.basename) {
-                write_file(&dir.path_of(expected), file.bytes, mode).map_err(|e| e.with("shard", shard))?;
+                write_file(&dir.path_of(expected), file.content, mode).map_err(|e| e.with("shard", shard))?;
                 self.counters.published_bytes.add(expected.bytes);
             }
         }

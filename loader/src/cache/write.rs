@@ -18,6 +18,7 @@
 //! measurement shows no gain that would pay for a second way to write.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::compression::PackedBytes;
 use crate::io::{WRITE_PIECE_BYTES, write_pieces};
 use crate::sync::{AtomicBool, Ordering};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -43,6 +44,39 @@ pub(super) struct WriteMode<'a> {
     pub(super) label: &'a dyn Fn(&File),
 }
 
+/// Content of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FileContent<'a> {
+    /// All bytes.
+    Whole(&'a [u8]),
+    /// Compressed bytes, which are unpacked while the file is written.
+    Packed(PackedBytes<'a>),
+}
+
+impl FileContent<'_> {
+    /// Bytes of the file.
+    pub(super) fn bytes(self) -> u64 {
+        match self {
+            Self::Whole(bytes) => bytes.len() as u64,
+            Self::Packed(packed) => packed.bytes,
+        }
+    }
+
+    /// Calls `use_piece` with all bytes, in pieces.
+    fn each_piece(self, mut use_piece: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        match self {
+            Self::Whole(bytes) => bytes.chunks(WRITE_PIECE_BYTES).try_for_each(use_piece),
+            Self::Packed(packed) => packed.each_piece(WRITE_PIECE_BYTES, &mut use_piece),
+        }
+    }
+}
+
+impl<'a> From<&'a [u8]> for FileContent<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::Whole(bytes)
+    }
+}
+
 /// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteOutcome {
@@ -59,20 +93,21 @@ pub(super) fn tmp_path(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Creates `path` with the content `bytes`. It appears only when it is complete.
+/// Creates `path` with this content. It appears only when it is complete.
 ///
 /// # Errors
 ///
 /// `Full`, `Permission` or `Io`; `path` is then unchanged.
-pub(super) fn write_file(path: &Path, bytes: &[u8], mode: WriteMode<'_>) -> Result<WriteOutcome> {
+pub(super) fn write_file(path: &Path, content: FileContent<'_>, mode: WriteMode<'_>) -> Result<WriteOutcome> {
+    let bytes = content.bytes();
     let result = create(path, mode).map_err(write_error).and_then(|(file, tmp)| {
         (mode.label)(&file);
-        let filled = fill(&file, bytes);
-        let Some(tmp) = tmp else { return filled.and_then(|()| link(&file, path, bytes.len())) };
+        let filled = fill(&file, content);
+        let Some(tmp) = tmp else { return filled.and_then(|()| link(&file, path, bytes)) };
         let renamed = filled.and_then(|()| rustix::fs::rename(&tmp, path).map_err(write_error));
         renamed.map(|()| WriteOutcome::New).inspect_err(|_| remove_quietly(&tmp))
     });
-    result.map_err(|e| with_room(e.with("file", path.display()).with("bytes", bytes.len()), path))
+    result.map_err(|e| with_room(e.with("file", path.display()).with("bytes", bytes), path))
 }
 
 /// Converts an error number into an error that names the fix.
@@ -138,21 +173,23 @@ fn unique() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-fn fill(file: &File, bytes: &[u8]) -> Result<()> {
+fn fill(file: &File, content: FileContent<'_>) -> Result<()> {
     // Room is allocated first, so that a full disk is detected before anything is written. File systems without it
     // (EOPNOTSUPP) report a full disk later.
     if let Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) =
-        rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, bytes.len().max(1) as u64)
+        rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, content.bytes().max(1))
     {
         return Err(write_error(errno));
     }
     moment("created");
-    for (i, piece) in bytes.chunks(WRITE_PIECE_BYTES).enumerate() {
-        let written = write_pieces(file, piece, (i * WRITE_PIECE_BYTES) as u64);
-        written
+    let mut at = 0;
+    content.each_piece(|piece| {
+        write_pieces(file, piece, at)
             .map_err(|e| if e.kind() == ErrorKind::Full { Error::new(e.kind(), NO_ROOM).caused_by(e) } else { e })?;
+        at += piece.len() as u64;
         moment("piece");
-    }
+        Ok(())
+    })?;
     match rustix::io::retry_on_intr(|| rustix::fs::fdatasync(file)) {
         // The medium cannot be forced (some FUSE file systems).
         Ok(()) | Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
@@ -163,7 +200,7 @@ fn fill(file: &File, bytes: &[u8]) -> Result<()> {
 }
 
 /// Links an unnamed file at `path`.
-fn link(file: &File, path: &Path, bytes: usize) -> Result<WriteOutcome> {
+fn link(file: &File, path: &Path, bytes: u64) -> Result<WriteOutcome> {
     let by_proc = format!("/proc/self/fd/{}", file.as_raw_fd());
     // Several attempts, because an existing file of the wrong size is removed first.
     for attempt in 0..3 {
@@ -175,7 +212,7 @@ fn link(file: &File, path: &Path, bytes: usize) -> Result<WriteOutcome> {
         match linked {
             Ok(()) => return Ok(WriteOutcome::New),
             Err(Errno::EXIST) if attempt < 2 => match std::fs::metadata(path) {
-                Ok(meta) if meta.is_file() && meta.len() == bytes as u64 => return Ok(WriteOutcome::AlreadyThere),
+                Ok(meta) if meta.is_file() && meta.len() == bytes => return Ok(WriteOutcome::AlreadyThere),
                 Ok(_) => {
                     if let Err(e) = std::fs::remove_file(path)
                         && e.kind() != std::io::ErrorKind::NotFound

@@ -3,21 +3,14 @@
 
 use super::remote_file::RemoteFile;
 use crate::error::{Error, Result};
-use crate::format::compression::WINDOW_BYTES_MAX;
-use crate::format::{AHEAD_BYTES, Compression, ReadAt, ended};
+use crate::format::compression::{ForwardFile, WINDOW_BYTES_MAX};
+use crate::format::{Compression, ReadAt};
 use crate::store::{Remote, Version};
 use forebay_core::flow::Budget;
-use std::cell::RefCell;
 use std::io::{self, BufReader, Read};
 
 /// Packed bytes that a decoder gets at once.
 const PACKED_BYTES: usize = 256 << 10;
-
-/// Bytes that are unpacked at once.
-const CHUNK_BYTES: usize = 256 << 10;
-
-/// Bytes before the last offset that stay in memory: readers return to the front of a record.
-const KEPT_BYTES: u64 = 1 << 20;
 
 /// Memory for the windows of all files that are unpacked at the same time. A larger window is unpacked alone.
 const WINDOWS_BYTES: u64 = 512 << 20;
@@ -53,8 +46,8 @@ impl Unpacking {
         Self { windows: Budget::new(WINDOWS_BYTES.min(window_bytes_max)), window_bytes_max }
     }
 
-    /// Calls `use_file` with the content of the object `name` of `remote`, and then reads it to its end. Reads of the
-    /// content do not go back by more than a mebibyte. `progress` is called for each part that is fetched.
+    /// Calls `use_file` with the content of the object `name` of `remote`, a [`ForwardFile`], and then reads it to its
+    /// end. `progress` is called for each part that is fetched.
     ///
     /// # Errors
     ///
@@ -83,19 +76,10 @@ impl Unpacking {
         let window_bytes = compression.window_bytes(front).min(self.window_bytes_max);
         let _memory = self.windows.reserve(window_bytes)?;
         let reader = BufReader::with_capacity(PACKED_BYTES, PackedReader { file: &packed, at: 0 });
-        let content = ForwardContent {
-            reader: compression.reader(reader, self.window_bytes_max)?,
-            compression,
-            window: Vec::new(),
-            start: 0,
-            is_whole: false,
-            raw_bytes_max: limits.raw_bytes,
-            failure: None,
-        };
-        let file = UnpackedFile(RefCell::new(content));
+        let file = ForwardFile::new(compression, reader, self.window_bytes_max, limits.raw_bytes)?;
         let value = use_file(&file)?;
         // The end of the stream has its length and its checksum.
-        let raw_bytes = file.0.into_inner().read_to_end()?;
+        let raw_bytes = file.read_to_end()?;
         Ok(Unpacked { value, packed_bytes, raw_bytes, version: packed.version().cloned() })
     }
 }
@@ -113,100 +97,6 @@ impl Read for PackedReader<'_> {
         self.file.read_at(&mut into[..bytes], self.at).map_err(io::Error::other)?;
         self.at += bytes as u64;
         Ok(bytes)
-    }
-}
-
-/// Content as a file that is read forward.
-struct UnpackedFile<'a>(RefCell<ForwardContent<'a>>);
-
-struct ForwardContent<'a> {
-    reader: Box<dyn Read + 'a>,
-    compression: Compression,
-    /// Bytes from byte `start` of the content.
-    window: Vec<u8>,
-    start: u64,
-    /// The window ends where the content ends.
-    is_whole: bool,
-    raw_bytes_max: u64,
-    /// Failure for the next read.
-    failure: Option<Error>,
-}
-
-impl ForwardContent<'_> {
-    fn end(&self) -> u64 {
-        self.start + self.window.len() as u64
-    }
-
-    /// Unpacks up to byte `end`, or to the end of the content, for a reader at `offset`.
-    fn fill(&mut self, offset: u64, end: u64) -> Result<()> {
-        if let Some(failure) = self.failure.take() {
-            return Err(failure);
-        }
-        while self.end() < end && !self.is_whole {
-            let unused = offset.saturating_sub(KEPT_BYTES).min(self.end()).saturating_sub(self.start);
-            if unused >= KEPT_BYTES {
-                self.window.drain(..unused as usize);
-                self.start += unused;
-            }
-            self.unpack_chunk()?;
-        }
-        Ok(())
-    }
-
-    fn unpack_chunk(&mut self) -> Result<()> {
-        let known = self.window.len();
-        self.window.resize(known + CHUNK_BYTES, 0);
-        let read = loop {
-            match self.reader.read(&mut self.window[known..]) {
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                read => break read,
-            }
-        };
-        self.window.truncate(known + *read.as_ref().unwrap_or(&0));
-        self.is_whole = read.map_err(|e| self.compression.read_error(e))? == 0;
-        if self.end() > self.raw_bytes_max {
-            let (name, most) = (self.compression.name(), self.raw_bytes_max);
-            return Err(Error::format(format!("the {name} stream holds more than {most} bytes: write smaller files")));
-        }
-        Ok(())
-    }
-
-    /// Returns the bytes of the content.
-    fn read_to_end(mut self) -> Result<u64> {
-        let mut at = self.end();
-        while !self.is_whole {
-            at += CHUNK_BYTES as u64;
-            self.fill(at, at)?;
-        }
-        self.failure.take().map_or(Ok(self.end()), Err)
-    }
-}
-
-impl ReadAt for UnpackedFile<'_> {
-    fn bytes(&self) -> u64 {
-        let content = self.0.borrow();
-        if content.is_whole { content.end() } else { u64::MAX }
-    }
-
-    fn bytes_seen_from(&self, offset: u64) -> u64 {
-        let content = &mut *self.0.borrow_mut();
-        if let Err(failure) = content.fill(offset, offset.saturating_add(AHEAD_BYTES)) {
-            content.failure = Some(failure);
-            return u64::MAX;
-        }
-        if content.is_whole { content.end() } else { u64::MAX }
-    }
-
-    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
-        let content = &mut *self.0.borrow_mut();
-        content.fill(offset, offset.saturating_add(into.len() as u64))?;
-        let Some(start) = offset.checked_sub(content.start) else {
-            return Err(Error::internal("a compressed file is read backwards"));
-        };
-        let found = content.window.get(usize::try_from(start).unwrap_or(usize::MAX)..);
-        let found = found.and_then(|rest| rest.get(..into.len())).ok_or_else(|| ended(content.end()))?;
-        into.copy_from_slice(found);
-        Ok(())
     }
 }
 
@@ -311,24 +201,5 @@ mod tests {
         let limits = UnpackLimits { packed_bytes: 10, ..NO_LIMITS };
         let e = read(&whole, Compression::GZIP, limits, unread).err().unwrap();
         assert!(e.to_string().contains("at most 10 are read"), "{e}");
-    }
-
-    #[test]
-    fn memory_does_not_grow_with_the_content() {
-        let raw = vec![b'\n'; 100 << 20];
-        let content = ForwardContent {
-            reader: Box::new(&*raw),
-            compression: Compression::GZIP,
-            window: Vec::new(),
-            start: 0,
-            is_whole: false,
-            raw_bytes_max: u64::MAX,
-            failure: None,
-        };
-        let file = UnpackedFile(RefCell::new(content));
-        survey(&file, LineForm::Json, 1 << 20).unwrap();
-        let content = file.0.into_inner();
-        assert!(content.window.capacity() < 16 << 20, "{}", content.window.capacity());
-        assert_eq!(content.read_to_end().unwrap(), raw.len() as u64);
     }
 }

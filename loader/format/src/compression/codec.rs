@@ -74,6 +74,11 @@ pub(super) trait Codec: Sync {
     }
 }
 
+/// Returns true if a stream of the family can be unpacked as it is read.
+pub(super) fn is_streamed(codec: &dyn Codec) -> bool {
+    codec.reader(Box::new(&[][..]), WINDOW_BYTES_MAX).is_some()
+}
+
 /// Unpacks a stream as it is read.
 pub(super) fn reader<'a>(
     codec: &(impl Codec + ?Sized),

@@ -1,7 +1,7 @@
 //! Compression by the extensions of files and by HTTP headers.
 
 use super::Compression;
-use super::codec::{Codec, Names, WINDOW_BYTES_MAX};
+use super::codec::{Codec, Names, is_streamed};
 use super::registry;
 use crate::{Error, ErrorKind, Result};
 
@@ -74,10 +74,6 @@ pub fn readable_extensions(prefix: &str) -> String {
 
 fn has_extension(names: &Names, extension: &str) -> bool {
     names.extensions.contains(&extension) || names.tar_extensions.contains(&extension)
-}
-
-fn is_streamed(codec: &dyn Codec) -> bool {
-    codec.reader(Box::new(&[][..]), WINDOW_BYTES_MAX).is_some()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub(crate) mod chunk_frames;
 mod codec;
 mod expansion;
 mod file_names;
+mod forward;
 mod gzip;
 mod registry;
 mod snappy;
@@ -24,6 +25,7 @@ mod zstd;
 pub use codec::{Levels, WINDOW_BYTES_MAX};
 pub use expansion::check_expansion;
 pub use file_names::{is_tar_extension, readable_extensions, without_extension};
+pub use forward::{ForwardFile, PackedBytes};
 
 use codec::Codec;
 use forebay_core::error::{Error, ErrorKind, Result};
@@ -147,6 +149,11 @@ impl Compression {
     /// Returns the bytes of the content of a stream that begins with `front`, if the stream declares them there.
     pub fn content_bytes(self, front: &[u8]) -> Option<u64> {
         self.codec.content_bytes(front)
+    }
+
+    /// Returns true if a stream can be unpacked as it is read.
+    pub fn is_streamed(self) -> bool {
+        codec::is_streamed(self.codec)
     }
 
     /// Error for a stream that cannot be unpacked.

@@ -21,6 +21,9 @@ pub const INDEX_BASENAME: &str = "index.json";
 /// pieces, see [`Index::read`].
 pub const INDEX_BYTES_MAX: u64 = 1 << 30;
 
+/// Unpacked bytes above which a compressed file is never in memory as a whole: more than usual shards have.
+const STREAMED_BYTES: u64 = 256 << 20;
+
 /// Version of the formats; there is only one.
 pub const VERSION: u64 = 2;
 
@@ -167,10 +170,18 @@ impl Shard {
         self.files().map(|pair| pair.zip.map(|zip| zip.bytes)).sum()
     }
 
+    /// Returns true if the content of `pair`, which is one of the shard's files, is unpacked while it is written to the
+    /// disk. A smaller one is unpacked in memory, once.
+    pub fn is_streamed(&self, pair: FilePair<'_>) -> bool {
+        let compression = self.recipe.as_ref().map_or(self.compression, |recipe| Some(recipe.packed()?.compression));
+        compression.is_some_and(Compression::is_streamed) && pair.raw.bytes > STREAMED_BYTES
+    }
+
     /// Bytes of memory for a fetch: of the raw files, and of the stored bytes that they are made of.
     pub fn fetch_bytes(&self) -> u64 {
+        let raw_bytes = self.files().filter(|pair| !self.is_streamed(*pair)).map(|pair| pair.raw.bytes).sum::<u64>();
         let stored = self.recipe.as_ref().map(|recipe| recipe.stored_bytes()).or_else(|| self.zip_bytes());
-        self.raw_bytes().saturating_add(stored.unwrap_or(0))
+        raw_bytes.saturating_add(stored.unwrap_or(0))
     }
 
     /// Size of the files in the store, in bytes.
@@ -224,13 +235,13 @@ impl Shard {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for a sample that is damaged, with its place.
-    pub fn check(&self, file: &[u8], places: &OffsetTable) -> Result<()> {
+    /// [`crate::ErrorKind::Format`] for a sample that is damaged, with its place; errors of its storage.
+    pub fn check<R: ReadAt + ?Sized>(&self, file: &R, places: &OffsetTable) -> Result<()> {
         if self.raw_meta.is_some() || self.slice.is_some() {
             // The samples are in a different file, or among more.
             return Ok(());
         }
-        self.layout.format.check(file, places).context("file", || &self.table_file().basename)
+        self.layout.format.check(&ByRef(file), places).context("file", || &self.table_file().basename)
     }
 
     fn parse_offsets<R: ReadAt + ?Sized>(&self, file: &R) -> Result<OffsetTable> {

@@ -1,6 +1,6 @@
 //! Recipe of a shard of neighbouring records of a text, which stay as they are.
 
-use super::{ObjectRange, Recipe};
+use super::{ObjectRange, PackedPart, Recipe};
 use crate::compression::Compression;
 use crate::layout::Layout;
 use crate::lines::LineRange;
@@ -49,6 +49,11 @@ impl Recipe for LinesOfText {
             None => (self.range.start, self.range.bytes),
         };
         vec![ObjectRange { key: self.key.clone(), start, bytes, object_bytes: Some(self.file_bytes) }]
+    }
+
+    fn packed(&self) -> Option<PackedPart> {
+        let (compression, content_bytes) = self.packed?;
+        Some(PackedPart { compression, content_bytes, start: self.range.start })
     }
 
     fn assemble(&self, _: &Layout, _: u64, parts: Vec<Bytes>) -> Result<Vec<u8>> {

@@ -45,6 +45,7 @@ pub use texts::Texts;
 pub use tokens::TokenRange;
 pub use unpacked_files::{UnpackedColumns, UnpackedFiles};
 
+use super::compression::Compression;
 use super::identity::Identity;
 use super::layout::Layout;
 use super::lines::LineRange;
@@ -67,6 +68,17 @@ pub struct ObjectRange {
     pub object_bytes: Option<u64>,
 }
 
+/// Part of the content of a compressed object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackedPart {
+    /// Compression of the object.
+    pub compression: Compression,
+    /// Bytes of its content.
+    pub content_bytes: u64,
+    /// First byte of the part.
+    pub start: u64,
+}
+
 /// Origin of a shard's data file that is not stored anywhere. Two of one type with the same parts are equal.
 pub trait Recipe: Identity + fmt::Debug + Send + Sync {
     /// Returns the ranges to fetch, in the order in which [`assemble`](Self::assemble) takes their bytes.
@@ -84,6 +96,12 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
     /// [`crate::ErrorKind::Format`] for bytes that differ from the index; [`crate::ErrorKind::Config`] for a
     /// file of more than 4 GiB.
     fn assemble(&self, layout: &Layout, samples: u64, parts: Vec<Bytes>) -> Result<Vec<u8>>;
+
+    /// Returns the place of the data file in its only object, if that is compressed and the data file is a part of its
+    /// content.
+    fn packed(&self) -> Option<PackedPart> {
+        None
+    }
 
     /// Returns true if the index has the exact size of the data file. Otherwise it has an estimate, by which room is
     /// reserved, and a file of any size is complete, since it has its name only when all its bytes are on the medium.

@@ -168,13 +168,20 @@ pub(super) fn offsets<R: ReadAt + ?Sized>(file: &R, samples: u64) -> Result<Offs
 }
 
 /// Compares the CRCs of the records of `file`, which are at `places`.
-pub(super) fn check(file: &[u8], places: &OffsetTable) -> Result<()> {
+pub(super) fn check(file: &dyn ReadAt, places: &OffsetTable) -> Result<()> {
+    let mut record = Vec::new();
     for number in 0..places.len() {
         let (start, bytes) = places.range(number)?;
-        let rest = usize::try_from(start).ok().and_then(|start| file.get(start..));
-        let record = rest.and_then(|rest| rest.get(..bytes as usize));
-        let record = record.ok_or_else(|| Error::internal("a record is outside of its file"));
-        record.and_then(data).map_err(|e| e.with("byte", start))?;
+        let place = start..start + u64::from(bytes);
+        let found = match file.in_memory() {
+            Some(all) => usize::try_from(start).ok().and_then(|start| all.get(start..)?.get(..bytes as usize)),
+            None => {
+                read_record(file, &place, &mut record)?;
+                Some(&*record)
+            }
+        };
+        let found = found.ok_or_else(|| Error::internal("a record is outside of its file"));
+        found.and_then(data).map_err(|e| e.with("byte", start))?;
     }
     Ok(())
 }

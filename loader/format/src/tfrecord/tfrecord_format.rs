@@ -123,7 +123,11 @@ impl ShardFormat for TfRecord {
         Some(offsets(file, samples))
     }
 
-    fn check(&self, file: &[u8], places: &OffsetTable) -> Result<()> {
+    fn has_checksums(&self) -> bool {
+        true
+    }
+
+    fn check(&self, file: &dyn ReadAt, places: &OffsetTable) -> Result<()> {
         check(file, places)
     }
 

@@ -116,7 +116,7 @@ fn a_file_has_its_attributes_before_its_name() {
         let labelled = AtomicBool::new(false);
         let label = |_: &std::fs::File| labelled.store(!path.exists(), Ordering::Relaxed);
         let mode = WriteMode { is_alone: true, unnamed_files: &AtomicBool::new(unnamed), label: &label };
-        write_file(&path, b"bytes", mode).unwrap();
+        write_file(&path, b"bytes"[..].into(), mode).unwrap();
         assert!(labelled.load(Ordering::Relaxed));
         std::fs::remove_file(&path).unwrap();
     }

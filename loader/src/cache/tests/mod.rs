@@ -85,7 +85,8 @@ fn put(dir: &Arc<StreamCache>, shard: u32, next_use: &dyn Fn(u32) -> Option<u64>
 fn publish(dir: &StreamCache, admission: Admission) -> Result<ResidencyGuard> {
     let files: Vec<&FileInfo> = files_of(&dir.dir.shards[admission.shard() as usize]).collect();
     let content: Vec<Vec<u8>> = files.iter().map(|f| vec![admission.shard() as u8; f.bytes as usize]).collect();
-    let files = files.iter().zip(&content).map(|(f, bytes)| PublishFile { name: &f.basename, bytes });
+    let files =
+        files.iter().zip(&content).map(|(f, bytes)| PublishFile { name: &f.basename, content: bytes[..].into() });
     let files: Vec<PublishFile<'_>> = files.collect();
     admission.publish(&files)
 }
@@ -164,11 +165,11 @@ fn wrong_sizes_and_names_leave_the_shard_absent() {
     let folder = folder();
     let dir = open(folder.path(), shards(1, 10, false));
     let admitted = claimed(&dir, 0).admit(&unplanned, no_wait()).unwrap();
-    let e = admitted.publish(&[PublishFile { name: "shard.00000.mds", bytes: &[0; 9] }]).unwrap_err();
+    let e = admitted.publish(&[PublishFile { name: "shard.00000.mds", content: [0; 9][..].into() }]).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Checksum);
     assert!(e.to_string().contains("expected 10"), "{e}");
     let admitted = claimed(&dir, 0).admit(&unplanned, no_wait()).unwrap();
-    let e = admitted.publish(&[PublishFile { name: "other", bytes: &[0; 10] }]).unwrap_err();
+    let e = admitted.publish(&[PublishFile { name: "other", content: [0; 10][..].into() }]).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Internal);
     assert_eq!(listing(folder.path()), [INDEX_BASENAME]);
     assert!(!dir.is_resident(0));
@@ -214,7 +215,7 @@ fn a_replaced_file_is_whole_at_every_moment_and_stays_where_the_new_one_cannot_b
     let path = folder.path().join(raw_name(0));
     let dir = open(folder.path(), shards(1, 10, false));
     put(&dir, 0, &unplanned);
-    let new = [PublishFile { name: "shard.00000.mds", bytes: &[7; 10] }];
+    let new = [PublishFile { name: "shard.00000.mds", content: [7; 10][..].into() }];
     std::fs::write(&path, [1; 10]).unwrap();
     let reader = dir.open_shard(0).unwrap().unwrap();
     let blocked = write::tmp_path(&path);
@@ -226,7 +227,7 @@ fn a_replaced_file_is_whole_at_every_moment_and_stays_where_the_new_one_cannot_b
     assert_eq!(std::fs::read(&path).unwrap(), [7; 10]);
     assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds"]);
     drop(reader);
-    let wrong = dir.replace(0, &[PublishFile { name: "shard.00000.mds", bytes: &[7; 9] }]).unwrap_err();
+    let wrong = dir.replace(0, &[PublishFile { name: "shard.00000.mds", content: [7; 9][..].into() }]).unwrap_err();
     assert_eq!(wrong.kind(), ErrorKind::Checksum);
     // In use, by a reader that has not opened it yet or by a fetch.
     let held = ResidencyGuard::of_resident(&dir, 0).unwrap();
@@ -475,7 +476,7 @@ fn keep_zip_decides_which_files_stay() {
     let claim = claimed(&dir, 0);
     assert_eq!(claim.packed_files().unwrap(), [folder.path().join("shard.00000.mds.zstd")]);
     let admission = claim.admit(&unplanned, no_wait()).unwrap();
-    drop(admission.publish(&[PublishFile { name: "shard.00000.mds", bytes: &[7; 100] }]).unwrap());
+    drop(admission.publish(&[PublishFile { name: "shard.00000.mds", content: [7; 100][..].into() }]).unwrap());
     assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds"]);
     drop(dir);
     // Both are there without keep_zip: the compressed one is removed at the start.

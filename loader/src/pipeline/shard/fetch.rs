@@ -1,20 +1,24 @@
 //! A shard's files, from the store or from their compressed form on disk, to bytes that can be published.
 //!
 //! Size and hash of every file are compared before its bytes are used, the table of offsets is checked, and so are the
-//! checksums that the format or the compression has. A file that is found damaged is fetched again. Samples that are
-//! damaged in the same way in all [`Attempts`] are damaged where they are stored: the shard is kept for the others.
+//! checksums that the format or the compression has. A compressed file that is larger than usual shards is never
+//! unpacked in memory as a whole: it is unpacked once to be checked, and again while it is written to the disk. A file
+//! that is found damaged is fetched again. Samples that are damaged in the same way in all [`Attempts`] are damaged
+//! where they are stored: the shard is kept for the others.
 
 use super::attempts::{Attempts, KeptAttempt, digest_of};
 use super::fetch_event::FetchEvent;
 use super::ranges::RangeFetch;
-use crate::cache::{Admission, PublishFile, ResidencyGuard, StreamCache};
-use crate::catalog::{Stream, repeated};
+use crate::cache::{Admission, FileContent, PublishFile, ResidencyGuard, StreamCache};
+use crate::catalog::{Stream, name_of_shard, repeated};
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::recipe::ObjectRange;
+use crate::format::compression::PackedBytes;
+use crate::format::recipe::{ObjectRange, PackedPart};
 use crate::format::{FileInfo, FilePair, HashAlgo, Recipe, Shard, hash};
 use crate::io::read_regular;
 use crate::stats::{Stats, TimeKind};
 use crate::store::{Encoded, FetchBuffer, Fetcher, Length, Remote, fetch_whole};
+use bytes::Bytes;
 use forebay_core::flow::Run;
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -50,8 +54,56 @@ pub(crate) struct FetchedShard<'a> {
 /// One file: its raw bytes and, if it is stored compressed, the compressed bytes as well.
 struct FetchedFile<'a> {
     pair: FilePair<'a>,
-    raw: Cow<'a, [u8]>,
+    raw: Raw<'a>,
     zip: Option<Cow<'a, [u8]>>,
+}
+
+/// Raw bytes of a file.
+enum Raw<'a> {
+    Whole(Cow<'a, [u8]>),
+    /// They are unpacked while they are written to the disk, from the compressed bytes of the file or of these.
+    Packed(PackedPart, Option<Bytes>),
+}
+
+impl FetchedFile<'_> {
+    /// Returns the bytes as they were fetched.
+    fn stored(&self) -> &[u8] {
+        match (&self.zip, &self.raw) {
+            (Some(zip), _) => zip,
+            (None, Raw::Whole(raw)) => raw,
+            (None, Raw::Packed(_, object)) => object.as_deref().unwrap_or_default(),
+        }
+    }
+
+    fn content(&self) -> FileContent<'_> {
+        match &self.raw {
+            Raw::Whole(raw) => FileContent::Whole(raw),
+            Raw::Packed(part, _) => FileContent::Packed(packed_bytes(part, self.stored(), self.pair.raw.bytes)),
+        }
+    }
+
+    /// Reads the places of the samples of the file, and compares their checksums. Returns the first error of a
+    /// checksum.
+    fn check(&self, shard: &Shard) -> Result<Option<Error>> {
+        match self.content() {
+            FileContent::Whole(raw) => {
+                let places = shard.offsets(raw)?;
+                Ok(shard.check(raw, &places).err())
+            }
+            FileContent::Packed(packed) => {
+                let places = packed.read(|file| shard.offsets(file)).context("file", || &shard.raw_data.basename)?;
+                if !shard.layout.format.has_checksums() {
+                    return Ok(None);
+                }
+                Ok(packed.read(|file| shard.check(file, &places)).err())
+            }
+        }
+    }
+}
+
+fn packed_bytes<'a>(part: &PackedPart, packed: &'a [u8], bytes: u64) -> PackedBytes<'a> {
+    let PackedPart { compression, content_bytes, start } = *part;
+    PackedBytes { compression, packed, content_bytes, start, bytes }
 }
 
 impl ShardFetch<'_> {
@@ -97,11 +149,18 @@ impl ShardFetch<'_> {
         let (stage, unpack) = (self.stats.stage("fetch"), self.stats.stage("unpack"));
         let (encoded, watch) = (Encoded::Refused, self.watch);
         let fetch = RangeFetch { remote, run: self.run, file: &shard.raw_data, encoded, watch };
-        let (assembled, damage) = self.repeated(false, |attempts| {
+        let pair = FilePair { raw: &shard.raw_data, zip: None };
+        let (raw, damage) = self.repeated(false, |attempts| {
             let parts = stage.timed(TimeKind::Busy, || fetch.all(&recipe.ranges()))?;
             let parts: Vec<_> = parts.into_iter().map(FetchBuffer::freeze).collect();
             stage.done(1, parts.iter().map(|part| part.len() as u64).sum());
             attempts.arrived();
+            if let (Some(part), [object], true) = (recipe.packed(), &parts[..], shard.is_streamed(pair)) {
+                let packed = packed_bytes(&part, object, shard.raw_data.bytes);
+                let checked = unpack.timed(TimeKind::Busy, || packed.read(|file| shard.offsets(file)));
+                checked.context("file", || name_of_shard(shard))?;
+                return Ok(Raw::Packed(part, Some(object.clone())));
+            }
             let chunks = recipe.as_chunks().map(|chunks| (chunks, parts.clone()));
             let made = unpack.timed(TimeKind::Busy, || recipe.assemble(&shard.layout, shard.samples, parts));
             let made = made.inspect_err(|error| {
@@ -109,16 +168,18 @@ impl ShardFetch<'_> {
                     && let Ok(made) = chunks.assemble_damaged(&parts)
                     && shard.offsets(&*made).is_ok()
                 {
-                    attempts.damaged(digest_of(parts.iter().map(AsRef::as_ref)), made);
+                    attempts.damaged(digest_of(parts.iter().map(AsRef::as_ref)), Raw::Whole(made.into()));
                 }
             })?;
-            shard.offsets(&*made).map(|_| made)
+            shard.offsets(&*made).map(|_| Raw::Whole(made.into()))
         })?;
         (self.watch)(FetchEvent::File);
-        let raw_bytes = assembled.len() as u64;
+        let raw_bytes = match &raw {
+            Raw::Whole(raw) => raw.len() as u64,
+            Raw::Packed(..) => shard.raw_data.bytes,
+        };
         unpack.done(1, raw_bytes);
-        let pair = FilePair { raw: &shard.raw_data, zip: None };
-        let files = vec![FetchedFile { pair, raw: assembled.into(), zip: None }];
+        let files = vec![FetchedFile { pair, raw, zip: None }];
         Ok(self.noted(FetchedShard { files, raw_bytes, damage }))
     }
 
@@ -159,11 +220,10 @@ impl ShardFetch<'_> {
         if !std::ptr::eq(pair.raw, shard.table_file()) {
             return Ok(file);
         }
-        let places = shard.offsets(&*file.raw)?;
-        match shard.check(&file.raw, &places) {
-            Ok(()) => Ok(file),
-            Err(error) => {
-                attempts.damaged(digest_of([&**file.zip.as_ref().unwrap_or(&file.raw)]), file);
+        match file.check(shard)? {
+            None => Ok(file),
+            Some(error) => {
+                attempts.damaged(digest_of([file.stored()]), file);
                 Err(error)
             }
         }
@@ -231,15 +291,22 @@ impl ShardFetch<'_> {
 
 fn unpack<'a>(shard: &Shard, pair: FilePair<'a>, stored: Cow<'a, [u8]>, stats: &Stats) -> Result<FetchedFile<'a>> {
     let (Some(compression), Some(zip)) = (shard.compression, pair.zip) else {
-        return Ok(FetchedFile { pair, raw: stored, zip: None });
+        return Ok(FetchedFile { pair, raw: Raw::Whole(stored), zip: None });
     };
+    if shard.is_streamed(pair) {
+        let part = PackedPart { compression, content_bytes: pair.raw.bytes, start: 0 };
+        if !std::ptr::eq(pair.raw, shard.table_file()) {
+            packed_bytes(&part, &stored, pair.raw.bytes).read(|_| Ok(())).context("file", || &zip.basename)?;
+        }
+        return Ok(FetchedFile { pair, raw: Raw::Packed(part, None), zip: Some(stored) });
+    }
     let unpack = stats.stage("unpack");
     let mut raw = Vec::new();
     unpack
         .timed(TimeKind::Busy, || compression.decompress(&stored, pair.raw.bytes, &mut raw))
         .context("file", || &zip.basename)?;
     unpack.done(1, pair.raw.bytes);
-    Ok(FetchedFile { pair, raw: raw.into(), zip: Some(stored) })
+    Ok(FetchedFile { pair, raw: Raw::Whole(raw.into()), zip: Some(stored) })
 }
 
 /// Returns the recorded hash to compare: of the algorithm that the user chose, or else the cheapest one.
@@ -298,9 +365,9 @@ impl FetchedShard<'_> {
     fn list(&self) -> Vec<PublishFile<'_>> {
         let mut list = Vec::new();
         for file in &self.files {
-            list.push(PublishFile { name: &file.pair.raw.basename, bytes: &file.raw });
+            list.push(PublishFile { name: &file.pair.raw.basename, content: file.content() });
             if let (Some(bytes), Some(zip)) = (&file.zip, file.pair.zip) {
-                list.push(PublishFile { name: &zip.basename, bytes });
+                list.push(PublishFile { name: &zip.basename, content: FileContent::Whole(bytes) });
             }
         }
         list

@@ -194,7 +194,8 @@ const STORE: &[Layer] = &[
 #[rustfmt::skip]
 const FORMAT: &[Layer] = &[
     layer(&["hash", "identity", "json", "read_at", "table", "trailer", "wire"], &["forebay_core::error"]),
-    layer(&["compression", "encoding", "ipc"], &["json", "read_at", "forebay_core::error"]),
+    layer(&["compression", "encoding"], &["json", "read_at", "forebay_core::error"]),
+    layer(&["ipc"], &["compression", "read_at", "forebay_core::error"]),
     layer(&["columns"], &["encoding", "forebay_core::error"]),
     layer(
         &["arrow", "layout", "shard_format"],
@@ -234,7 +235,10 @@ const LOADER: &[Layer] = &[
     layer(&["output"], &["sync", "error", "clock", "stats", "topology", "format", "store"]),
     // Pure. Messages show addresses without their secrets.
     layer(&["sources"], &["error", "format", "store::redact"]),
-    layer(&["cache"], &["io", "sync", "clock", "stats", "error", "format::hash", "format::index", "versions"]),
+    layer(
+        &["cache"],
+        &["io", "sync", "clock", "stats", "error", "format::compression", "format::hash", "format::index", "versions"],
+    ),
     // Pure. The catalog reads the files of numbers.
     layer(&["subsets"], &["error", "format::encoding"]),
     // The pipeline, and the types that it and the loader pass to each other; each may use everything below.
