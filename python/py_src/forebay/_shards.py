@@ -18,6 +18,9 @@ from ._values import NUMBERS
 
 __all__ = ["ShardReader", "read_index"]
 
+# Most bytes of a shard that is kept in memory.
+KEPT_BYTES_MAX = 256 << 20
+
 
 def read_index(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Returns the shards of an index.json after checking it.
@@ -50,16 +53,30 @@ def _open_index(path: str | os.PathLike[str]) -> tuple[_forebay.Index, list[dict
     return index, json.loads(index.describe())
 
 
-def _read(path: str, failed: str) -> bytes:
-    """Returns a file's bytes. `failed` begins the message of an error."""
+def _read(path: str, failed: str, start: int = 0, length: int = -1) -> bytes:
+    """Returns a file's bytes, or `length` of them from `start` on. `failed` begins the message of an error."""
     try:
         # Without O_NONBLOCK a pipe instead of the file would block the call.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise FormatError(f"{failed}: it is not a regular file (file {path})")
-            return file.read()
+            file.seek(start)
+            return file.read(length)
     except OSError as error:
         raise _of_system(error, failed, file=path) from error
+
+
+class _LargeFile:
+    """Raw file of a shard that is not read as a whole: a slice of it is read when it is needed."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __getitem__(self, at: slice) -> bytes:
+        data = _read(self._path, "a shard cannot be read", at.start, at.stop - at.start)
+        if len(data) < at.stop - at.start:
+            raise FormatError(f"{self._path} ends at byte {at.start + len(data)}, within a sample that ends at {at.stop}")
+        return data
 
 
 class ShardReader(Sequence[dict[str, Any]]):
@@ -71,7 +88,7 @@ class ShardReader(Sequence[dict[str, Any]]):
 
     A sample is a dict of its columns: numbers, text and bytes in types of Python and numpy, arrays of numpy, raw pixels
     as a Pillow image. JPEG, PNG and pickle columns are returned as the stored bytes. Compressed shards are unpacked in
-    memory, and the last one is kept. Hashes are not checked; the loader checks them when it fetches or unpacks a shard.
+    memory, and the last one is kept; of a raw shard above 256 MiB only the samples are read. Hashes are not checked; the loader checks them when it fetches or unpacks a shard.
 
     Shards behind a URL and files of lists, such as WebDataset's tars, are fetched into the folder that a loader uses without
     `local` (of tables a loader with `Skip(errors=...)`), when their first sample is read; tars, LitData's chunks and loose
@@ -116,7 +133,7 @@ class ShardReader(Sequence[dict[str, Any]]):
             total += shard["samples"]
         self._total = total
         # The open shard: number, offsets, bytes.
-        self._open: tuple[int, _forebay.Offsets, memoryview] | None = None
+        self._open: tuple[int, _forebay.Offsets, memoryview | _LargeFile] | None = None
 
     def _read_by(self, engine: EngineReader, place: str) -> None:
         """Reads samples by `engine`."""
@@ -144,6 +161,7 @@ class ShardReader(Sequence[dict[str, Any]]):
         shard = self._shard_of(number)
         offsets, data = self._shard(shard)
         start, length = offsets.range(number - self._starts[shard])
+        # The bytes of a slice of a large file are passed on without a copy.
         sample = bytes(data[start : start + length])
         place = {"sample": str(number), "shard": self.shards[shard]["files"][-1]["raw"]}
         try:
@@ -163,11 +181,29 @@ class ShardReader(Sequence[dict[str, Any]]):
         # An empty shard has the same start as the next one; the last of them has the sample.
         return low
 
-    def _shard(self, number: int) -> tuple[_forebay.Offsets, memoryview]:
+    def _shard(self, number: int) -> tuple[_forebay.Offsets, memoryview | _LargeFile]:
         if self._open is None or self._open[0] != number:
+            self._open = self._large(number)
+        if self._open is None:
             files = [self._file(number, i) for i in range(len(self.shards[number]["files"]))]
             self._open = (number, self._index.offsets(number, bytes(files[0])), memoryview(files[-1]))
         return self._open[1], self._open[2]
+
+    def _large(self, number: int) -> tuple[int, _forebay.Offsets, _LargeFile] | None:
+        """Returns a shard with a raw data file that is too large to be kept in memory; None for any other."""
+        shard = self.shards[number]
+        names, is_split = shard["files"][-1], len(shard["files"]) > 1
+        raw = os.path.join(self._folder, names["raw"])
+        # The samples of further formats are found by reading all of the file.
+        has_table = is_split or shard["format"] == "mds"
+        if names["raw_bytes"] <= KEPT_BYTES_MAX or not has_table or not os.path.isfile(raw):
+            return None
+        size = os.path.getsize(raw)
+        if size != names["raw_bytes"]:
+            raise FormatError(f"{raw} has {size} bytes, but the index has {names['raw_bytes']}")
+        data = _LargeFile(raw)
+        table = self._file(number, 0) if is_split else data[0 : min(shard["table_bytes"], size)]
+        return number, self._index.offsets(number, table), data
 
     def _file(self, shard: int, number: int) -> bytes:
         """Returns a raw file of a shard, unpacked if it is compressed."""
