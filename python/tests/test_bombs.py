@@ -59,6 +59,15 @@ def peak():
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) >> 10
 """
 
+def arrow(path, rows=1 << 13):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"n": pa.array(["x" * (1 << 16)] * rows)})
+    with pa.ipc.new_file(path, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as file:
+        file.write_table(table)
+    assert os.path.getsize(path) < 1 << 20
+    return path
+
+
 READ = PEAK + """
 import sys
 import forebay as fb
@@ -68,7 +77,7 @@ try:
     if kind == "load_tars":
         for _ in fb.load_tars([path]): pass
     else:
-        field = {"n": fb.Text("n") if kind == "parquet" else fb.Bytes("bin")}
+        field = {"n": fb.Text("n") if kind in ("parquet", "arrow") else fb.Bytes("bin")}
         with fb.Loader(remote=path, batch_size=1, framework="numpy", fields=field) as loader:
             for _ in loader: pass
     print("read")
@@ -86,9 +95,11 @@ def run(program, *arguments):
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("kind", ["tars", "load_tars", "parquet"])
+@pytest.mark.parametrize("kind", ["tars", "load_tars", "parquet", "arrow"])
 def test_a_bomb_is_refused_with_little_memory(tmp_path, kind):
-    path = parquet(str(tmp_path / "a.parquet")) if kind == "parquet" else tar_gz(str(tmp_path / "a.tar.gz"))
+    makers = {"parquet": (parquet, "a.parquet"), "arrow": (arrow, "a.arrow")}
+    make, name = makers.get(kind, (tar_gz, "a.tar.gz"))
+    path = make(str(tmp_path / name))
     error, mebibytes = run(READ, kind, path)
     assert error.startswith("FormatError") and BOMB in error and os.path.basename(path) in error, error
     assert ("smaller row groups" if kind == "parquet" else "smaller files") in error, error

@@ -114,7 +114,11 @@ impl<W: Fn(Progress, bool) -> Result<()>> WatchedFetch<W> {
         // The size first: an endless file is not read into memory.
         let bytes = file.metadata().map_err(unreadable)?.len();
         self.length.check(bytes)?;
-        let mut whole = Vec::with_capacity(bytes as usize);
+        let mut whole = Vec::new();
+        let reserved = usize::try_from(bytes).is_ok_and(|bytes| whole.try_reserve_exact(bytes).is_ok());
+        if !reserved {
+            return Err(Error::new(ErrorKind::Full, "there is no memory for a file of this size").with("bytes", bytes));
+        }
         file.by_ref().take(bytes).read_to_end(&mut whole).map_err(unreadable)?;
         self.length.check(whole.len() as u64)?;
         Ok(whole)

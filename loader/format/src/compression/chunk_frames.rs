@@ -9,6 +9,7 @@
 //! ```
 
 use super::codec::{Codec, Names};
+use super::expansion::check_expansion;
 use super::zstd::RATIO_MAX;
 use forebay_core::error::{Error, ErrorKind, Result};
 use std::io::{self, BufRead, Read};
@@ -93,6 +94,8 @@ fn unpack(packed: &[u8], raw_bytes_max: u64, out: &mut Vec<u8>) -> Result<()> {
         if content > free.min((frame.len() as u64).saturating_mul(RATIO_MAX)) {
             return Err(damaged().with("frame_of_item", first).with("content_bytes", content));
         }
+        // Frames may share bytes of the chunk.
+        check_expansion(packed.len() as u64, (out.len() as u64).saturating_add(content))?;
         let start = out.len();
         let failed = |e| damaged().with("frame_of_item", first).caused_by(e);
         let mut reader = zstd::stream::read::Decoder::with_buffer(frame).map_err(failed)?;
@@ -143,4 +146,24 @@ impl<'a> Head<'a> {
 
 fn damaged() -> Error {
     Error::format("the chunk is damaged, or its items are not compressed in groups")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Compression;
+
+    #[test]
+    fn frames_that_share_their_bytes_are_refused_together() {
+        let frame = zstd::bulk::compress(&vec![0; 100 << 20], 1).unwrap();
+        let items = 3_u32;
+        let mut chunk = b"LDFZ01\0\0\x01\0\0\0".to_vec();
+        let place = 24 + 4 * (items + 1) + 24 * items;
+        let words = [items, 1, items].into_iter().chain((0..=items).map(|item| item * (100 << 20)));
+        let entries = (0..items).flat_map(|item| [item, 1, place, 0, frame.len() as u32, 100 << 20]);
+        chunk.extend(words.chain(entries).flat_map(u32::to_le_bytes));
+        chunk.extend(&frame);
+        let bytes = 20 + 3 * (100 << 20);
+        let e = Compression::CHUNK_FRAMES.decompress(&chunk, bytes, &mut Vec::new()).unwrap_err();
+        assert!(e.to_string().contains("decompression bomb"), "{e}");
+    }
 }

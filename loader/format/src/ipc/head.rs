@@ -5,6 +5,7 @@ use super::dictionaries::add_ids;
 use super::guard::{damaged, guarded, of_library};
 use super::message::{MAGIC, lengths};
 
+use crate::compression::check_expansion;
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::{try_fb_to_schema, try_schema_from_flatbuffer_bytes};
@@ -183,5 +184,6 @@ fn check_unpacked(message: &[u8], body: usize, prefix: usize) -> Result<()> {
     if unpacked > UNPACKED_BYTES_MAX {
         return Err(Error::format(format!("a batch of rows declares {unpacked} bytes")));
     }
-    Ok(())
+    // Parts may share bytes of the message.
+    check_expansion(message.len() as u64, unpacked.unsigned_abs())
 }

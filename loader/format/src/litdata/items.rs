@@ -4,6 +4,7 @@ use super::leaf::JSON;
 use super::nested::{to_array, to_json};
 use super::table_bytes;
 use crate::columns::{Column, Scratch, Span};
+use crate::compression::check_expansion;
 use crate::encoding::Encoding;
 use crate::read_at::ReadAt;
 use crate::table::OffsetTable;
@@ -175,6 +176,7 @@ fn unpack(item: &[u8], out: &mut Vec<u8>) -> Result<()> {
     if bytes > ITEM_BYTES_MAX || bytes > (item.len() as u64) << 15 {
         return Err(damaged().with("unpacked_bytes", bytes));
     }
+    check_expansion(item.len() as u64, bytes)?;
     let full = |_| Error::new(ErrorKind::Full, format!("no memory for an item of {bytes} unpacked bytes"));
     out.try_reserve(bytes as usize).map_err(full)?;
     let failed = |e: std::io::Error| damaged().caused_by(e);
@@ -185,4 +187,17 @@ fn unpack(item: &[u8], out: &mut Vec<u8>) -> Result<()> {
         };
         zstd.decompress_to_buffer(item, out).map(drop).map_err(failed)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_that_is_a_bomb_is_refused() {
+        let item = zstd::bulk::compress(&vec![0; 257 << 20], 1).unwrap();
+        let mut out = Vec::new();
+        let e = unpack(&item, &mut out).unwrap_err();
+        assert!(e.to_string().contains("decompression bomb") && out.capacity() == 0, "{e}");
+    }
 }

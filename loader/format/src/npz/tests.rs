@@ -187,6 +187,9 @@ fn a_bomb_takes_no_memory() {
         file
     };
     read(&good).unwrap();
+    let many = vec![0; 257 << 20];
+    let e = read(&archive(Form { is_deflated: true, ..Form::default() }, &[("x", &many)], b"")).unwrap_err();
+    assert!(e.to_string().contains("decompression bomb"), "{e}");
     // More than deflate can have packed, and less than there is.
     for bytes in [u32::MAX - 1, 1 << 31, 1, 0] {
         assert_eq!(read(&with_size(bytes)).unwrap_err().kind(), ErrorKind::Format, "{bytes}");

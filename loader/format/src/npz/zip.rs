@@ -4,6 +4,7 @@
 //! the most that deflate packs into its bytes, and all packed members together by the file, so that they share no
 //! bytes.
 
+use crate::compression::check_expansion;
 use crate::read_at::ReadAt;
 use flate2::bufread::DeflateDecoder;
 use forebay_core::error::{Error, ErrorKind, Result};
@@ -197,6 +198,7 @@ impl Member {
     pub(super) fn unpack(&self, archive: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let damaged = || Error::format("the content of an array is damaged");
         let packed = self.packed(archive).ok_or_else(damaged)?;
+        check_expansion(self.packed_bytes, self.bytes)?;
         let start = out.len();
         let full = |_| Error::new(ErrorKind::Full, format!("no memory for an array of {} bytes", self.bytes));
         out.try_reserve(usize::try_from(self.bytes).unwrap_or(usize::MAX)).map_err(full)?;

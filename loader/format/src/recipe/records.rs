@@ -2,6 +2,7 @@
 
 use super::{ObjectRange, Recipe};
 use crate::array_record::{ChunkContent, each_content};
+use crate::compression::check_expansion;
 use crate::layout::Layout;
 use crate::tfrecord::{FRAME_BYTES, append, append_lost};
 use bytes::Bytes;
@@ -50,6 +51,8 @@ impl RecordChunks {
         file.try_reserve_exact(bytes.min(chunks.len().saturating_mul(4))).map_err(full)?;
         let reserve = |file: &mut Vec<u8>, records: u64, record_bytes: u64| {
             let needed = records.saturating_mul(FRAME_BYTES).saturating_add(record_bytes);
+            // The head of a damaged chunk may declare anything as well.
+            check_expansion(chunks.len() as u64, (file.len() as u64).saturating_add(needed))?;
             let needed = usize::try_from(needed).ok().filter(|needed| *needed <= bytes - file.len());
             file.try_reserve(needed.ok_or_else(other)?).map_err(full)
         };

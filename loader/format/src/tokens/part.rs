@@ -5,7 +5,7 @@ use super::survey::Cut;
 use super::window::TokenWindow;
 use crate::encoding::{ArrayType, DType, Encoding};
 use crate::layout::Layout;
-use crate::read_at::ReadAt;
+use crate::read_at::{ReadAt, ended};
 use crate::table::{OffsetTable, offset_table};
 use forebay_core::error::{Error, Result};
 
@@ -90,6 +90,10 @@ impl TokenPart {
     pub fn places_in_file<R: ReadAt + ?Sized>(&self, idx: &R, file_bytes: u64) -> Result<OffsetTable> {
         let Samples::Windows(window) = self.samples else {
             let read = |(at, bytes): (u64, u64)| {
+                // The numbers of an index may be of a longer file.
+                if at.checked_add(bytes).is_none_or(|end| end > idx.bytes()) {
+                    return Err(ended(idx.bytes()));
+                }
                 let mut table = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
                 idx.read_at(&mut table, at).map(|()| table)
             };
