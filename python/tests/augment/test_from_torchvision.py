@@ -209,7 +209,7 @@ def test_an_argument_without_a_translation_has_a_reason(transform, sentence):
 
 
 OTHERS = (
-    *("HueSaturationValue", "LevelAugment", "Mix", "OneHot", "RadiusBlur", "RandomHSV", "drawn", "from_timm", "from_torchvision"),
+    *("HueSaturationValue", "LevelAugment", "Mix", "OneHot", "RadiusBlur", "RandomHSV", "drawn", "from_albumentations", "from_timm", "from_torchvision"),
     *("CenterCropOrPad", "FixedSizeCrop", "PadIfSmaller", "RandomCropOrPad", "ResizeKeepRatio"),
 )
 """Names that torchvision does not have."""

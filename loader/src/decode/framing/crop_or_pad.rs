@@ -51,6 +51,20 @@ pub struct PadIfSmaller {
     /// Colour.
     #[serde(default)]
     pub fill: [u8; 3],
+    /// Position of the picture in the result.
+    #[serde(default)]
+    pub position: PadPosition,
+}
+
+/// Position of a picture that gets borders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PadPosition {
+    /// Borders right and below.
+    #[default]
+    TopLeft,
+    /// Borders around it, the odd pixel right and below, as the `PadIfNeeded` of albumentations.
+    Center,
 }
 
 impl PadIfSmaller {
@@ -68,7 +82,10 @@ impl Reframe for PadIfSmaller {
 
     fn draw(&self, _draws: OpDraws, Framed { size, .. }: Framed<'_>) -> Cut {
         let to = self.output(size);
-        let window = PixelWindow { x: 0, y: 0, size: to };
+        let window = match self.position {
+            PadPosition::TopLeft => PixelWindow { x: 0, y: 0, size: to },
+            PadPosition::Center => center(size, to),
+        };
         if to == size { Cut::Nothing } else { Cut::Window { window, border: border(self.fill) } }
     }
 

@@ -31,6 +31,7 @@ from .framing import (
     ResizeKeepRatio,
     ScaleJitter,
 )
+from .from_albumentations import from_albumentations
 from .from_timm import from_timm
 from .from_torchvision import from_torchvision
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
@@ -84,6 +85,7 @@ __all__ = [
     "ScaleJitter",
     "TrivialAugmentWide",
     "drawn",
+    "from_albumentations",
     "from_timm",
     "from_torchvision",
 ]

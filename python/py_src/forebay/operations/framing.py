@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, Literal, Union
 
-from .._arguments import U32, by_name, flag, real, reals, whole
+from .._arguments import U32, by_name, flag, one_of, real, reals, whole
 from .._choices import Interpolation, PaddingMode
 from ..fields import ImageOp
 from ..fields.checks import Fill, Size, border_of, fill_of, filter_of, filters_of, listed, pair_of
@@ -158,18 +158,21 @@ class FixedSizeCrop(ImageOp):
 @by_name()
 @dataclass(frozen=True)
 class PadIfSmaller(ImageOp):
-    """Adds borders right and below where the picture is smaller, as the class of this name in torchvision's reference scripts.
+    """Adds borders where the picture is smaller, as the class of this name in torchvision's reference scripts, right and below.
 
     Args:
         size: Pixels that both sides have at least: one number, or (height, width).
         fill: Grey level or (red, green, blue) of the borders. A mask may have a different one, such as 255.
+        position: Position of the picture: "top_left", or "center", as in the `PadIfNeeded` of albumentations.
     """
 
     size: Size
     fill: Fill = 0
+    position: Literal["top_left", "center"] = "top_left"
 
     def _spec(self) -> dict[str, Any]:
-        return _fixed(self, "pad_if_smaller")
+        position = one_of("position of PadIfSmaller", self.position, ("top_left", "center"))
+        return _fixed(self, "pad_if_smaller") | ({"position": position} if position != "top_left" else {})
 
 
 @by_name()
