@@ -43,7 +43,7 @@ enum Position {
 }
 
 /// Part that a step has found.
-enum Part {
+enum FoundPart {
     None,
     Item(Range<usize>),
     Entry(Range<usize>, Option<Range<usize>>),
@@ -70,9 +70,9 @@ impl ObjectScanner {
                 Ok((position, part)) if is_last || scanner.at < text.len() => {
                     let is_end = position == Position::End && self.position == Position::End;
                     match part {
-                        Part::None => {}
-                        Part::Item(item) => visitor.item(&text[item]),
-                        Part::Entry(key, value) => visitor.entry(&text[key], value.map(|value| &text[value])),
+                        FoundPart::None => {}
+                        FoundPart::Item(item) => visitor.item(&text[item]),
+                        FoundPart::Entry(key, value) => visitor.entry(&text[key], value.map(|value| &text[value])),
                     }
                     (self.position, at) = (position, scanner.at);
                     if is_end {
@@ -88,23 +88,23 @@ impl ObjectScanner {
     }
 
     /// Moves over the next part, and returns the position after it.
-    fn step(&self, scanner: &mut Scanner<'_>, visitor: &mut impl ObjectVisitor) -> Result<(Position, Part)> {
+    fn step(&self, scanner: &mut Scanner<'_>, visitor: &mut impl ObjectVisitor) -> Result<(Position, FoundPart)> {
         scanner.space();
         match self.position {
             Position::Start => {
                 scanner.expect(b'{')?;
-                Ok((Position::FirstEntry, Part::None))
+                Ok((Position::FirstEntry, FoundPart::None))
             }
-            Position::FirstEntry if scanner.take(b'}') => Ok((Position::End, Part::None)),
+            Position::FirstEntry if scanner.take(b'}') => Ok((Position::End, FoundPart::None)),
             Position::FirstEntry => self.entry(scanner),
-            Position::AfterEntry if scanner.take(b'}') => Ok((Position::End, Part::None)),
+            Position::AfterEntry if scanner.take(b'}') => Ok((Position::End, FoundPart::None)),
             Position::AfterEntry => {
                 scanner.expect(b',')?;
                 self.entry(scanner)
             }
-            Position::FirstItem if scanner.take(b']') => Ok((Position::AfterEntry, Part::None)),
+            Position::FirstItem if scanner.take(b']') => Ok((Position::AfterEntry, FoundPart::None)),
             Position::FirstItem => item(scanner, visitor),
-            Position::AfterItem if scanner.take(b']') => Ok((Position::AfterEntry, Part::None)),
+            Position::AfterItem if scanner.take(b']') => Ok((Position::AfterEntry, FoundPart::None)),
             Position::AfterItem => {
                 scanner.expect(b',')?;
                 scanner.space();
@@ -112,31 +112,31 @@ impl ObjectScanner {
             }
             Position::End => {
                 scanner.end()?;
-                Ok((Position::End, Part::None))
+                Ok((Position::End, FoundPart::None))
             }
         }
     }
 
-    fn entry(&self, scanner: &mut Scanner<'_>) -> Result<(Position, Part)> {
+    fn entry(&self, scanner: &mut Scanner<'_>) -> Result<(Position, FoundPart)> {
         let key = scanner.key()?;
         scanner.space();
         if &scanner.bytes[key.clone()] == self.list && scanner.take(b'[') {
-            return Ok((Position::FirstItem, Part::Entry(key, None)));
+            return Ok((Position::FirstItem, FoundPart::Entry(key, None)));
         }
         let value = scanner.value(1)?;
-        Ok((Position::AfterEntry, Part::Entry(key, Some(value))))
+        Ok((Position::AfterEntry, FoundPart::Entry(key, Some(value))))
     }
 }
 
-fn item(scanner: &mut Scanner<'_>, visitor: &mut impl ObjectVisitor) -> Result<(Position, Part)> {
+fn item(scanner: &mut Scanner<'_>, visitor: &mut impl ObjectVisitor) -> Result<(Position, FoundPart)> {
     let rest = scanner.bytes.get(scanner.at..).unwrap_or_default();
     // One byte less, so that an item which the visitor has taken never ends the text: it is not taken again.
     let before_last = rest.split_last().map_or(rest, |(_, before)| before);
     if let Some(bytes) = visitor.known_item(before_last) {
         scanner.at += bytes;
-        return Ok((Position::AfterItem, Part::None));
+        return Ok((Position::AfterItem, FoundPart::None));
     }
-    Ok((Position::AfterItem, Part::Item(scanner.value(2)?)))
+    Ok((Position::AfterItem, FoundPart::Item(scanner.value(2)?)))
 }
 
 #[cfg(test)]
