@@ -267,12 +267,31 @@ def path(name: str, value: Any, what: str = "a path") -> str:
 
 
 def address(name: str, value: Any, what: str = "a URL or a path") -> str:
-    """Checks one URL or path, as `path` does. The error about several of them has the ways to pass them."""
-    if isinstance(value, (list, tuple, set)):
-        raise ConfigError(
-            f'{name} is {what}, but it is {shown(value)}: pass files as one text, {name}="::".join(files), and folders as a Stream of each'
-        )
+    """Checks a URL or path, as `path` does, or a list of files, which is returned as one text."""
+    if isinstance(value, (list, tuple)):
+        return _listed(name, value, what)
+    if isinstance(value, (set, frozenset)):
+        raise ConfigError(f"{name} is {what}, or a list of files, but it is a set, which has no order: pass sorted(files)")
     return path(name, value, what)
+
+
+def _listed(name: str, files: Sequence[Any], what: str) -> str:
+    """Returns the files of a list as one text, in which each has its exact name, but for wildcards."""
+    names = [path(f"{name}[{place}]", file, what) for place, file in enumerate(files)]
+    for place, file in enumerate(names):
+        if not file or "::" in file:
+            raise ConfigError(f"{name}[{place}] is one file of a list, but it is {shown(file)}: pass an entry for each file")
+    joined = "::".join(map(quoted, names))
+    if len(names) == 1 and not is_file_list(joined):
+        return names[0]
+    if not names or not is_file_list(joined):
+        raise ConfigError(f"{name} is {what}, or a list of files, but it is {shown(files)}: pass folders as a Stream of each")
+    return joined
+
+
+def quoted(file: str) -> str:
+    """Returns the exact name of a file as an entry of a list of files, in which braces have a meaning."""
+    return file.replace("\\", "\\\\").replace("{", "\\{").replace("}", "\\}")
 
 
 def folder(name: str, value: Any) -> str:

@@ -1,7 +1,9 @@
 """Data sets of the library `datasets` that are already on this machine, as lists of their Arrow files."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from ._arguments import quoted
 from .errors import ConfigError
 
 # Changes in memory after which the files still have the rows and the columns that remain.
@@ -11,6 +13,26 @@ _HARMLESS = {"replace_schema_metadata", "select", "drop", "remove_column"}
 def is_dataset(value: Any) -> bool:
     """Returns True for a `datasets.Dataset`."""
     return hasattr(value, "cache_files") and hasattr(value, "flatten_indices")
+
+
+def is_dataset_dict(value: Any) -> bool:
+    """Returns True for a `datasets.DatasetDict`."""
+    return isinstance(value, Mapping) and len(value) > 0 and all(map(is_dataset, value.values()))
+
+
+def dataset_of(datasets: Mapping[str, Any], split: str | None) -> Any:
+    """Returns the split of a `datasets.DatasetDict`, or its only one.
+
+    Raises:
+        ConfigError: There is no such split, or more than one to choose from.
+    """
+    if split is None and len(datasets) == 1:
+        return next(iter(datasets.values()))
+    if split not in datasets:
+        known = ", ".join(datasets)
+        has = "has more than one split" if split is None else f"has no split {split!r}"
+        raise ConfigError(f'the datasets.DatasetDict {has}; there are {known}: choose one, as in split="{next(iter(datasets))}"')
+    return datasets[split]
 
 
 def arrow_files(dataset: Any) -> str:
@@ -36,8 +58,7 @@ def arrow_files(dataset: Any) -> str:
         files.append(path)
     if not files:
         raise ConfigError("the datasets.Dataset has no files: it is empty")
-    # Signs with a meaning in lists of files.
-    return "::".join(path.replace("\\", "\\\\").replace("{", "\\{").replace("}", "\\}") for path in files)
+    return "::".join(map(quoted, files))
 
 
 def _changed(how: str) -> ConfigError:

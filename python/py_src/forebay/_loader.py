@@ -184,7 +184,7 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
     def __init__(
         self,
         *,
-        remote: str | os.PathLike[str] | None = None,
+        remote: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
         local: str | os.PathLike[str] | None = None,
         split: str | None = None,
         streams: Sequence[Stream] | None = None,
@@ -322,14 +322,14 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
 
     @property
     def classes(self) -> list[str] | None:
-        """Names of the classes of a folder of files, each at the number of its `label`. None: there are none.
+        """Names of the classes of a folder of files, each at the number of its `label`, or of the ClassLabel of tables. None: there are none.
 
         Raises:
             ConfigError: Streams have different classes.
         """
         found = [classes for classes in self._engines[0].classes() if classes is not None]
         if any(classes != found[0] for classes in found):
-            raise ConfigError("the streams have different classes, so a label has no common name: read the column `class`")
+            raise ConfigError("the streams have different classes, so a label has no common name")
         return found[0] if found else None
 
     @property

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ._arguments import Count, address, by_name, checked, checks, path, shown, within
-from ._arrow_data import arrow_files, is_dataset
+from ._arrow_data import arrow_files, dataset_of, is_dataset, is_dataset_dict
 from ._choices import Grouping
 from .errors import ConfigError
 from ._groups import GROUPS, Fetch, Select, TokenWindow, elsewhere, given, group, moved, token_window
@@ -26,7 +26,7 @@ class Stream:
     or none has. An option that is None has the loader's value.
 
     Args:
-        remote: URL or path of the shards' folder, or files, such as `s3://bucket/train-{000..146}.tar`. None: `local` has them.
+        remote: URL or path of the shards' folder, or files, such as `s3://bucket/train-{000..146}.tar` or a list. None: `local` has them.
         local: Folder that holds the shards, or will. None: a stable folder in the user's cache directory.
         split: Sub-folder of both, such as "train", or split of a folder of files without an index.
         files: Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a stem.
@@ -40,7 +40,7 @@ class Stream:
         fetch: Fetches of this stream's shards. None: as in the loader's `fetch`.
     """
 
-    remote: str | os.PathLike[str] | None = None
+    remote: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None
     local: str | os.PathLike[str] | None = None
     split: str | None = None
     files: Grouping | None = None
@@ -60,10 +60,13 @@ class Stream:
     def _config(self, split: str | None = None, select: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
         """Returns the engine's form; `split` and the options of `select` are the loader's, for options that are None here."""
         config = {name: value for name, value in vars(self).items() if value is not None and name not in GROUPS}
-        if is_dataset(self.remote):
-            config["remote"] = arrow_files(self.remote)
         if split is not None:
             config.setdefault("split", split)
+        if is_dataset_dict(self.remote):
+            # The split is taken here: the files are of one.
+            config["remote"] = arrow_files(dataset_of(self.remote, config.pop("split", None)))
+        elif is_dataset(self.remote):
+            config["remote"] = arrow_files(self.remote)
         config = checked(_CHECKS, config)
         own = given("select", self.select)
         if "weights" in own or "balance" in own:

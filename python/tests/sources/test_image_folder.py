@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 from picture_set import jpeg
+from PIL import Image
 from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import pil_loader
@@ -298,3 +299,39 @@ def test_a_listing_of_many_pages_is_whole(bucket, bucket_environment):
     bucket.objects.update({f"{prefix}/{name}": b"x" for name in names})
     with opened(f"s3://bucket/{prefix}", {"path": fb.Text("path")}, batch_size=500) as loader:
         assert sorted(path for batch in loader for path in batch["path"]) == sorted(names)
+
+
+def test_gifs_are_pictures_and_formats_that_are_not_decoded_are_named_and_counted(tmp_path):
+    folder = tmp_path / "photos"
+    (folder / "a").mkdir(parents=True)
+    frames = [Image.new("P", (4, 3), 1), Image.new("P", (4, 3), 2)]
+    for frame in frames:
+        frame.putpalette([0, 0, 0, 10, 20, 30, 40, 50, 60])
+    frames[0].save(folder / "a/x.GIF", save_all=True, append_images=frames[1:])
+    Image.new("RGB", (4, 3), (7, 8, 9)).save(folder / "a/y.png")
+    fields = {"x": fb.Image("file"), "name": fb.Text("path")}
+
+    def found(**arguments):
+        with fb.Loader(remote=folder, batch_size=1, framework="numpy", fields=fields, **arguments) as loader:
+            pictures = {batch["name"][0]: batch["x"][0] for batch in loader}
+            return pictures, loader.stats()["counters"]["samples_skipped"]
+
+    pictures, _ = found()
+    for name in ("a/x.GIF", "a/y.png"):
+        with Image.open(folder / name) as file:
+            assert np.array_equal(pictures[name], np.asarray(file.convert("RGB")).transpose(2, 0, 1))
+    others = {
+        "q.avif": (b"\0\0\0\x1cftypavif\0\0\0\0avifmif1miaf", "AVIF"),
+        "r.jxl": (b"\xff\x0a\x01", "JPEG XL"),
+        "s.jp2": (b"\0\0\0\x0cjP  \r\n\x87\n", "JPEG 2000"),
+        "t.HEIC": (b"\0\0\0\x18ftypheic\0\0\0\0", "HEIC"),
+    }
+    for name, (content, form) in others.items():
+        (folder / "a" / name).write_bytes(content + bytes(50))
+        with pytest.raises(fb.Error, match=f"the file is {form}, which is not decoded.*{name}"):
+            found()
+        with pytest.raises(fb.Error, match=form):
+            found()
+        pictures, skipped = found(skip=fb.Skip(errors=9))
+        assert (sorted(pictures), skipped) == (["a/x.GIF", "a/y.png"], 1)
+        (folder / "a" / name).unlink()

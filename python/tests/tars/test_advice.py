@@ -42,18 +42,36 @@ def error(**arguments):
     return caught.value
 
 
-@pytest.mark.parametrize("several", [list, tuple, set])
-def test_several_addresses_are_joined_or_are_streams(several, folder):
-    files = several([f"{folder}/train-000.tar", f"{folder}/train-001.tar"])
-    sentence = 'pass files as one text, remote="::".join(files), and folders as a Stream of each'
-    assert sentence in str(error(remote=files))
-    assert str(error(streams=[fb.Stream(remote=files)])).startswith("streams[0]: remote is a URL or a path, but it is")
-    with pytest.raises(fb.ConfigError, match='local="::".join'):
-        fb.ShardReader(files)
-    with pytest.raises(fb.ConfigError, match='tars="::".join'):
-        index.index_tars(files)
-    with fb.Loader(remote="::".join(sorted(files)), batch_size=2, framework="numpy", fields={"y": fb.Scalar("cls")}) as loader:
-        assert sum(len(batch["y"]) for batch in loader) == 5
+@pytest.mark.parametrize("several", [list, tuple])
+def test_a_list_has_its_files_in_order_by_their_exact_names(several, folder, tmp_path):
+    odd = tmp_path / "a{1,2}b.tar"
+    odd.write_bytes(pathlib.Path(folder, "train-000.tar").read_bytes())
+    first, second = pathlib.Path(folder, "train-000.tar"), f"{folder}/train-001.tar"
+
+    def labels(files):
+        with fb.Loader(remote=several(files), batch_size=1, framework="numpy", fields={"y": fb.Scalar("cls")}) as loader:
+            return [int(batch["y"][0]) for batch in loader]
+
+    one, two = labels([first]), labels([second])
+    assert labels([second, first]) == two + one
+    assert labels([odd, second]) == one + two
+    assert labels([f"{folder}/train-*.tar"]) == one + two
+    assert len(fb.ShardReader(several([first, second]))) == len(fb.ShardReader("::".join([str(first), second]))) == 5
+
+
+def test_a_list_that_is_no_list_of_files_is_an_error(folder):
+    for several, sentence in [
+        ({f"{folder}/train-000.tar"}, "a set, which has no order"),
+        ([], "a list of files, but it is []"),
+        ([folder, folder], "pass folders as a Stream of each"),
+        ([f"{folder}/a.tar::{folder}/b.tar"], "remote[0] is one file of a list"),
+        ([f"{folder}/train-000.tar", ""], "remote[1] is one file of a list"),
+        ([f"{folder}/train-000.tar", 7], "remote[1]"),
+    ]:
+        assert sentence in str(error(remote=several))
+    assert str(error(streams=[fb.Stream(remote=[folder, folder])])).startswith("streams[0]: remote is a URL or a path")
+    with pytest.raises(fb.ConfigError, match="pass folders as a Stream"):
+        index.index_tars([folder, folder])
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,15 @@ pub(crate) fn parquet(bytes: &[u8]) {
         let rows = groups.iter().map(|group| group.rows).fold(0, u64::saturating_add);
         let Ok((layout, columns)) = RowGroups::layout(columns) else { continue };
         let schema = Arc::new(schema.clone());
-        let file =
-            RowFile { key: "x".into(), bytes: len, schema, columns: columns.into(), leaves: leaves.clone().into() };
+        let file = RowFile {
+            key: "x".into(),
+            bytes: len,
+            schema,
+            columns: columns.into(),
+            leaves: leaves.clone().into(),
+            partitions: [].into(),
+            classes: None,
+        };
         // More rows than bytes are of a few pages that are repeated: possible, but slow.
         let rows = 0..rows.min(10_000);
         let recipe = RowGroups { file: Arc::new(file), first: 0, groups: groups.into(), rows: rows.clone() };
@@ -109,7 +116,16 @@ pub(crate) fn arrow(bytes: &[u8]) {
         let Ok((layout, columns)) = RowGroups::layout(columns) else { continue };
         let (key, head, columns) = ("x".into(), Arc::new(schema.clone()), columns.into());
         let dictionaries = dictionaries.as_slice().into();
-        let file = BatchFile { key, bytes: bytes.len() as u64, head, columns, roots: [root].into(), dictionaries };
+        let file = BatchFile {
+            key,
+            bytes: bytes.len() as u64,
+            head,
+            columns,
+            roots: [root].into(),
+            dictionaries,
+            partitions: [].into(),
+            classes: None,
+        };
         let rows = batches.iter().map(|batch| batch.rows).fold(0, u64::saturating_add);
         let batches = batches.clone().into();
         // More rows than bytes are of types without bytes, or are compressed: possible, but slow.

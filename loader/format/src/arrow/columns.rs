@@ -4,6 +4,7 @@ use crate::columns::FIELDS;
 use crate::encoding::{DType, Encoding};
 use arrow_schema::{DataType, Field, Fields};
 use forebay_core::error::{ColumnNames, Error, ErrorKind, Result};
+use std::sync::Arc;
 
 /// Deepest nesting of lists that is an array.
 const AXES_MAX: usize = 32;
@@ -17,6 +18,18 @@ pub struct TableColumn {
     pub path: Vec<String>,
     /// Encoding in MDS.
     pub encoding: Encoding,
+    /// Value of all rows of a file, in that encoding, if the column is a part of the file's path: `year=2024/0.arrow`.
+    pub partition: Option<Partition>,
+}
+
+/// Value of a column that is a part of a file's path; `None`: null.
+pub type Partition = Option<Arc<[u8]>>;
+
+impl TableColumn {
+    /// Returns true for the list of a row's columns without a null.
+    pub fn is_list(&self) -> bool {
+        self.path.is_empty() && self.partition.is_none()
+    }
 }
 
 /// Returns the columns `wanted` of a table with `fields`, each once; without that all fields of the root whose values
@@ -64,7 +77,7 @@ pub fn columns(fields: &Fields, wanted: Option<&[String]>, optional: &[String]) 
 
 /// Returns the column with a list of a row's columns without a null. In rows that have it, a null is no error.
 pub fn list_of_columns() -> TableColumn {
-    TableColumn { name: FIELDS.to_owned(), path: Vec::new(), encoding: Encoding::Str }
+    TableColumn { name: FIELDS.to_owned(), path: Vec::new(), encoding: Encoding::Str, partition: None }
 }
 
 /// Returns true for the struct in which the hub's data sets have a picture or a sound: `bytes`, and a `path`.
@@ -99,7 +112,7 @@ fn column(name: &str, mut found: Vec<&Field>) -> Result<TableColumn> {
     }
     let kind = found.last().map_or(&DataType::Null, |field| field.data_type());
     let path = found.iter().map(|field| field.name().clone()).collect();
-    Ok(TableColumn { name: name.to_owned(), path, encoding: encoding_of(kind)? })
+    Ok(TableColumn { name: name.to_owned(), path, encoding: encoding_of(kind)?, partition: None })
 }
 
 fn absent(fields: &Fields, name: &str) -> Error {
@@ -141,7 +154,7 @@ pub(super) fn is_text(kind: &DataType) -> bool {
     matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-fn is_binary(kind: &DataType) -> bool {
+pub(super) fn is_binary(kind: &DataType) -> bool {
     matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_))
 }
 
@@ -169,6 +182,9 @@ fn encoding_of(kind: &DataType) -> Result<Encoding> {
     if let Some(name) = array_name(kind) {
         return Encoding::parse(&name);
     }
+    if is_list_of_bytes(kind) {
+        return Ok(Encoding::BytesList);
+    }
     match unwritable(kind) {
         None if *kind == DataType::Null => Err(unsupported(
             "a column of nulls cannot be delivered: give the field a `default`, if it takes one".to_owned(),
@@ -179,6 +195,16 @@ fn encoding_of(kind: &DataType) -> Result<Encoding> {
             Err(unsupported(format!("values of the type {inner} inside of lists or structs cannot be delivered")))
         }
     }
+}
+
+/// Returns true for a list of bytes, or of pictures in the form of [`is_picture`].
+fn is_list_of_bytes(kind: &DataType) -> bool {
+    element(kind).is_some_and(|(field, _)| match field.data_type() {
+        DataType::Struct(fields) if is_picture(field.data_type()) => {
+            fields.iter().any(|field| field.name() == "bytes" && is_binary(field.data_type()))
+        }
+        kind => is_binary(kind),
+    })
 }
 
 fn unsupported(message: String) -> Error {
@@ -238,7 +264,6 @@ fn unwritable(kind: &DataType) -> Option<&DataType> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     fn field(name: &str, kind: DataType) -> Field {
         Field::new(name, kind, true)
@@ -246,6 +271,10 @@ mod tests {
 
     fn list(kind: DataType) -> DataType {
         DataType::List(Arc::new(field("item", kind)))
+    }
+
+    fn picture() -> DataType {
+        DataType::Struct(vec![field("bytes", DataType::Binary), field("path", DataType::Utf8)].into())
     }
 
     fn found(fields: Vec<Field>, wanted: &str) -> Result<(Vec<String>, String)> {
@@ -272,6 +301,9 @@ mod tests {
             (fixed(fixed(DataType::UInt8, 2), 3), "ndarray:uint8:3,2"),
             (list(fixed(DataType::UInt8, 2)), "ndarray:uint8"),
             (list(DataType::Utf8), "json"),
+            (list(DataType::LargeBinary), "list[bytes]"),
+            (list(picture()), "list[bytes]"),
+            (fixed(picture(), 2), "list[bytes]"),
             (pair.clone(), "json"),
             (list(pair), "json"),
         ] {
@@ -284,7 +316,7 @@ mod tests {
     fn a_value_that_cannot_be_delivered_is_an_error_with_its_column_and_type() {
         for (kind, shown) in [
             (DataType::Null, "nulls"),
-            (list(DataType::Binary), "Binary"),
+            (list(list(DataType::Binary)), "Binary"),
             (DataType::Interval(arrow_schema::IntervalUnit::DayTime), "Interval"),
         ] {
             let fields = vec![field("n", DataType::Int8), field("x", kind)];
@@ -324,8 +356,7 @@ mod tests {
 
     #[test]
     fn a_picture_is_its_bytes() {
-        let picture = DataType::Struct(vec![field("bytes", DataType::Binary), field("path", DataType::Utf8)].into());
-        let fields = vec![field("image", picture)];
+        let fields = vec![field("image", picture())];
         for (name, path, encoding) in [
             ("image", &["image", "bytes"], "bytes"),
             ("image.bytes", &["image", "bytes"], "bytes"),

@@ -2,16 +2,19 @@
 
 use super::arrays::number_bytes;
 use super::columns::{element, number};
-use crate::encoding::{ArrayType, write_shape};
+use super::json::write_json;
+use crate::encoding::{ArrayType, DOCUMENT, write_shape};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_schema::DataType;
-use forebay_core::error::{Error, Result};
+use forebay_core::error::{Error, ErrorKind, Result};
 use std::ops::Range;
 
 /// Lists of numbers.
 pub(super) struct Lists {
+    /// The outermost lists.
+    array: ArrayRef,
     levels: Vec<Level>,
     /// The numbers, if some are null.
     nullable: Option<ArrayRef>,
@@ -38,6 +41,7 @@ enum Ends {
 impl Lists {
     /// Returns the lists of `array`; `None` if they are not of numbers of the type `kind`.
     pub(super) fn new(array: &ArrayRef, kind: &ArrayType) -> Option<Self> {
+        let lists = array.clone();
         let (mut levels, mut array) = (Vec::new(), array.clone());
         while element(array.data_type()).is_some() {
             let (ends, inner) = match array.data_type() {
@@ -63,15 +67,28 @@ impl Lists {
             None => number_bytes(&array, dtype.size()),
         };
         let is_shaped = kind.shape().is_some();
-        Some(Self { levels, nullable: nullable(&array), bytes, width: dtype.size(), is_shaped })
+        Some(Self { array: lists, levels, nullable: nullable(&array), bytes, width: dtype.size(), is_shaped })
     }
 
-    /// Appends the list of `row`, with its shape if the encoding does not have it.
+    /// Appends the list of `row`, with its shape if the encoding does not have it. Lists that are no array are a
+    /// document, if the encoding does not have the shape: fields of arrays refuse the one sample, and no further rows.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for a null, and for lists of lists of different lengths.
+    /// [`crate::ErrorKind::Format`] for a null in an array with a shape.
     pub(super) fn append(&self, row: usize, out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        match self.append_array(row, out) {
+            Err(e) if e.kind() == ErrorKind::Format && !self.is_shaped => {
+                out.truncate(start);
+                out.push(DOCUMENT);
+                write_json(&self.array, row, out)
+            }
+            appended => appended,
+        }
+    }
+
+    fn append_array(&self, row: usize, out: &mut Vec<u8>) -> Result<()> {
         let mut range = row..row + 1;
         let mut shape = Vec::with_capacity(self.levels.len());
         for level in &self.levels {
@@ -127,9 +144,47 @@ fn check_nulls(array: Option<&ArrayRef>, range: &Range<usize>) -> Result<()> {
 }
 
 fn ragged() -> Error {
-    Error::format("lists inside of a list have different lengths: take the column as a Text or Json field")
+    Error::format("lists inside of a list have different lengths")
 }
 
 fn damaged() -> Error {
     Error::format("a list is damaged")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::{Encoding, Value};
+    use arrow_array::ListArray;
+    use arrow_array::types::Int64Type;
+    use arrow_schema::Field;
+    use std::sync::Arc;
+
+    #[test]
+    fn lists_that_are_no_array_are_a_document_in_their_row_alone() {
+        let numbers = [[Some(1), Some(2)].to_vec(), vec![Some(3)], vec![Some(4)], vec![Some(5)], vec![None]];
+        let inner = ListArray::from_iter_primitive::<Int64Type, _, _>(numbers.into_iter().map(Some));
+        let field = Arc::new(Field::new("item", inner.data_type().clone(), true));
+        let offsets = OffsetBuffer::from_lengths([2, 2, 1, 0]);
+        let array: ArrayRef = Arc::new(ListArray::new(field, offsets, Arc::new(inner), None));
+        let encoding = Encoding::parse("ndarray:int64").unwrap();
+        let Encoding::Array(kind) = &encoding else { panic!("{encoding}") };
+        let lists = Lists::new(&array, kind).unwrap();
+        let stored = |row| {
+            let mut out = b"before".to_vec();
+            lists.append(row, &mut out).unwrap();
+            out.split_off(6)
+        };
+        for (row, document) in [(0, "[[1, 2], [3]]"), (2, "[[null]]")] {
+            let stored = stored(row);
+            assert_eq!(encoding.decode(&stored).unwrap(), Value::Json(document.into()));
+            let e = kind.read(&stored, &mut Vec::new()).unwrap_err();
+            assert!(e.kind() == ErrorKind::Format && e.to_string().contains("Text or Json"), "{e}");
+        }
+        for (row, shape) in [(1, [2, 1]), (3, [0, 0])] {
+            let stored = stored(row);
+            let Value::Array(found) = encoding.decode(&stored).unwrap() else { panic!("row {row}") };
+            assert_eq!(found.shape, shape);
+        }
+    }
 }

@@ -18,6 +18,6 @@ mod units;
 mod values;
 
 pub use classes::{CLASSES_NOTE, ClassNames, class_names};
-pub use columns::{TableColumn, columns, is_picture, list_of_columns};
+pub use columns::{Partition, TableColumn, columns, is_picture, list_of_columns};
 pub use units::{column_type, have_same_units};
 pub use values::Values;

@@ -1,10 +1,10 @@
 //! Values of a column of a table, row by row.
 
 use super::arrays::{decimal, number_bytes};
-use super::columns::{TableColumn, element, is_decimal, number};
+use super::columns::{Partition, TableColumn, element, is_decimal, number};
 use super::json::write_json;
 use super::lists::Lists;
-use crate::encoding::Encoding;
+use crate::encoding::{Encoding, Value};
 use arrow_array::array::AnyDictionaryArray;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -44,6 +44,9 @@ enum ArrowKind {
     Lists(Lists),
     Decimals(ArrayRef),
     Documents(ArrayRef),
+    BytesLists(ArrayRef),
+    /// One value for all rows; `None`: null.
+    Constant(Partition),
 }
 
 enum Bytes {
@@ -63,6 +66,9 @@ impl Values {
     ///
     /// [`crate::ErrorKind::Format`] for a batch that is not of the table that this column belongs to.
     pub fn new(batch: &RecordBatch, column: &TableColumn) -> Result<Self> {
+        if let Some(value) = &column.partition {
+            return Ok(Self { nullable: Vec::new(), dictionary: None, kind: ArrowKind::Constant(value.clone()) });
+        }
         let other =
             || Error::format("the rows are of a different table than the index declares").with("column", &column.name);
         let mut nullable: Vec<ArrayRef> = Vec::new();
@@ -87,13 +93,14 @@ impl Values {
     pub fn is_null(&self, row: usize) -> bool {
         self.nullable.iter().any(|array| array.is_null(row))
             || self.dictionary.as_ref().is_some_and(|dictionary| dictionary.has_null(row))
+            || matches!(self.kind, ArrowKind::Constant(None))
     }
 
     /// Appends the value of `row` to `out`, in the column's encoding.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for a null, and for lists of lists of different lengths.
+    /// [`crate::ErrorKind::Format`] for a null.
     pub fn append(&self, row: usize, out: &mut Vec<u8>) -> Result<()> {
         if self.is_null(row) {
             return Err(Error::format("a value is null: give the field a `default`, if it takes one"));
@@ -106,6 +113,8 @@ impl Values {
             ArrowKind::Lists(lists) => lists.append(row, out)?,
             ArrowKind::Decimals(array) => out.extend_from_slice(decimal(array, row).unwrap_or_default().as_bytes()),
             ArrowKind::Documents(array) => write_json(array, row, out)?,
+            ArrowKind::BytesLists(array) => append_list_of_bytes(array, row, out)?,
+            ArrowKind::Constant(value) => out.extend_from_slice(value.as_deref().unwrap_or_default()),
         }
         Ok(())
     }
@@ -145,9 +154,29 @@ impl ArrowKind {
         match encoding {
             Encoding::Array(kind) if element(array.data_type()).is_some() => Lists::new(array, kind).map(Self::Lists),
             Encoding::Json => Some(Self::Documents(array.clone())),
+            Encoding::BytesList if element(array.data_type()).is_some() => Some(Self::BytesLists(array.clone())),
             _ => None,
         }
     }
+}
+
+/// Appends a list of bytes, or of the bytes of pictures. A null is an element without bytes.
+fn append_list_of_bytes(array: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Result<()> {
+    let items = match array.data_type() {
+        DataType::List(_) => array.as_list::<i32>().value(row),
+        DataType::LargeList(_) => array.as_list::<i64>().value(row),
+        _ => array.as_fixed_size_list().value(row),
+    };
+    let other = || Error::format("the elements of a list are no bytes");
+    let inner = match items.as_struct_opt() {
+        Some(pictures) => pictures.column_by_name("bytes").ok_or_else(other)?,
+        None => &items,
+    };
+    let bytes = Bytes::of(inner).ok_or_else(other)?;
+    // The place of a null may have the bytes of another element.
+    let value = |item| if items.is_null(item) || inner.is_null(item) { &[][..] } else { bytes.value(item) };
+    let list = (0..items.len()).map(|item| Value::Bytes(value(item).into())).collect();
+    Encoding::BytesList.encode(&Value::List(list), out)
 }
 
 impl Bytes {

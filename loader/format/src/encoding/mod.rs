@@ -18,7 +18,7 @@ use std::fmt;
 
 pub use dtype::DType;
 pub use ndarray::ArrayType;
-pub(super) use ndarray::encode_shape as write_shape;
+pub(super) use ndarray::{DOCUMENT, encode_shape as write_shape};
 pub use npy::NpyArray;
 pub use scalar::Scalar;
 pub use value::{Array, Pixels, Value};
@@ -59,6 +59,8 @@ pub enum Encoding {
     JpegList,
     /// A list of PNG files.
     PngList,
+    /// A list of bytes, such as files of pictures of any format. Only tables have this encoding.
+    BytesList,
     /// A JSON document.
     Json,
     /// An array as numpy's `save` writes it. Only files have this encoding, also those in archives.
@@ -100,6 +102,9 @@ const PLAIN: [(&str, Encoding); 15] = [
 /// Name of the encoding of numpy's files.
 const NPY: &str = "npy";
 
+/// Name of the encoding of lists of bytes.
+const BYTES_LIST: &str = "list[bytes]";
+
 impl Encoding {
     /// Parses the name of an encoding, from an index or from a user.
     ///
@@ -137,7 +142,11 @@ impl Encoding {
     ///
     /// As [`parse`](Self::parse).
     pub fn parse_of_file(name: &str) -> Result<Self> {
-        if name == NPY { Ok(Self::Npy) } else { Self::parse(name) }
+        match name {
+            NPY => Ok(Self::Npy),
+            BYTES_LIST => Ok(Self::BytesList),
+            name => Self::parse(name),
+        }
     }
 
     /// Bytes of every value, if they are fixed.
@@ -223,6 +232,7 @@ impl Encoding {
             Self::PilList => Some((&Self::Pil, &[0; 4])),
             Self::JpegList => Some((&Self::Jpeg, &[0; 4])),
             Self::PngList => Some((&Self::Png, &[0; 4])),
+            Self::BytesList => Some((&Self::Bytes, &[0; 4])),
             _ => None,
         }
     }
@@ -276,7 +286,13 @@ impl Encoding {
                 text if is_decimal(text) => Value::Decimal(text.into()),
                 text => return Err(Error::format(format!("`{}` is not a decimal number", brief(text)))),
             },
-            Self::Array(kind) => Value::Array(kind.decode(bytes)?),
+            Self::Array(kind) => match kind.document(bytes) {
+                Some(document) => {
+                    json::check(document)?;
+                    Value::Json(text(document)?.into())
+                }
+                None => Value::Array(kind.decode(bytes)?),
+            },
             Self::Npy => {
                 let (mut shape, mut side) = (Vec::new(), Vec::new());
                 let array = NpyArray::read(bytes, &mut shape)?;
@@ -309,6 +325,7 @@ impl fmt::Display for Encoding {
             Self::Array(kind) => kind.fmt(f),
             Self::Pickle => f.write_str("pkl"),
             Self::Npy => f.write_str(NPY),
+            Self::BytesList => f.write_str(BYTES_LIST),
             Self::Custom(name) => f.write_str(name),
             plain => f.write_str(PLAIN.iter().find(|(_, e)| e == plain).map_or("", |(name, _)| name)),
         }

@@ -14,6 +14,12 @@
 //! flat                   :                                                         values, along one axis
 //! typed by words         : u32 dtype | u32 axes | axes * u32 shape               | values
 //! ```
+//!
+//! A table may have lists that are no array, in a few of its rows. They are a document in the place of the shape:
+//!
+//! ```text
+//! fixed dtype, any shape : u8 3 | JSON
+//! ```
 
 use std::fmt;
 
@@ -23,6 +29,9 @@ use forebay_core::error::{Error, Result};
 
 /// Upper bound of the axes, which the header counts in six bits.
 const AXES_MAX: usize = 63;
+
+/// First byte of lists that are no array. Of a shape it would mean no axes, with lengths of 64 bits.
+pub(crate) const DOCUMENT: u8 = 0b11;
 
 /// Element type and shape of a column's arrays, as far as the column fixes them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
@@ -151,6 +160,12 @@ impl ArrayType {
         Ok(())
     }
 
+    /// Returns the document of lists that are no array: their lengths differ, or they have a null.
+    pub fn document<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let may_be = self.form == Form::Mds && self.dtype.is_some() && self.shape.is_none();
+        bytes.strip_prefix(&[DOCUMENT]).filter(|_| may_be)
+    }
+
     pub(super) fn decode<'a>(&self, bytes: &'a [u8]) -> Result<Array<'a>> {
         let mut shape = Vec::new();
         let (dtype, data) = self.read(bytes, &mut shape)?;
@@ -164,6 +179,12 @@ impl ArrayType {
     /// [`crate::ErrorKind::Format`] for bytes that end early or do not fill the shape.
     pub fn read<'a>(&self, bytes: &'a [u8], shape: &mut Vec<usize>) -> Result<(DType, &'a [u8])> {
         shape.clear();
+        if self.document(bytes).is_some() {
+            return Err(Error::format(
+                "the lists inside of a list have different lengths, or an element is null: take the column as a Text \
+                 or Json field",
+            ));
+        }
         let (dtype, data) = match (self.form, self.dtype) {
             (Form::Words { types, is_big_endian }, _) => read_words(bytes, types, is_big_endian, shape)?,
             (Form::Flat, Some(dtype)) => {

@@ -1,7 +1,7 @@
 //! Recipe of a shard of rows of an Arrow file.
 
 use super::table::{RowPlace, TableRow, TableRows, append_row, for_each_row, place_in};
-use super::{MdsBuilder, ObjectRange, Recipe};
+use super::{MdsBuilder, ObjectRange, Recipe, Texts};
 use crate::arrow::TableColumn;
 use crate::ipc::{Batch, Dictionary, TableHead};
 use crate::layout::Layout;
@@ -26,6 +26,10 @@ pub struct BatchFile {
     pub roots: Arc<[usize]>,
     /// Dictionaries of these columns, in order.
     pub dictionaries: Arc<[Dictionary]>,
+    /// Columns that are parts of its path, also those that are not read.
+    pub partitions: Arc<[TableColumn]>,
+    /// Names of the classes of its labels, if the writer has noted them.
+    pub classes: Option<Arc<Texts>>,
 }
 
 /// Rows of neighbouring batches of a file.
@@ -120,11 +124,19 @@ impl Recipe for RowBatches {
     fn as_table(&self) -> Option<&dyn TableRows> {
         Some(self)
     }
+
+    fn classes(&self) -> Option<&Texts> {
+        self.file.classes.as_deref()
+    }
 }
 
 impl TableRows for RowBatches {
     fn fields(&self) -> &Fields {
         self.file.head.fields()
+    }
+
+    fn partitions(&self) -> &[TableColumn] {
+        &self.file.partitions
     }
 
     fn place_of(&self, index: u64) -> RowPlace {

@@ -114,7 +114,8 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the names of the classes of the data set, each at the number of its label, if folders are classes.
+    /// Returns the names of the classes of the data set, each at the number of its label, if folders are
+    /// classes or the files have such a list.
     fn classes(&self) -> Option<&Texts> {
         None
     }

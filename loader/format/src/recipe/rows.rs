@@ -1,7 +1,7 @@
 //! Recipe of a shard of rows.
 
 use super::table::{RowPlace, TableRow, TableRows, append_row, for_each_row, place_in};
-use super::{MdsBuilder, ObjectRange, Recipe};
+use super::{MdsBuilder, ObjectRange, Recipe, Texts};
 use crate::arrow::TableColumn;
 use crate::compression::check_expansion;
 use crate::layout::Layout;
@@ -41,6 +41,10 @@ pub struct RowFile {
     pub columns: Arc<[TableColumn]>,
     /// Numbers of the file's columns that these need, in order.
     pub leaves: Arc<[usize]>,
+    /// Columns that are parts of its path, also those that are not read.
+    pub partitions: Arc<[TableColumn]>,
+    /// Names of the classes of its labels, if the writer has noted them.
+    pub classes: Option<Arc<Texts>>,
 }
 
 /// Rows of neighbouring groups of a file.
@@ -196,11 +200,19 @@ impl Recipe for RowGroups {
     fn as_table(&self) -> Option<&dyn TableRows> {
         Some(self)
     }
+
+    fn classes(&self) -> Option<&Texts> {
+        self.file.classes.as_deref()
+    }
 }
 
 impl TableRows for RowGroups {
     fn fields(&self) -> &Fields {
         self.file.schema.fields()
+    }
+
+    fn partitions(&self) -> &[TableColumn] {
+        &self.file.partitions
     }
 
     fn place_of(&self, index: u64) -> RowPlace {

@@ -26,6 +26,9 @@ pub trait TableRows {
     /// All columns of the table, also those that are not read.
     fn fields(&self) -> &Fields;
 
+    /// Columns that are parts of the path of the file, also those that are not read.
+    fn partitions(&self) -> &[TableColumn];
+
     /// Returns the position of sample `index` of the shard in its file.
     fn place_of(&self, index: u64) -> RowPlace;
 
@@ -79,7 +82,7 @@ impl TableRow<'_> {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for a null without such a list, and for lists of lists of different lengths.
+    /// [`crate::ErrorKind::Format`] for a null without such a list.
     pub fn append(&self, column: usize, out: &mut Vec<u8>) -> Result<()> {
         match &self.values[column] {
             None => {
@@ -106,10 +109,9 @@ pub(super) fn for_each_row(
     place: impl Fn(Error, u64) -> Error,
     each: &mut impl FnMut(&TableRow<'_>) -> Result<()>,
 ) -> Result<()> {
-    let is_list = |column: &TableColumn| column.path.is_empty();
-    let values = |column| if is_list(column) { Ok(None) } else { Values::new(batch, column).map(Some) };
+    let values = |column: &TableColumn| if column.is_list() { Ok(None) } else { Values::new(batch, column).map(Some) };
     let values = columns.iter().map(values).collect::<Result<Vec<_>>>()?;
-    let may_have_nulls = columns.iter().any(is_list);
+    let may_have_nulls = columns.iter().any(TableColumn::is_list);
     for number in rows {
         let row = usize::try_from(number).map_err(|_| Error::internal("a row outside of memory"))?;
         each(&TableRow { columns, values: &values, may_have_nulls, row }).map_err(|e| place(e, number))?;

@@ -3,6 +3,8 @@
 use super::index::TableIndex;
 use super::table::{Projection, Table};
 use crate::error::{Error, Result};
+use crate::format::arrow::TableColumn;
+use crate::format::recipe::Texts;
 use std::collections::BTreeMap;
 
 /// Compares the names of the classes of the columns that are read. `tables` are the schemas of `index`.
@@ -24,6 +26,24 @@ pub(super) fn check(index: &TableIndex, tables: &[(&Table, Projection)]) -> Resu
         }
     }
     Ok(())
+}
+
+/// Returns the names of the classes of the labels in `table`: of its only column with one list of classes, of the only
+/// one among the columns that are read, or of `label`.
+pub(super) fn of_labels(table: &Table, columns: &[TableColumn]) -> Option<Texts> {
+    let names = table.class_names();
+    let labels = || names.iter().filter(|(_, lists)| lists.len() == 1);
+    let is_read = |root: &String| columns.iter().any(|column| column.path.first() == Some(root));
+    let of_all = only(labels().map(|(_, lists)| lists));
+    let of_read = || only(labels().filter(|(root, _)| is_read(root)).map(|(_, lists)| lists));
+    let named = || labels().find(|(root, _)| *root == "label").map(|(_, lists)| lists);
+    let lists = of_all.or_else(of_read).or_else(named)?;
+    Some(lists[0].iter().map(String::as_str).collect())
+}
+
+/// Returns the item of an iterator of one.
+fn only<T>(mut found: impl Iterator<Item = T>) -> Option<T> {
+    found.next().filter(|_| found.next().is_none())
 }
 
 type Lists = [Vec<String>];

@@ -6,8 +6,10 @@ use super::table::{Projection, Table, TableKind, Wanted};
 use crate::catalog::found_files::FoundFile;
 use crate::catalog::kept_index::{parse, to_bytes};
 use crate::error::{Context, Error, Result};
+use crate::format::arrow::TableColumn;
 use crate::format::ipc::Dictionary;
 use crate::format::parquet::{Chunk, Group};
+use crate::sources::tables::partitions::Partitions;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
@@ -135,7 +137,13 @@ impl TableIndex {
     pub(super) fn projections(&self) -> Result<Vec<(&Table, Projection)>> {
         let all = Wanted::default();
         let wanted = self.wanted.as_ref().unwrap_or(&all);
-        self.tables.iter().map(|table| Ok((table, Projection::new(table, wanted)?))).collect()
+        let partitions = self.partitions().columns_of("");
+        self.tables.iter().map(|table| Ok((table, Projection::new(table, wanted, &partitions)?))).collect()
+    }
+
+    /// Returns the columns in the paths of the files.
+    pub(super) fn partitions(&self) -> Partitions {
+        Partitions::of(self.files.iter().map(|file| &*file.name))
     }
 
     /// Text that is the same for all columns: the groups of rows of each file.
@@ -210,14 +218,18 @@ impl TableIndex {
 pub(super) struct Maker<'a> {
     /// Columns that are read; `None` for the offsets of all columns, whatever their types.
     wanted: Option<&'a Wanted>,
+    /// Columns in the paths of the files.
+    partitions: Vec<TableColumn>,
     schemas: Vec<String>,
     /// Schemas by their bytes, each with its number, and the numbers of the columns that are kept.
     known: HashMap<Vec<u8>, (usize, Option<Projection>)>,
 }
 
 impl<'a> Maker<'a> {
-    pub(super) fn new(wanted: Option<&'a Wanted>) -> Self {
-        Self { wanted, schemas: Vec::new(), known: HashMap::new() }
+    /// Makes the entries of `files`.
+    pub(super) fn new(wanted: Option<&'a Wanted>, files: &[FoundFile]) -> Self {
+        let partitions = Partitions::of(files.iter().map(|file| &*file.name)).columns_of("");
+        Self { wanted, partitions, schemas: Vec::new(), known: HashMap::new() }
     }
 
     /// Returns the entry of a file.
@@ -236,13 +248,14 @@ impl<'a> Maker<'a> {
         let (number, projection) = match self.known.get(table.bytes()) {
             Some(known) => known.clone(),
             None => {
-                let projection = match self.wanted.map(|wanted| Projection::new(&table, wanted)).transpose() {
-                    // The types of a file without rows mean nothing: an empty frame of pandas has none.
-                    Err(_) if groups.iter().all(|group| group.rows == 0) => {
-                        return Ok(TableFile::empty(name, bytes, groups));
-                    }
-                    projection => projection?,
-                };
+                let projection =
+                    match self.wanted.map(|wanted| Projection::new(&table, wanted, &self.partitions)).transpose() {
+                        // The types of a file without rows mean nothing: an empty frame of pandas has none.
+                        Err(_) if groups.iter().all(|group| group.rows == 0) => {
+                            return Ok(TableFile::empty(name, bytes, groups));
+                        }
+                        projection => projection?,
+                    };
                 if let Some(projection) = &projection {
                     warn_of_others(name, &table, projection, self.wanted);
                 }

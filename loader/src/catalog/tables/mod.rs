@@ -131,7 +131,7 @@ impl TableFiles {
     ///
     /// Errors of the store, and of the files.
     fn index_file(&self, remote: &Remote) -> Result<(Vec<u8>, u64)> {
-        let mut maker = Maker::new(None);
+        let mut maker = Maker::new(None, &self.files);
         let files = self.read(remote, &self.files.iter().collect::<Vec<_>>(), &mut maker, &|| ())?;
         let index = maker.finish(self.kind, &self.files, files);
         Ok((index.to_bytes()?, index.rows()))
@@ -148,7 +148,7 @@ impl SurveyFiles for TableFiles {
     }
 
     fn survey(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Surveyed> {
-        let mut maker = Maker::new(Some(&self.wanted));
+        let mut maker = Maker::new(Some(&self.wanted), &self.files);
         let mut entries = self.indexed(remote, &mut maker)?;
         entries.resize_with(self.files.len(), || None);
         let without = self.files.iter().zip(&entries).filter(|(_, entry)| entry.is_none());

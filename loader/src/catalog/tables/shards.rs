@@ -8,7 +8,7 @@ use crate::error::{Context, Error, Result};
 use crate::format::arrow::TableColumn;
 use crate::format::ipc::Batch;
 use crate::format::parquet::Group;
-use crate::format::recipe::{BatchFile, Recipe, RowBatches, RowFile, RowGroups};
+use crate::format::recipe::{BatchFile, Recipe, RowBatches, RowFile, RowGroups, Texts};
 use crate::format::{Digests, Encoding, FileInfo, HashAlgo, Index, Layout, Shard};
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,17 +33,18 @@ pub(super) fn index(kept: &TableIndex, texts: &[String]) -> Result<Index> {
     let tables = kept.projections()?;
     classes::check(kept, &tables)?;
     for (table, mut projection) in tables {
-        let documents = documents(&mut projection.columns, texts);
+        let forms = forms(&mut projection.columns, texts);
+        let classes = classes::of_labels(table, &projection.columns).map(Arc::new);
         let (layout, columns) = RowGroups::layout(projection.columns)?;
         let known = readers.iter().find(|known| *known.layout == layout).map(|known| known.layout.clone());
         let layout = known.unwrap_or_else(|| Arc::new(layout));
-        readers.push(Reader { table, layout, columns: columns.into(), parts: projection.parts.into(), documents });
+        readers.push(Reader { table, layout, columns: columns.into(), parts: projection.parts.into(), forms, classes });
     }
-    let mut shards = Vec::new();
+    let (partitions, mut shards) = (kept.partitions(), Vec::new());
     for file in kept.files.iter().filter(|file| file.groups.iter().any(|group| group.rows > 0)) {
         let other = || Error::format("the index has a file without a schema").with("file", &file.name);
         let reader = readers.get(file.schema).ok_or_else(other)?;
-        let opened = reader.open(file);
+        let opened = reader.open(file, partitions.columns_of(&file.name));
         for part in parts(&file.groups).context("file", || &file.name)? {
             shards.push(shard(file, &opened, reader, part, shards.len())?);
         }
@@ -51,9 +52,15 @@ pub(super) fn index(kept: &TableIndex, texts: &[String]) -> Result<Index> {
     Ok(Index { shards })
 }
 
-/// Makes lists in the columns `texts` documents. Returns their names.
-fn documents(columns: &mut [TableColumn], texts: &[String]) -> String {
+/// Makes lists in the columns `texts` documents. Returns their names, and the names of further columns that a shard of
+/// the same rows may have in another form: lists of bytes, and columns in paths.
+fn forms(columns: &mut [TableColumn], texts: &[String]) -> String {
     let mut names = String::new();
+    for TableColumn { name, encoding, .. } in
+        columns.iter().filter(|column| column.partition.is_some() || column.encoding == Encoding::BytesList)
+    {
+        names.push_str(&format!(" {name}={encoding}"));
+    }
     let is_list = |column: &&mut TableColumn| matches!(column.encoding, Encoding::Array(_));
     for column in columns.iter_mut().filter(is_list).filter(|column| texts.contains(&column.name)) {
         column.encoding = Encoding::Json;
@@ -68,8 +75,10 @@ struct Reader<'a> {
     layout: Arc<Layout>,
     columns: Arc<[TableColumn]>,
     parts: Arc<[usize]>,
-    /// Names of the columns with lists that are documents, for the names of shards.
-    documents: String,
+    /// Forms of some columns, for the names of shards.
+    forms: String,
+    /// Names of the classes of the labels.
+    classes: Option<Arc<Texts>>,
 }
 
 /// File of the shards.
@@ -79,18 +88,49 @@ enum Opened {
 }
 
 impl Reader<'_> {
-    fn open(&self, file: &TableFile) -> Opened {
+    /// Opens `file`, which has the columns `partitions` in its path.
+    fn open(&self, file: &TableFile, partitions: Vec<TableColumn>) -> Opened {
         let (key, bytes) = (Arc::from(&*file.name), file.bytes);
-        let (columns, parts) = (self.columns.clone(), self.parts.clone());
+        let (columns, parts) = (self.columns_with(&partitions), self.parts.clone());
+        let (partitions, classes) = (partitions.into(), self.classes.clone());
         match self.table {
-            Table::Parquet(schema) => {
-                Opened::Parquet(Arc::new(RowFile { key, bytes, schema: schema.clone(), columns, leaves: parts }))
-            }
+            Table::Parquet(schema) => Opened::Parquet(Arc::new(RowFile {
+                key,
+                bytes,
+                schema: schema.clone(),
+                columns,
+                leaves: parts,
+                partitions,
+                classes,
+            })),
             Table::Arrow(head) => {
                 let (head, dictionaries) = (head.clone(), file.dictionaries.as_slice().into());
-                Opened::Arrow(Arc::new(BatchFile { key, bytes, head, columns, roots: parts, dictionaries }))
+                Opened::Arrow(Arc::new(BatchFile {
+                    key,
+                    bytes,
+                    head,
+                    columns,
+                    roots: parts,
+                    dictionaries,
+                    partitions,
+                    classes,
+                }))
             }
         }
+    }
+}
+
+impl Reader<'_> {
+    /// Returns the columns, with the values of `partitions`.
+    fn columns_with(&self, partitions: &[TableColumn]) -> Arc<[TableColumn]> {
+        if self.columns.iter().all(|column| column.partition.is_none()) {
+            return self.columns.clone();
+        }
+        let with_value = |column: &TableColumn| {
+            let value = partitions.iter().find(|found| column.partition.is_some() && found.name == column.name);
+            value.unwrap_or(column).clone()
+        };
+        self.columns.iter().map(with_value).collect()
     }
 }
 
@@ -168,7 +208,7 @@ fn shard(file: &TableFile, opened: &Opened, reader: &Reader<'_>, part: GroupRang
     let (GroupRange { groups, rows }, layout) = (part, &reader.layout);
     let samples = rows.end - rows.start;
     // Names of different rows differ: a shard of a file that was replaced is never taken for one of the new file.
-    let described = format!("{} {} {groups:?} {rows:?}{}", file.name, file.bytes, reader.documents);
+    let described = format!("{} {} {groups:?} {rows:?}{}", file.name, file.bytes, reader.forms);
     let basename = format!("rows.{number:05}.{}.mds", &HashAlgo::Xxh3_64.hex(described.as_bytes())[..8]);
     let (recipe, bytes) = opened.recipe(layout, groups.start, &file.groups[groups], rows)?;
     let raw_data = FileInfo { basename: basename.into(), bytes, hashes: Digests::default() };

@@ -153,8 +153,18 @@ pub(super) struct Projection {
 }
 
 impl Projection {
-    pub(super) fn new(table: &Table, wanted: &Wanted) -> Result<Self> {
-        let mut columns = columns(table.fields(), wanted.columns.as_deref(), &wanted.optional)?;
+    /// Returns the columns `wanted` of a table, and of `partitions`, the columns in the paths of the files. A column of
+    /// the table with the name of one of these comes first.
+    pub(super) fn new(table: &Table, wanted: &Wanted, partitions: &[TableColumn]) -> Result<Self> {
+        let is_in_file = |name: &str| table.fields().find(name).is_some();
+        let partitions: Vec<&TableColumn> = partitions.iter().filter(|column| !is_in_file(&column.name)).collect();
+        let is_partition = |name: &String| partitions.iter().any(|column| column.name == *name);
+        let names = wanted.columns.as_ref().map(|names| names.iter().filter(|name| !is_partition(name)));
+        let names: Option<Vec<String>> = names.map(|names| names.cloned().collect());
+        let mut columns = columns(table.fields(), names.as_deref(), &wanted.optional)?;
+        let is_wanted =
+            |column: &&&TableColumn| wanted.columns.as_ref().is_none_or(|names| names.contains(&column.name));
+        columns.extend(partitions.iter().filter(is_wanted).map(|column| (*column).clone()));
         if wanted.may_be_null {
             columns.push(list_of_columns());
         }

@@ -46,10 +46,10 @@ impl PictureArgs<'_> {
         }
         let objects = objects_of(ops, joint)?;
         let (index, column) = columns.find(column)?;
-        use Encoding::{Bytes, Custom, Jpeg, JpegArray, JpegList, Pil, PilList, Png, PngList};
+        use Encoding::{Bytes, BytesList, Custom, Jpeg, JpegArray, JpegList, Pil, PilList, Png, PngList};
         let size = match column.encoding {
             Jpeg | Png | Pil | Bytes | Custom(_) => size,
-            JpegArray(_) | JpegList | PngList | PilList => None,
+            JpegArray(_) | JpegList | PngList | PilList | BytesList => None,
             _ => {
                 return Err(unsuitable(
                     column,

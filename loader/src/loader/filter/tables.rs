@@ -34,16 +34,20 @@ impl<'a> Tables<'a> {
     ///
     /// As [`find`].
     pub(super) fn new(of: &'a FilteredStream<'a>) -> Result<Self> {
-        let fields = of.stream.index.shards.iter().find_map(|shard| Some(shard.recipe.as_ref()?.as_table()?.fields()));
-        let fields = fields.ok_or_else(|| Error::internal("a table without columns"))?;
-        let encoding = |name: &str| match columns(fields, Some(&[name.to_owned()]), &[]) {
+        let table = of.stream.index.shards.iter().find_map(|shard| shard.recipe.as_ref()?.as_table());
+        let table = table.ok_or_else(|| Error::internal("a table without columns"))?;
+        let fields = table.fields();
+        let in_path = |name: &str| table.partitions().iter().find(|column| column.name == name);
+        let in_file = |name: &str| match columns(fields, Some(&[name.to_owned()]), &[]) {
             Ok(found) => found.into_iter().next().map(|column| column.encoding),
             Err(e) if e.kind() == ErrorKind::Unsupported => Some(Encoding::Custom("of another type".to_owned())),
             Err(_) => None,
         };
+        let encoding = |name: &str| in_file(name).or_else(|| in_path(name).map(|column| column.encoding.clone()));
         let all = || {
             let named = |name: &String| Some((name.clone(), encoding(name)?));
-            fields.iter().filter_map(|field| named(field.name())).collect()
+            let in_paths = table.partitions().iter().map(|column| &column.name);
+            fields.iter().map(|field| field.name()).chain(in_paths).filter_map(named).collect()
         };
         let mut names: Vec<String> = find(of.question, encoding, all)?.into_iter().map(|column| column.name).collect();
         names.sort_unstable();

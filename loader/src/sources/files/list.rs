@@ -3,8 +3,12 @@
 use crate::format::recipe::{Texts, class_of};
 use crate::sources::extension::has_extension;
 
-/// Extensions of pictures, as torchvision's `ImageFolder` has them.
-pub const PICTURES: [&str; 9] = [".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"];
+/// Extensions of pictures: those that torchvision's `ImageFolder` has, GIF, and formats of crawled sets that are not
+/// decoded. Their files are samples with an error that names the format, and are not left out without a word.
+pub const PICTURES: [&str; 16] = [
+    ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif", ".avif", ".heic", ".heif",
+    ".jp2", ".j2k", ".jxl",
+];
 
 /// Returns true for the name of a picture, in any case.
 pub fn is_picture(name: &str) -> bool {
@@ -79,8 +83,16 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_those_of_image_folder() {
-        for (name, expected) in [("a.JPEG", true), (".png", true), ("a.pgm", true), ("a.gif", false), ("jpg", false)] {
+    fn pictures_are_those_of_image_folder_and_of_crawled_sets() {
+        for (name, expected) in [
+            ("a.JPEG", true),
+            (".png", true),
+            ("a.pgm", true),
+            ("a.gif", true),
+            ("a.AVIF", true),
+            ("jpg", false),
+            ("a.txt", false),
+        ] {
             assert_eq!(is_picture(name), expected, "{name}");
         }
     }

@@ -29,6 +29,9 @@ const NO_DATA: [&str; 6] = [".md", ".txt", ".py", ".yaml", ".yml", "license"];
 const DESCRIPTIONS: [&str; 6] =
     [INDEX_BASENAME, "dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "config.json"];
 
+/// File that `save_to_disk` writes for a `DatasetDict`.
+const SPLITS_OF_A_DICT: &str = "dataset_dict.json";
+
 /// Start of the folder of a split if the hub has converted only its first files.
 const PARTIAL: &str = "partial-";
 
@@ -84,9 +87,24 @@ fn choose(
         }
         .map(Some);
     }
+    if paths.iter().any(|path| path == SPLITS_OF_A_DICT) {
+        return of_dict(&files, split).map(Some);
+    }
     let found = by_names(&files, split)?;
     check_tars(paths, &found)?;
     Ok(Some(found))
+}
+
+/// Returns the files of `split` of a `DatasetDict` that `save_to_disk` has written: a folder for each split, whatever
+/// its name.
+fn of_dict(files: &[&str], split: &str) -> Result<FolderFiles> {
+    let mut splits: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for file in files {
+        if let Some((split, _)) = file.split_once('/') {
+            splits.entry(split).or_default().push(file);
+        }
+    }
+    one_kind(chosen(&splits, split, "split", &|split| split.to_owned())?.iter().copied())
 }
 
 /// Rejects tables that are next to tars which they do not describe: one of the two would not be read.
@@ -308,6 +326,16 @@ mod tests {
         let found = found(&["train/a.parquet", "val/0.tar", ".cache/0.tar"], "train");
         assert_eq!(names(found), ["train/a.parquet"]);
         assert!(files_of(&texts(&["0.tar", "0.parquet"]), "", || Ok(String::new())).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_folders_of_a_dict_are_its_splits_whatever_their_names() {
+        let dict = ["dataset_dict.json", "train_sft/0.arrow", "train_gen/0.arrow", "train_gen/state.json"];
+        assert_eq!(names(found(&dict, "train_sft")), [dict[1]]);
+        let e = found(&dict, "").unwrap_err();
+        assert!(e.to_string().contains("(train_gen, train_sft): choose one, as in split=\"train_gen\""), "{e}");
+        assert!(found(&dict, "train").unwrap_err().to_string().contains("no split train"));
+        assert_eq!(names(found(&dict[..2], "")), [dict[1]]);
     }
 
     #[test]

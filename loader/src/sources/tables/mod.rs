@@ -2,10 +2,12 @@
 //!
 //! * [`folder`]: the files of a data set in a folder without an index;
 //! * `card`: the file README.md of a data set, which may list configurations and the files of their splits;
-//! * `splits`: the split that a file belongs to, by its path.
+//! * `splits`: the split that a file belongs to, by its path;
+//! * [`partitions`]: columns that are parts of the paths of files.
 
 mod card;
 pub mod folder;
+pub mod partitions;
 pub(in crate::sources) mod splits;
 
 use super::extension::has_extension;
