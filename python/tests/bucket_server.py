@@ -30,7 +30,7 @@ def secret_of(access_key):
 
 @dataclass(frozen=True)
 class Request:
-    """Request whose signature was right."""
+    """Request with a valid signature."""
 
     machine: str
     """Access key."""
@@ -120,7 +120,7 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = serve
 
     def verify(self):
-        """Returns the access key, and what is wrong with the signature."""
+        """Returns the access key, and the fault of the signature."""
         found = re.fullmatch(
             r"AWS4-HMAC-SHA256 Credential=([^/]+)/([^,]+), ?SignedHeaders=([^,]+), ?Signature=(\w+)",
             self.headers.get("authorization", ""),
@@ -175,7 +175,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.answer(206, body[start : end + 1], content_range=f"bytes {start}-{end}/{len(body)}", **facts)
 
     def condition(self):
-        """Returns the status and the body of the rejection of a write whose condition is not met."""
+        """Returns the status and the body of the rejection of a write with an unmet condition."""
         there, failed = self.server.objects.get(self.key), (412, b"<Error><Code>PreconditionFailed</Code></Error>")
         wanted = self.headers.get("if-match")
         if wanted is not None and there is None:

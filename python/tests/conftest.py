@@ -1,4 +1,4 @@
-"""Data sets for the tests, made once, and places for what they save."""
+"""Data sets for the tests, made once, and folders for the files that they save."""
 
 import importlib
 import itertools
@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-# Before numpy and torch are imported. Idle threads of their pools would use the CPUs that other processes of tests need.
+# Before numpy and torch are imported. Idle threads of their pools would use the CPUs that the remaining processes of tests need.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
@@ -42,7 +42,7 @@ LONGEST = [
 
 
 STARTS_PROCESSES = {"alone", "multiprocessing", "rank_processes", "subprocess"}
-"""Modules and functions of tests that start processes, most of which import torch."""
+"""Modules and functions of tests that start processes; most of them import torch."""
 
 
 def pytest_configure(config):
@@ -129,7 +129,7 @@ def bucket_environment(bucket, monkeypatch):
 
 
 @pytest.fixture(params=["folder", "bucket"])
-def place(request, tmp_path):
+def run_url(request, tmp_path):
     """URL of an empty folder for checkpoints, which takes any write."""
     if request.param == "folder":
         return str(tmp_path / "run")

@@ -2,7 +2,7 @@
 DLPack.
 
 The stand-in's device memory is host memory, and its streams move as late as is legal: a consumer that does not wait for
-a copy sees what was there before.
+a copy sees the bytes that were there before.
 """
 
 import ctypes

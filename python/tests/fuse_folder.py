@@ -1,4 +1,4 @@
-"""A folder behind FUSE whose files get another inode at each look-up, as those of s3fs and gcsfuse do after they were forgotten.
+"""A folder behind FUSE that gives files a new inode at each look-up, as s3fs and gcsfuse do after they were forgotten.
 
 It speaks the kernel's protocol itself, in a separate process. `mounted` needs the rights of an administrator.
 """
@@ -96,7 +96,7 @@ def mounted(folder, place):
     """Mounts `folder` at `place`.
 
     Raises:
-        OSError: FUSE is not there, or needs other rights.
+        OSError: FUSE is not there, or needs more rights.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     os.makedirs(place)

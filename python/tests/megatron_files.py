@@ -17,7 +17,7 @@ def idx(lengths, dtype, bounds=None, modes=b""):
 
 
 def write(prefix, documents, dtype="uint16", bounds=None, modes=b""):
-    """Writes sequences, of which each is a document unless there are `bounds`."""
+    """Writes sequences. Each is a document unless there are `bounds`."""
     with open(f"{prefix}.idx", "wb") as file:
         file.write(idx([len(document) for document in documents], dtype, bounds, modes))
     with open(f"{prefix}.bin", "wb") as file:

@@ -14,7 +14,7 @@ CLASSES = 7
 
 
 def jpeg(number: int) -> bytes:
-    """Returns a smooth picture whose colours depend on its number; sizes vary."""
+    """Returns a smooth picture with colours that depend on its number; sizes vary."""
     rng = np.random.default_rng(number)
     small = rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)
     size = (int(rng.integers(40, 90)), int(rng.integers(40, 90)))

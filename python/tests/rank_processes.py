@@ -14,7 +14,7 @@ LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
 
 def run(body, results, ranks, is_grouped=True, **names):
-    """Runs the code `body` on each rank, and returns what each has found.
+    """Runs the code `body` on each rank, and returns the findings of each.
 
     The code has `rank`, `ranks`, `results`, the given `names`, and the dictionary `found`, which is returned through JSON. It
     calls `init_group` by itself if `is_grouped` is false.

@@ -26,8 +26,8 @@ class SftpServer:
     """Server of `folder` for the user me.
 
     Its faults: `cut_after`, a limit of the bytes of all files together, at which the connection in use is closed, once;
-    `cut_at`, a place in a file, at which a read closes the connection, once; `is_full`, for writes; `denied`, names of files
-    without access; `gone`, names of folders of which one listing each finds nothing; and `lacks_replace`, for servers that are
+    `cut_at`, an offset in a file, at which a read closes the connection, once; `is_full`, for writes; `denied`, names of files
+    without access; `gone`, names of folders that appear empty in one listing each; and `lacks_replace`, for servers that are
     not OpenSSH's.
     """
 

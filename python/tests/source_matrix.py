@@ -27,7 +27,7 @@ class Case:
         stored: The same data set's address in the bucket `bucket`.
         options: Arguments of the Loader, such as `fields`. They can be pickled.
         rows: The samples of a batch as tuples. A function of a module, so that it can be pickled.
-        samples: All samples as such tuples, in the order of their numbers. They differ from each other, and their number is a
+        samples: All samples as such tuples, in the order of their numbers. They are all different, and their number is a
             multiple of 16, so that no number of ranks repeats any.
         object_suffix: End of the keys of the objects that are fetched for samples.
     """
@@ -49,7 +49,7 @@ def batches(case, loader):
 
 
 def global_batches(case, ranks, remote=None, state=None, epochs=1, **more):
-    """The samples of each step of all ranks, sorted, since their places in it depend on the number of ranks."""
+    """The samples of each step of all ranks, sorted, since their positions in it depend on the number of ranks."""
     parts = []
     for rank in range(ranks):
         place = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
@@ -100,7 +100,7 @@ def stored_bytes(folder):
 
 
 class SourceMatrix:
-    """Order, resumption and cache of a source. A sub-class has the fixture `case`, whose data set has several shards."""
+    """Order, resumption and cache of a source. A sub-class has the fixture `case`, a data set with several shards."""
 
     CACHE_LIMIT = None
     """Bytes that hold the index and one shard, but not all shards."""
@@ -123,7 +123,7 @@ class SourceMatrix:
             assert global_batches(case, ranks, epochs=2, **SHUFFLED) == whole
 
     @pytest.mark.parametrize("before", [1, 4])
-    def test_a_state_resumes_on_another_number_of_ranks(self, case, before):
+    def test_a_state_resumes_on_a_different_number_of_ranks(self, case, before):
         whole = global_batches(case, before, **SHUFFLED)
         place = fb.World(rank=0, world_size=before, local_rank=0, local_world_size=before)
         with opened(case, None, 8 // before, world=place, **SHUFFLED) as loader:
@@ -185,7 +185,7 @@ class SourceMatrix:
         assert len(set(parts[0])) == round(count / 4)
         assert sorted({*parts[0], *parts[1]}) == sorted(case.samples) and not set(parts[0]) & set(parts[1])
 
-    def test_a_state_of_a_subset_resumes_on_another_number_of_ranks(self, case):
+    def test_a_state_of_a_subset_resumes_on_a_different_number_of_ranks(self, case):
         options = {"select": fb.Select(subset=f"8:{len(case.samples) - 8}"), **SHUFFLED}
         whole = global_batches(case, 1, **options)
         with opened(case, **options) as loader:

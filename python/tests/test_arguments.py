@@ -289,7 +289,7 @@ def test_a_sample_that_is_not_a_dict_is_an_error(tmp_path):
         writer.write({"a": 1})
 
 
-def test_the_trace_shows_what_is_read_and_decoded(pictures):
+def test_the_trace_shows_the_samples_that_are_read_and_decoded(pictures):
     with fb.Loader(
         local=pictures, batch_size=4, fields={"x": fb.Image("image", fb.CenterCrop(8))}, engine=fb.Engine(trace=True)
     ) as loader:
@@ -322,7 +322,7 @@ def test_a_state_may_contain_numbers_of_numpy_and_torch(pictures):
                 loader.load_state_dict({**state, "epoch": wrong})
 
 
-def test_a_checkpoint_in_place_of_its_loaders_state_is_named(pictures):
+def test_a_checkpoint_instead_of_its_loaders_state_is_named(pictures):
     with ordered(pictures) as loader:
         state = loader.state_dict()
         for checkpoint in ({}, {"loader": state}, {"epoch": 1, "model": {"w": torch.zeros(3)}, "loader": state}):

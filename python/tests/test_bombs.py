@@ -106,7 +106,7 @@ def test_a_bomb_is_refused_with_little_memory(tmp_path, kind):
     assert int(mebibytes) < (900 if kind == "parquet" else 300), mebibytes
 
 
-def test_what_is_packed_well_but_small_is_read(tmp_path):
+def test_small_data_that_are_packed_well_are_read(tmp_path):
     path = tar_gz(str(tmp_path / "a.tar.gz"), 100 << 20)
     assert os.path.getsize(path) < 1 << 20
     with fb.Loader(remote=path, batch_size=1, framework="numpy", fields={"n": fb.Bytes("bin")}) as loader:

@@ -116,7 +116,7 @@ def test_rows_of_a_step_are_of_similar_length_on_all_ranks(folder):
 
 
 @pytest.mark.parametrize("column", ["tokens", "text", "data"])
-def test_the_stored_bytes_of_another_column_are_lengths_too(folder, column):
+def test_the_stored_bytes_of_a_second_column_are_lengths_too(folder, column):
     by_column, by_length = (global_batches(folder, 2, order=order(bucket_by=name)) for name in (column, "length"))
     assert by_column == by_length
 
@@ -130,7 +130,7 @@ def test_lengths_are_arrays_too_and_kept_samples_have_theirs(folder, tmp_path):
         assert global_batches(folder, 2, order=order(bucket_by=tmp_path / "lengths.npy"), select=kept) == whole
 
 
-def test_buckets_combine_with_weights_repeats_and_other_ways_of_batching(folder):
+def test_buckets_combine_with_weights_repeats_and_batching_methods(folder):
     options = {"order": order(bucket_by="length", repeat_augment=2), "select": fb.Select(weights=1.0 / LENGTHS)}
     whole = global_batches(folder, 1, **options)
     assert global_batches(folder, 8, **options) == whole and len(sum(whole, [])) == SAMPLES

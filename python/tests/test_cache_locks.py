@@ -1,4 +1,4 @@
-"""Cache folders without locks between processes: of another user, and on file systems that have none."""
+"""Cache folders without locks between processes: of a different user, and on file systems that have none."""
 
 import errno
 import os
@@ -99,7 +99,7 @@ def test_a_limit_without_locks_is_refused(tmp_path, lockless, code):
 
 @pytest.fixture
 def of_users():
-    """Folder that other users can read."""
+    """Folder that all users can read."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     with tempfile.TemporaryDirectory() as folder:

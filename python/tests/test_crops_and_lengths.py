@@ -13,7 +13,7 @@ SIZES = [(17, 23), (32, 32), (40, 31), (64, 48), (33, 90)]
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    """Data set of noise, so that a crop has one possible place, with its pictures."""
+    """Data set of noise, so that a crop has one possible position, with its pictures."""
     rng = np.random.default_rng(5)
     pictures = [rng.integers(0, 256, (h, w, 3), dtype=np.uint8) for w, h in SIZES]
     folder = str(tmp_path_factory.mktemp("photos") / "set")
@@ -93,7 +93,7 @@ def sentences(tmp_path_factory):
     return folder
 
 
-def test_long_rows_are_cut_and_lengths_are_those_of_the_stored_arrays(sentences):
+def test_long_rows_are_cut_and_lengths_equal_the_lengths_of_the_stored_arrays(sentences):
     fields = {
         "ids": fb.Tokens("ids", 5, pad=-1, truncate=True),
         "raw": fb.Tokens("raw", 5, pad=-1, truncate=True, stored="uint16"),

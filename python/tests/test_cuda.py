@@ -214,7 +214,7 @@ def test_no_epoch_begins_on_a_lost_device(pictures, driver):
         driver.fail("cuEventQuery", 0, nth=0)
 
 
-def test_a_loader_whose_memory_cannot_be_pinned_works_and_warns(pictures, driver, caplog):
+def test_a_loader_with_memory_that_cannot_be_pinned_works_and_warns(pictures, driver, caplog):
     (expected, _) = on_host(pictures)
     driver.fail("cuMemHostRegister_v2", 2, nth=-1)
     with loader(pictures, "cuda:0") as batches:

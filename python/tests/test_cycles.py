@@ -1,4 +1,4 @@
-"""No two files of the package import each other, imports for type checkers included."""
+"""The imports between files of the package have no cycles, imports for type checkers included."""
 
 import ast
 import graphlib
@@ -31,7 +31,7 @@ def imports(name, path, known):
                 yield f"{target}.{alias.name}" if f"{target}.{alias.name}" in known else target
 
 
-def test_no_two_files_import_each_other():
+def test_imports_between_files_have_no_cycles():
     known = modules()
     graph = {name: {*imports(name, path, known)} & known.keys() - {name} for name, path in known.items()}
     assert len(graph) > 100 and graph["forebay.streaming.base.stream"] >= {"forebay.streaming.base.format"}

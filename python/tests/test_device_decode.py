@@ -239,7 +239,7 @@ def compare_exactly(driver, folder, fields, on_device):
         assert batches.stats()["counters"]["pictures_on_device"] == on_device
 
 
-def test_augmented_pictures_are_decoded_on_the_host_and_others_on_the_device(pictures, device):
+def test_augmented_pictures_are_decoded_on_the_host_and_unchanged_ones_on_the_device(pictures, device):
     driver, _ = device
     crop = fb.RandomResizedCrop(32)
     for op in (fb.TrivialAugmentWide(), fb.RandomApply([fb.RandomInvert()], 0.1)):

@@ -27,13 +27,13 @@ torch = pytest.importorskip("torch")
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "python" / "docs").glob("*.md"))]
 STAND_INS = {"s3://bucket/": "bucket/", "hf://datasets/": "hub/", "https://host/": "bucket/", '"/data/': '"local/'}
-"""Addresses on the pages, and the folders used in their place."""
+"""Addresses on the pages, and the folders used instead."""
 
 PARQUET = {
     "pictures.parquet": ["hub/uoft-cs/cifar10/plain_text/train-00000-of-00001.parquet"],
     "set-0.parquet": ["hub/Salesforce/wikitext/wikitext-2-raw-v1/train-00000-of-00001.parquet", "bucket/tokens/0.parquet"],
 }
-"""Files of `tests/data/parquet`, and their places in the stand-ins."""
+"""Files of `tests/data/parquet`, and their paths in the stand-ins."""
 
 LANGUAGES = {"c", "cpp", "sh", "text"}
 """Languages of blocks that are not run here. `tests/suite/ffi/page.rs` runs those of the page about C."""
@@ -61,7 +61,7 @@ def blocks(page):
 
 
 def write_examples(page):
-    """Writes the data sets that `page` names and another page writes, with that page's code."""
+    """Writes the data sets that `page` names and a different page writes, with that page's code."""
     for name, (stem, section) in EXAMPLES.items():
         if page.stem != stem and f'"{name}"' in page.read_text():
             writer = ROOT / "python" / "docs" / f"{stem}.md"
@@ -71,7 +71,7 @@ def write_examples(page):
 
 
 def run_blocks(page, replaced, names):
-    """Runs the blocks of `page` in the namespace `names`, with other addresses in place of those in `replaced`."""
+    """Runs the blocks of `page` in the namespace `names`, with the addresses in `replaced` exchanged."""
     write_examples(page)
     for line, text in blocks(page):
         for address, stand_in in replaced.items():
@@ -169,7 +169,7 @@ def test_every_block_of_the_page_runs(page, folder, names):
     run_blocks(page, STAND_INS, names)
 
 
-def test_a_page_names_the_source_of_the_data_that_another_page_writes():
+def test_a_page_names_the_source_of_the_data_that_a_different_page_writes():
     for page in PAGES:
         for name, (stem, section) in EXAMPLES.items():
             if page.stem != stem and f'"{name}"' in page.read_text():
@@ -234,7 +234,7 @@ def test_paths_and_links_in_the_texts_exist():
             assert link.startswith("https://") or (file.parent / link).exists(), f"{file.name}: {link}"
 
 
-def test_the_messages_in_troubleshooting_are_those_of_the_code():
+def test_the_messages_in_troubleshooting_are_messages_of_the_code():
     page = (ROOT / "python" / "docs" / "troubleshooting.md").read_text()
     code = "".join(sources("loader", "gpu/src", "python/py_src")).replace("`", "")
     code = re.sub(r'\\\n\s*|"\s*\n\s*f?"', "", code)

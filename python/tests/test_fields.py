@@ -101,7 +101,7 @@ def test_a_wrong_argument_of_a_field_is_named_with_the_field(field, sentence):
     assert str(caught.value).startswith(f"fields['x']: {sentence}")
 
 
-def test_numbers_of_other_libraries_are_plain_numbers_in_the_json():
+def test_numbers_of_array_libraries_are_plain_numbers_in_the_json():
     numpy = pytest.importorskip("numpy")
     ops = (fb.Resize(numpy.int64(8)), fb.Normalize(numpy.zeros(3), numpy.ones(3, numpy.float32)))
     json.dumps(specs({"x": fb.Image("a", *ops), "t": fb.Tokens("t", numpy.uint8(3), pad=numpy.int32(-1))}))

@@ -22,7 +22,7 @@ COUNT = 300
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """Folder of what is kept of remotes without `local`, and of filters."""
+    """Folder of the data that are kept of remotes without `local`, and of filters."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -162,7 +162,7 @@ def test_the_answer_is_kept_and_pictures_are_not_decoded(tmp_path, cache):
         os.truncate(shard, 0)
     with fb.Loader(select=fb.Select(filter="class == 1"), **options) as loader:
         assert loader.samples_of(0)[0].number == 1
-    # A damaged answer is not used, nor is that of another filter.
+    # A damaged answer is not used, nor is the answer of a different filter.
     answer.write_bytes(answer.read_bytes()[:-1] + b"!")
     for condition in ("class == 1", "class == 2"):
         with pytest.raises(fb.Error):
@@ -230,7 +230,7 @@ def test_tars_have_filters_on_numbers_text_and_keys(tmp_path):
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_filters_that_are_wrong_are_rejected_with_the_place(pictures, condition, message):
+def test_filters_that_are_wrong_are_rejected_with_the_reason(pictures, condition, message):
     with pytest.raises(fb.ConfigError, match=message):
         ordered(pictures, select=fb.Select(filter=condition))
 

@@ -18,7 +18,7 @@ COMPATIBLE, NVIDIA_FS = 0, 1
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    """A folder of raw shards with arrays of fixed size before and after others."""
+    """A folder of raw shards with arrays of fixed size before and after further columns."""
     folder = tmp_path_factory.mktemp("rows") / "set"
     columns = {"n": "int", "s": "str", "t": "ndarray:uint16:2100", "x": "ndarray:float32:40,30"}
     rng = np.random.default_rng(0)

@@ -168,7 +168,7 @@ def test_a_loader_that_decodes_on_the_host_is_not_reported_as_the_device(gpu_rep
         assert parts[name]["found"]["pictures_on_device"] == 0
 
 
-def test_the_report_of_an_ended_run_names_its_part_and_another_run_continues(gpu_report, fake, tmp_path):
+def test_the_report_of_an_ended_run_names_its_part_and_a_second_run_continues(gpu_report, fake, tmp_path):
     keep = functools.partial(gpu_report.main.write, out=tmp_path)
 
     def ended_in_copies(document):
@@ -200,7 +200,7 @@ def test_replicated_chroma_of_a_decoder_is_reported(gpu_report, fake, tmp_path):
     assert seen == {name: name for name in seen}
 
 
-def test_photographs_may_be_progressive_or_other_files(gpu_report, fake, tmp_path):
+def test_photographs_may_be_progressive_or_of_a_different_format(gpu_report, fake, tmp_path):
     _, know, *_ = fake
     data = gpu_report.data
     picture = Image.fromarray(data.photograph(1, 80, 70, 1.4))
@@ -351,7 +351,7 @@ def test_measurements_of_the_decoder_end_at_the_time_limit(gpu_report, fake):
     assert found["cut_short"] and len(found["rates"]) == 2
 
 
-def test_a_rate_that_the_driver_or_the_library_rejects_is_reported_and_the_others_stay(gpu_report, fake):
+def test_a_rate_that_the_driver_or_the_library_rejects_is_reported_and_the_remaining_rates_stay(gpu_report, fake):
     _, know, driver, nvjpeg = fake
     files = gpu_report.data.synthetic(4, 80, 70)
     know(files)

@@ -1,4 +1,4 @@
-"""Groups of the arguments of forebay.Loader: where an option is, what it may be, and how streams have their own."""
+"""Groups of the arguments of forebay.Loader: where an option is, its accepted values, and how streams have their own."""
 
 import dataclasses
 import inspect
@@ -45,7 +45,7 @@ def test_a_loader_has_at_most_24_arguments():
 
 
 @pytest.mark.parametrize("name", FLAT)
-def test_an_option_of_a_group_is_shown_in_its_place(name):
+def test_an_option_of_a_group_is_shown_in_its_group(name):
     group, call = FLAT[name]
     with pytest.raises(TypeError) as caught:
         fb.Loader(batch_size=4, **{name: 1})
@@ -55,7 +55,7 @@ def test_an_option_of_a_group_is_shown_in_its_place(name):
 
 
 @pytest.mark.parametrize("name", [name for name, (group, _) in FLAT.items() if group in OF_A_STREAM])
-def test_an_option_of_a_group_of_a_stream_is_shown_in_its_place(name):
+def test_an_option_of_a_group_of_a_stream_is_shown_in_its_group(name):
     group, call = FLAT[name]
     with pytest.raises(TypeError) as caught:
         fb.Stream(remote="s3://bucket/set", **{name: 1})
@@ -72,7 +72,7 @@ def test_an_option_of_a_group_of_a_stream_is_shown_in_its_place(name):
         ("sample_id", "did you mean sample_ids? it is in extra, as in Loader(extra=["),
     ],
 )
-def test_a_misspelt_option_of_a_group_is_shown_in_its_place(name, sentence):
+def test_a_misspelt_option_of_a_group_is_shown_in_its_group(name, sentence):
     with pytest.raises(TypeError) as caught:
         fb.Loader(batch_size=4, **{name: 1})
     assert str(caught.value).startswith(f"Loader has no argument {name!r}: {sentence}")
@@ -126,14 +126,14 @@ def test_a_group_takes_its_options_by_name(make):
         ("order", fb.Engine(prefetch=3), "order is an Order, such as Order("),
     ],
 )
-def test_a_group_of_another_type_is_rejected_with_an_example(name, value, sentence):
+def test_a_group_of_a_wrong_type_is_rejected_with_an_example(name, value, sentence):
     with pytest.raises(fb.ConfigError) as caught:
         fb.Loader(local="set", batch_size=4, **{name: value})
     assert str(caught.value).startswith(sentence) and ", but it is " in str(caught.value)
 
 
 @pytest.mark.parametrize(("name", "value"), [("select", "0:100"), ("fetch", 3), ("window", "8")])
-def test_a_group_of_another_type_in_a_stream_is_rejected_with_its_place(name, value):
+def test_a_group_of_a_wrong_type_in_a_stream_is_rejected_with_its_path(name, value):
     with pytest.raises(fb.ConfigError, match=rf"^streams\[1\]: {name} is "):
         fb.Loader(streams=[fb.Stream(remote="a"), fb.Stream(remote="b", **{name: value})], batch_size=4)
 
@@ -178,13 +178,13 @@ def test_groups_cannot_be_changed_and_are_copied_with_changes():
     ],
     ids=str,
 )
-def test_a_group_as_text_has_what_differs_from_the_defaults(group):
+def test_a_group_as_text_has_the_options_that_differ_from_the_defaults(group):
     text = repr(group)
     assert eval(text, {name: getattr(fb, name) for name in fb.__all__}) == group
     assert "None" not in text and text.count("=") <= 2
 
 
-def test_groups_without_options_are_those_of_a_loader_without_groups(pictures):
+def test_groups_without_options_equal_the_groups_of_a_loader_without_any(pictures):
     plain = kept(local=pictures, shuffle=True)
     groups = {"select": fb.Select(), "order": fb.Order(), "fetch": fb.Fetch(), "engine": fb.Engine(), "skip": None, "world": None}
     assert kept(local=pictures, shuffle=True, **groups) == plain
@@ -226,7 +226,7 @@ def test_the_fetch_of_a_stream_replaces_the_loader_s(pictures):
     config = config_of(streams=streams, fetch=fb.Fetch(retry=7, keep_zip=True))
     assert (config["fetch"]["retry"], config["fetch"]["keep_zip"]) == (7, True)
     own, none = config["streams"]
-    # Its other options are the defaults, and not the loader's.
+    # Its remaining options are the defaults, and not the loader's.
     assert own["fetch"] == {"retry": 2, "timeout": 5.0, "validate_hash": None, "keep_zip": False}
     assert none.get("fetch") is None
 
@@ -248,14 +248,14 @@ def test_a_window_is_a_number_of_tokens_or_has_a_stride(window, tmp_path):
 
 
 @pytest.mark.parametrize("window", ["8", True, (8, 4), {"tokens": 8}])
-def test_a_window_of_another_type_is_rejected_with_both_forms(window):
+def test_a_window_of_a_wrong_type_is_rejected_with_both_forms(window):
     with pytest.raises(fb.ConfigError, match="^window is ") as caught:
         fb.Loader(local="set", batch_size=4, window=window)
     assert "TokenWindow(" in str(caught.value)
 
 
 @pytest.mark.parametrize("extra", ["sample_ids", True, 3, ["sample_id"], [3], [["repeat"]]])
-def test_other_outputs_than_those_there_are_are_rejected_with_an_example(extra):
+def test_unknown_outputs_are_rejected_with_an_example(extra):
     with pytest.raises(fb.ConfigError, match="^extra") as caught:
         fb.Loader(local="set", batch_size=4, extra=extra)
     assert "sample_ids" in str(caught.value) or "sample_keys" in str(caught.value)

@@ -53,7 +53,7 @@ def test_every_command_describes_itself(command, parts):
 
 
 def test_a_loader_is_an_iterable_and_no_iterator(tmp_path):
-    """Programs call `iter` for what is no iterator."""
+    """Programs call `iter` for objects that are no iterators."""
     with fb.MDSWriter(out=tmp_path / "set", columns={"x": "int"}) as writer:
         writer.write({"x": 1})
     with fb.Loader(local=tmp_path / "set", batch_size=1, framework="numpy") as loader:

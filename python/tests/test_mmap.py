@@ -19,7 +19,7 @@ SAMPLES = 600
 
 @pytest.fixture
 def tokens(tmp_path: Path) -> Path:
-    """Data set whose sample i contains the token i 1,024 times; each shard has enough samples to be detected as cached."""
+    """Data set where sample i contains the token i 1,024 times; each shard has enough samples to be detected as cached."""
     with fb.MDSWriter(out=tmp_path / "set", columns={"t": "ndarray:uint16:1024"}, size_limit=1 << 19) as writer:
         for i in range(SAMPLES):
             writer.write({"t": numpy.full(1024, i, dtype=numpy.uint16)})

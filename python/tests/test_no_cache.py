@@ -92,7 +92,7 @@ def test_files_in_place_are_read_without_a_cache(tmp_path, monkeypatch, caplog, 
     for epoch in range(1, 3):
         assert numbers(address(str(tmp_path / "data"), name), options) == list(range(SAMPLES))
         said = warnings_of_cache(caplog)
-        # Data sets with an index of their own need no other one.
+        # Data sets with an index of their own need no second one.
         assert len(said) == (0 if name == "mds" else epoch), said
         assert all("cannot be written" in line and "set XDG_CACHE_HOME" in line and "every start" in line for line in said)
 
@@ -110,7 +110,7 @@ def test_one_warning_is_enough_for_many_streams_and_a_filter(tmp_path, monkeypat
         assert any("cannot be written" in note for note in loader.stats()["notes"])
 
 
-def test_what_must_be_copied_names_the_two_ways_out(tmp_path, monkeypatch):
+def test_data_that_must_be_copied_name_the_two_ways_out(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with fb.MDSWriter(out=str(tmp_path / "data"), columns={"n": "int"}, compression="zstd") as writer:
@@ -138,7 +138,7 @@ def run_without_home(folder, name, **environment):
 
 @pytest.fixture
 def readable():
-    """Folder that other users can read."""
+    """Folder that all users can read."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     with tempfile.TemporaryDirectory() as folder:

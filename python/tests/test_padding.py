@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
 
 
 def expected(values, fill, dtype, multiple=1, longest=None):
-    """What torch's own function makes of the rows."""
+    """The result of torch's own function for the rows."""
     tensors = [torch.from_numpy(np.asarray(value)[:longest].astype(dtype)) for value in values]
     padded = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=fill)
     length = -(-padded.shape[1] // multiple) * multiple
@@ -134,7 +134,7 @@ def test_arrays_that_have_one_shape_need_no_padding(tmp_path):
 
 @pytest.mark.parametrize("framework", ["torch", "numpy", "dlpack", "jax", "tensorflow"])
 @pytest.mark.parametrize("options, shape", [({"max_length": 5}, 5), ({"pad_to_multiple": 8}, 16), ({"max_length": 5, "pad_to_multiple": 8}, 8)])
-def test_rows_of_a_fixed_shape_are_cut_and_filled_as_others(tmp_path, framework, options, shape):
+def test_rows_of_a_fixed_shape_are_cut_and_filled_too(tmp_path, framework, options, shape):
     if framework in ("jax", "tensorflow"):
         pytest.importorskip(framework)
     values = [np.arange(24, dtype=np.int32).reshape(12, 2) + 100 * number for number in range(4)]
@@ -157,7 +157,7 @@ def test_rows_of_a_fixed_shape_are_cut_and_filled_as_others(tmp_path, framework,
     "arguments, name",
     [({"extra": ["repeat"]}, "repeat"), ({"extra": ["sample_ids"]}, "sample_ids"), ({"map": dict}, "sample_draws")],
 )
-def test_a_mask_cannot_have_the_name_of_another_output(folder, arguments, name):
+def test_a_mask_cannot_have_the_name_of_a_second_output(folder, arguments, name):
     fields = {"x": fb.Tokens("raw", pad=0, stored="uint16"), name: fb.AttentionMask("x")}
     with pytest.raises(fb.ConfigError, match=f"adds an output called `{name}`: rename the AttentionMask"):
         fb.Loader(local=folder, batch_size=4, fields=fields, **arguments)
@@ -206,7 +206,7 @@ def test_a_mask_without_padding_names_the_change(folder, fields, remedy):
     assert str(caught.value) == f"fields['mask']: 'ids' is not an output with `pad` and without a length: {remedy}"
 
 
-def test_rows_that_differ_in_other_dimensions_are_an_error(tmp_path):
+def test_rows_that_differ_in_later_dimensions_are_an_error(tmp_path):
     with fb.MDSWriter(out=tmp_path / "set", columns={"a": "ndarray"}) as writer:
         for number in range(1, 3):
             writer.write({"a": np.ones((2, number), np.float32)})

@@ -35,7 +35,7 @@ def folder(tmp_path):
 
 
 class Shelf(remotes.RemoteFolder):
-    """Folder of this machine under another scheme, which can only be read."""
+    """Folder of this machine under a new scheme, which can only be read."""
 
     root, failure = None, None
 
@@ -174,6 +174,6 @@ def test_an_unknown_scheme_and_missing_libraries_are_named(tmp_path, monkeypatch
         ("alipan://set", "copy the data set to a folder"),
     ],
 )
-def test_a_scheme_without_a_transport_has_an_error_with_another_way(remote, match, tmp_path):
+def test_a_scheme_without_a_transport_has_an_error_with_an_alternative(remote, match, tmp_path):
     with pytest.raises(fb.UnsupportedError, match=match):
         fb.Loader(remote=remote, local=tmp_path / "local", batch_size=1)

@@ -50,7 +50,7 @@ def whole(folder):
     return global_batches(folder, 1)
 
 
-def test_each_sample_has_its_repeats_with_other_pixels_in_one_batch(folder, whole):
+def test_each_sample_has_its_repeats_with_different_pixels_in_one_batch(folder, whole):
     assert [len(step) for step in whole] == [GLOBAL_BATCH] * (SAMPLES // GLOBAL_BATCH) + [SAMPLES % GLOBAL_BATCH]
     for step in whole[:-1]:
         assert set(Counter(number for number, _ in step).values()) == {3}
@@ -64,7 +64,7 @@ def test_global_batches_are_equal_on_any_number_of_ranks(folder, whole, ranks):
     assert global_batches(folder, ranks) == whole
 
 
-def test_a_resumed_epoch_has_the_remaining_batches_on_another_number_of_ranks(folder, whole):
+def test_a_resumed_epoch_has_the_remaining_batches_on_a_different_number_of_ranks(folder, whole):
     with loader(folder, 0, 2) as made:
         batches = iter(made)
         for _ in range(3):
@@ -96,7 +96,7 @@ def test_a_repeat_of_one_is_the_order_without_and_draws_alike(folder):
         assert [sorted(rows(batch)) for batch in plain] == global_batches(folder, 1, repeat_augment=1)
 
 
-def test_epochs_repeat_other_samples(folder):
+def test_epochs_repeat_different_samples(folder):
     with loader(folder) as made:
         epochs = [{number for batch in made for number, _ in rows(batch)} for _ in range(2)]
     assert epochs[0] != epochs[1]
@@ -124,7 +124,7 @@ def test_a_state_is_of_its_number_of_repeats(folder):
             loader(folder, repeat_augment=wrong)
 
 
-def test_the_draws_of_an_epoch_are_those_of_timm_in_number(folder):
+def test_an_epoch_has_as_many_draws_as_in_timm(folder):
     """An epoch of DeiT's sampler has as many rows as samples, and one sample in `repeats` of them."""
 
     def reference(samples, repeats, ranks):

@@ -1,4 +1,4 @@
-"""Row indexes after the samples of shards: other readers do not see them, the loader uses them."""
+"""Row indexes after the samples of shards: readers without them do not see them, the loader uses them."""
 
 import filecmp
 import io
@@ -48,7 +48,7 @@ def batches(folder, **kwargs):
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
-def test_the_reference_reads_indexed_shards_as_it_reads_others(mosaicml, tmp_path, compression):
+def test_the_reference_reads_indexed_shards_as_it_reads_plain_ones(mosaicml, tmp_path, compression):
     plain = write(tmp_path / "plain", compression=compression)
     indexed = write(tmp_path / "indexed", compression=compression, jpeg_row_index=True)
     raw = [sum(shard["files"][0]["raw_bytes"] for shard in fb.read_index(folder)) for folder in (plain, indexed)]

@@ -125,7 +125,7 @@ def test_the_file_of_a_run_names_the_samples_of_all_ranks(pictures, tmp_path, ca
     assert alone.returncode == 0 and alone.stdout.startswith("step 0: batch 0 of epoch 0, 16 samples")
 
 
-def test_the_paths_of_a_run_are_those_of_any_working_directory(tmp_path, monkeypatch):
+def test_the_paths_of_a_run_do_not_depend_on_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for remote, whole in [
         ("train", f"{tmp_path}/train"),
@@ -154,7 +154,7 @@ def test_each_stream_of_a_run_has_its_own_address(pictures, tmp_path, capsys):
     assert capsys.readouterr().out == expected
 
 
-def test_a_run_of_other_data_or_a_file_of_something_else_is_an_error(pictures, tmp_path, capsys):
+def test_a_run_of_different_data_or_a_foreign_file_is_an_error(pictures, tmp_path, capsys):
     run = tmp_path / "run.json"
     with ordered(pictures, batch_size=8, select=fb.Select(subset="0:50")) as loader:
         loader.save_run(run)
@@ -229,7 +229,7 @@ def test_steps_are_left_out_on_all_ranks_and_checkpoints_keep_them(pictures):
     (rest,), again = epochs(1, state=state, ranks=1)
     assert rest == [plain[5], *plain[7:]]
     assert again["forebay"]["skipped"]["steps"] == [2, 3, 6]
-    # Of another size of steps, the numbers mean other samples.
+    # With a different size of steps, the numbers mean different samples.
     with ordered(pictures, batch_size=8, **MIXED) as loader:
         with pytest.raises(fb.StateError, match="leaves out steps of 16 samples by skip_steps, and a step has 8 here"):
             loader.load_state_dict(state)

@@ -62,7 +62,7 @@ WEIGHTS = np.random.default_rng(5).gamma(0.7, size=SAMPLES)
 WEIGHTS[::9] = 0
 
 
-def test_draws_are_in_proportion_to_the_weights_as_those_of_torch(pictures):
+def test_draws_are_in_proportion_to_the_weights_as_in_torch(pictures):
     ours = drawn(pictures, weights=WEIGHTS)
     generator = torch.Generator().manual_seed(1)
     sampler = torch.utils.data.WeightedRandomSampler(WEIGHTS, SAMPLES * EPOCHS, replacement=True, generator=generator)
@@ -72,7 +72,7 @@ def test_draws_are_in_proportion_to_the_weights_as_those_of_torch(pictures):
     assert abs(chi_square(ours, WEIGHTS)) < 4 and abs(chi_square(theirs, WEIGHTS)) < 4
 
 
-def test_draws_of_one_epoch_are_independent_of_each_other_as_those_of_torch(pictures):
+def test_draws_of_one_epoch_are_independent_as_in_torch(pictures):
     """The number of samples that an epoch draws twice, thrice and so on, with equal weights."""
 
     def repeats(epochs):
@@ -165,7 +165,7 @@ def test_weights_combine_with_the_mix_of_streams(pictures):
     stream, number = (torch.cat(part) for part in zip(*batches, strict=True))
     assert [int((stream == place).sum()) for place in range(2)] == [300, 100]
     assert int(number[stream == 1].max()) < 10 and not set(number[stream == 0].tolist()) & set(range(0, SAMPLES, 9))
-    # The loader's weights are those of the streams without any.
+    # The loader's weights are the weights of the streams without any.
     streams = [fb.Stream(local=pictures, select=fb.Select(balance="class")), fb.Stream(local=pictures)]
     with fb.Loader(streams=streams, select=fb.Select(weights=WEIGHTS), fields=NUMBER, batch_size=16) as loader:
         assert len(sum(numbers(loader), [])) == 2 * SAMPLES
@@ -207,7 +207,7 @@ def test_a_column_of_weights_equals_an_array_of_them(classes):
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "tar"])
-def test_weights_and_classes_are_columns_of_other_formats(tmp_path, kind):
+def test_weights_and_classes_are_columns_of_more_formats(tmp_path, kind):
     weights = (np.arange(120) % 3).tolist()
     fields = NUMBER
     if kind == "tar":

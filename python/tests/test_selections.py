@@ -98,7 +98,7 @@ def test_a_subset_is_a_mask_of_the_stream_on_any_number_of_ranks(pictures, tmp_p
 
 
 @pytest.mark.parametrize("empty", [False, True], ids=["full", "an empty shard"])
-def test_the_order_equals_that_of_a_data_set_with_only_the_kept_samples(tmp_path, empty):
+def test_the_order_equals_the_order_of_a_data_set_with_only_the_kept_samples(tmp_path, empty):
     sizes = [40, 30, 50, 80]
     whole = mds(tmp_path / "whole", range(200), sizes)
     mask = np.random.default_rng(6).random(200) < 0.4
@@ -123,7 +123,7 @@ def test_the_order_equals_that_of_a_data_set_with_only_the_kept_samples(tmp_path
 
 
 @pytest.mark.parametrize("write", [jsonl, csv])
-def test_other_formats_have_subsets_too(tmp_path, write):
+def test_all_formats_have_subsets_too(tmp_path, write):
     folder = write(tmp_path / "set", 500)
     assert len(os.listdir(folder)) > 3
     kept = np.flatnonzero(np.random.default_rng(1).random(500) < 0.3)
@@ -144,7 +144,7 @@ def test_fractions_are_exact_parts_that_numpy_finds_too(pictures):
         assert sum(numbers(loader), []) == [number for number in both if number in subset]
 
 
-def test_a_checkpoint_of_a_subset_resumes_on_another_number_of_ranks(pictures):
+def test_a_checkpoint_of_a_subset_resumes_on_a_different_number_of_ranks(pictures):
     order = {"shuffle": True, "select": fb.Select(subset="3:150", fraction=(0.1, 0.8)), "batch_size": 4}
     (whole,) = epoch(pictures, **order)
     with ordered(pictures, order=fb.Order(num_canonical_nodes=1), **order) as loader:
@@ -163,7 +163,7 @@ def test_a_checkpoint_of_a_subset_resumes_on_another_number_of_ranks(pictures):
         assert set(sum(sum(rest, []), [])) == set(sum(whole[6:], []))
 
 
-def test_a_checkpoint_of_other_samples_is_rejected_with_both_selections(pictures):
+def test_a_checkpoint_of_different_samples_is_rejected_with_both_selections(pictures):
     def state(**arguments):
         with ordered(pictures, **arguments) as loader:
             return loader.state_dict()
@@ -244,7 +244,7 @@ def test_shards_without_kept_samples_are_not_fetched(tmp_path):
     ],
     ids=str,
 )
-def test_parts_that_are_wrong_are_rejected_with_the_place(pictures, arguments, message):
+def test_parts_that_are_wrong_are_rejected_with_the_reason(pictures, arguments, message):
     with pytest.raises(fb.ConfigError, match=message):
         ordered(pictures, **arguments)
 

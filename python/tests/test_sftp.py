@@ -1,4 +1,4 @@
-"""Data sets on an SFTP server: `Loader`, `Stream` and `verify` read them as those of a folder, whatever the connection does."""
+"""Data sets on an SFTP server: `Loader`, `Stream` and `verify` read them like data sets of a folder, whatever the connection does."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ def loader(remote, local, **kwargs):
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_the_samples_are_those_of_the_folder_on_every_rank(sftp, sftp_folder, tmp_path, ranks):
+def test_the_samples_equal_the_samples_of_the_folder_on_every_rank(sftp, sftp_folder, tmp_path, ranks):
     for rank in range(ranks):
         world = fb.World(rank=rank, world_size=ranks, local_rank=rank, local_world_size=ranks)
         with (
@@ -86,7 +86,7 @@ def test_an_idle_connection_that_the_server_has_closed_costs_no_attempt(sftp, tm
         assert sorted(sum(numbers(found), [])) == list(range(COUNT))
 
 
-def test_the_attempts_are_those_of_download_retry(sftp, tmp_path):
+def test_download_retry_limits_the_attempts(sftp, tmp_path):
     remote = sftp.url("set/train")
     sftp.cut_after = 0
     with pytest.raises(fb.NetworkError, match=r"connection to 127\.0\.0\.1, port \d+ was lost.*attempt 1 of 1"):

@@ -1,4 +1,4 @@
-"""Troubles of an SFTP server: each is a typed error that states what to change, without the secrets of the address."""
+"""Troubles of an SFTP server: each is a typed error that states the change to make, without the secrets of the address."""
 
 import logging
 import re
@@ -74,7 +74,7 @@ def test_a_host_that_is_not_known_has_the_command_that_adds_it(sftp, tmp_path, t
             assert len(found) == 25
 
 
-def test_a_host_key_that_has_changed_is_another_machine(sftp, sftp_folder, tmp_path, trouble):
+def test_a_host_key_that_has_changed_is_a_different_machine(sftp, sftp_folder, tmp_path, trouble):
     with sftp_server(sftp_folder) as other:
         line = other.known.replace(str(other.port), str(sftp.port))
         (tmp_path / "known hosts").write_text(line)

@@ -21,7 +21,7 @@ def finish_exchanges():
 
 
 @pytest.mark.parametrize("lacks_replace", [False, True])
-def test_the_files_are_those_of_a_folder(sftp, sftp_folder, tmp_path, lacks_replace):
+def test_the_files_equal_the_files_in_a_folder(sftp, sftp_folder, tmp_path, lacks_replace):
     sftp.lacks_replace = lacks_replace
     write_numbers(sftp.url("new/set"), compression="zstd")
     write_numbers(tmp_path / "expected", compression="zstd")

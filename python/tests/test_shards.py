@@ -111,7 +111,7 @@ def test_raw_shards_equal_the_reference_byte_for_byte(mosaicml, tmp_path):
     assert filecmp.cmpfiles(ours, theirs, names, shallow=False) == (names, [], [])
 
 
-def test_each_package_reads_the_files_of_the_other(mosaicml, tmp_path):
+def test_each_package_reads_the_files_of_both(mosaicml, tmp_path):
     theirs = write(tmp_path / "theirs", mosaicml.MDSWriter, compression="zstd:3")
     reader = fb.ShardReader(theirs)
     assert_same(reader[21], 21)
@@ -180,7 +180,7 @@ def test_a_truncated_shard_is_named(tmp_path):
     ids=["index", "shard"],
 )
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)], ids=["pipe", "device"])
-def test_a_loader_rejects_a_pipe_or_a_device_in_place_of_a_file(tmp_path, name, message, make):
+def test_a_loader_rejects_a_pipe_or_a_device_instead_of_a_file(tmp_path, name, message, make):
     folder = write(tmp_path / "set")
     os.remove(os.path.join(folder, name))
     make(os.path.join(folder, name))

@@ -32,7 +32,7 @@ def test_a_transform_without_return_is_an_error_that_names_it_and_the_remedy(pic
 
 
 @pytest.mark.parametrize("error", [Fault, StopIteration, KeyboardInterrupt])
-def test_a_batch_whose_transform_raises_is_delivered_again(pictures, error):
+def test_a_batch_is_delivered_again_after_its_transform_raised(pictures, error):
     with ordered(pictures) as loader:
         expected = numbers(loader)
     calls = []
@@ -62,7 +62,7 @@ def test_a_batch_whose_transform_raises_is_delivered_again(pictures, error):
 @pytest.mark.parametrize("adapts", [False, True])
 @pytest.mark.parametrize("position", [0, 1, -1])
 def test_a_transform_that_raises_ends_the_epoch_with_the_loop(pictures, position, adapts):
-    """The program keeps the error, whose traceback has the variables of the loop's calls."""
+    """The program keeps the error, and its traceback has the variables of the loop's calls."""
     from forebay.integrations.torch import DataLoader
 
     with ordered(pictures, shuffle=True) as loader:
@@ -102,7 +102,7 @@ def test_a_batch_that_cannot_be_shown_ends_the_epoch(pictures):
 
 
 @pytest.mark.parametrize("is_last", [False, True])
-def test_threads_lose_no_batch_whose_transform_raises(pictures, is_last):
+def test_threads_lose_no_batch_if_its_transform_raises(pictures, is_last):
     with ordered(pictures) as loader:
         expected = numbers(loader)
     position = len(expected) - 1 if is_last else 1

@@ -30,7 +30,7 @@ def test_pixels_are_the_same_with_all_vector_instructions(pictures):
 
 
 @pytest.mark.parametrize("value", ["sse9", "AVX2"])
-def test_other_values_are_rejected(pictures, value):
+def test_wrong_values_are_rejected(pictures, value):
     done = alone(CODE.format(folder=str(pictures)), FOREBAY_VECTORS=value)
     assert "ConfigError" in done.stderr
     assert f"{', '.join(LEVELS)}" in done.stderr and value in done.stderr

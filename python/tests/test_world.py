@@ -137,7 +137,7 @@ def test_the_innermost_launcher_with_all_numbers_counts(name):
     assert place(environ=environ) == (*numbers, source)
 
 
-def test_numbers_that_contradict_each_other_are_an_error_with_both_launchers():
+def test_numbers_that_are_contradictory_are_an_error_with_both_launchers():
     # mpiexec of an old MPICH, which srun has started once for each node.
     with pytest.raises(fb.ConfigError, match="MPICH has rank 5 of 8 .* but no local rank, and SLURM has rank 1 of 2"):
         detect(environ=SLURM_NODES | PMI)

@@ -85,7 +85,7 @@ def test_a_value_that_cannot_be_stored_names_its_column_and_the_reason(tmp_path,
         ("float64", 2**70, np.float64(2**70)),
     ],
 )
-def test_a_number_of_another_type_is_stored_if_its_value_is_kept_or_rounded(tmp_path, encoding, value, back):
+def test_a_number_of_a_different_type_is_stored_if_its_value_is_kept_or_rounded(tmp_path, encoding, value, back):
     ours = stored(tmp_path, encoding, value)
     assert ours == back and type(ours) is type(back)
 
@@ -122,13 +122,13 @@ def test_a_jpeg_that_was_opened_keeps_its_file_unless_it_was_changed(tmp_path):
         ({"hashes": [3]}, r"hashes\[0\] is text, but it is 3"),
     ],
 )
-def test_an_argument_of_another_type_is_named(tmp_path, arguments, message):
+def test_an_argument_of_a_wrong_type_is_named(tmp_path, arguments, message):
     with pytest.raises(fb.ConfigError, match=message):
         fb.MDSWriter(**{"out": tmp_path, "columns": {"a": "int"}, **arguments})
 
 
 @pytest.mark.parametrize("path", [("a", "b"), b"a", 3, None])
-def test_a_folder_of_another_type_is_named(tmp_path, path):
+def test_a_folder_of_a_wrong_type_is_named(tmp_path, path):
     with pytest.raises(fb.ConfigError, match="local is the path of a local folder"):
         fb.ShardReader(path)
     with pytest.raises(fb.ConfigError, match="path is the path of a local folder"):

@@ -96,7 +96,7 @@ def test_an_interrupt_ends_finish_without_an_index(store):
         writer.write({"a": 2})
 
 
-def test_a_writer_that_is_dropped_removes_its_parts_while_other_threads_run(store):
+def test_a_writer_that_is_dropped_removes_its_parts_while_the_server_runs(store):
     arrived = threading.Event()
     server = store(lambda path: arrived.set() if "partNumber" in path else 200)
     writer = fb.MDSWriter(out="s3://bucket/set", columns={"a": "bytes"}, size_limit="16mb", threads=1)
@@ -132,7 +132,7 @@ assert os.wait()[1] == 0
 
 def test_a_forked_child_ends_without_the_failed_writer_of_its_parent(store):
     refused = threading.Lock()
-    # The first file is refused, and the others are in flight.
+    # The first file is refused, and the remaining files are in flight.
     store(lambda _: 403 if refused.acquire(blocking=False) else None)
     program = subprocess.run([sys.executable, "-c", FAILED], capture_output=True, text=True, timeout=600)
     assert program.returncode == 0, program.stderr

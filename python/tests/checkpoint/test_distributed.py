@@ -52,11 +52,11 @@ def small_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_state_is_saved_and_loaded_with_its_step_and_data(place, small_blocks, monkeypatch, threads):
+def test_a_state_is_saved_and_loaded_with_its_step_and_data(run_url, small_blocks, monkeypatch, threads):
     monkeypatch.setattr(writing, "_FILE_LEAST", 1024)
-    url = f"{place}/step-5"
+    url = f"{run_url}/step-5"
     dcp.save(state(), storage_writer=StorageWriter(url, step=5, data={"epoch": 2}, metadata={"loss": 0.5}, threads=threads))
-    last = checkpoint.latest(place)
+    last = checkpoint.latest(run_url)
     assert (last.url, last.step, last.data, last.metadata) == (url, 5, {"epoch": 2}, {"loss": 0.5})
     assert sorted(last.parts) == [".metadata", *(f"__0_{number}.distcp" for number in range(threads))]
     assert {file.url for file in fb.list_files(f"{url}/")} == {
@@ -73,44 +73,44 @@ def test_torch_reads_the_files_too(tmp_path):
     assert_equal(found, state())
 
 
-def test_a_save_behind_training_has_the_state_of_its_call(place, tmp_path):
+def test_a_save_behind_training_has_the_state_of_its_call(run_url, tmp_path):
     torch.distributed.init_process_group("gloo", store=torch.distributed.FileStore(str(tmp_path / "s"), 1), rank=0, world_size=1)
     try:
         saved, position = state(), {"epoch": 3}
-        response = dcp.async_save(saved, storage_writer=StorageWriter(f"{place}/1", data=position))
+        response = dcp.async_save(saved, storage_writer=StorageWriter(f"{run_url}/1", data=position))
         saved["weights"].zero_()
         position["epoch"] = 4
         response.result()
-        assert_equal(loaded(f"{place}/1"), state())
-        assert checkpoint.latest(place).data == {"epoch": 3}
+        assert_equal(loaded(f"{run_url}/1"), state())
+        assert checkpoint.latest(run_url).data == {"epoch": 3}
     finally:
         torch.distributed.destroy_process_group()
 
 
-def test_a_folder_without_a_commit_is_refused(place):
+def test_a_folder_without_a_commit_is_refused(run_url):
     with pytest.raises(fb.NotFoundError, match="is not a checkpoint"):
-        StorageReader(f"{place}/none")
-    dcp.save(state(), storage_writer=StorageWriter(f"{place}/1"))
-    fb.remove_files([f"{place}/1/commit.json"])
+        StorageReader(f"{run_url}/none")
+    dcp.save(state(), storage_writer=StorageWriter(f"{run_url}/1"))
+    fb.remove_files([f"{run_url}/1/commit.json"])
     with pytest.raises(fb.NotFoundError, match="is not a checkpoint"):
-        StorageReader(f"{place}/1")
-    checkpoint.save({}, f"{place}/2")
+        StorageReader(f"{run_url}/1")
+    checkpoint.save({}, f"{run_url}/2")
     with pytest.raises(fb.ConfigError, match="forebay.checkpoint.load"):
-        StorageReader(f"{place}/2")
+        StorageReader(f"{run_url}/2")
 
 
-def test_a_checkpoint_is_not_replaced_unless_asked_and_stays_whole_until_then(place):
-    dcp.save({"a": torch.ones(3)}, storage_writer=StorageWriter(f"{place}/1"))
+def test_a_checkpoint_is_not_replaced_unless_asked_and_stays_whole_until_then(run_url):
+    dcp.save({"a": torch.ones(3)}, storage_writer=StorageWriter(f"{run_url}/1"))
     with pytest.raises(CheckpointException, match="is a checkpoint already"):
-        dcp.save(state(), storage_writer=StorageWriter(f"{place}/1"))
+        dcp.save(state(), storage_writer=StorageWriter(f"{run_url}/1"))
     with pytest.raises(CheckpointException):
-        dcp.save({"a": Broken()}, storage_writer=StorageWriter(f"{place}/1", overwrite=True))
+        dcp.save({"a": Broken()}, storage_writer=StorageWriter(f"{run_url}/1", overwrite=True))
     found = {"a": torch.zeros(3)}
-    dcp.load(found, storage_reader=StorageReader(f"{place}/1"))
+    dcp.load(found, storage_reader=StorageReader(f"{run_url}/1"))
     assert found["a"].tolist() == [1.0, 1.0, 1.0]
-    dcp.save(state(), storage_writer=StorageWriter(f"{place}/1", overwrite=True))
-    assert_equal(loaded(f"{place}/1"), state())
-    left = {file.url for file in fb.list_files(f"{place}/1/")}
+    dcp.save(state(), storage_writer=StorageWriter(f"{run_url}/1", overwrite=True))
+    assert_equal(loaded(f"{run_url}/1"), state())
+    left = {file.url for file in fb.list_files(f"{run_url}/1/")}
     assert len(left) == 4
 
 
@@ -121,14 +121,14 @@ class Broken:
         raise RuntimeError("broken")
 
 
-def test_the_oldest_checkpoints_are_removed_after_the_commit(place):
+def test_the_oldest_checkpoints_are_removed_after_the_commit(run_url):
     for step in range(3):
-        dcp.save({"a": torch.ones(3)}, storage_writer=StorageWriter(f"{place}/{step}", step=step, keep=2))
-    assert [each.step for each in checkpoint.steps(place)] == [1, 2]
+        dcp.save({"a": torch.ones(3)}, storage_writer=StorageWriter(f"{run_url}/{step}", step=step, keep=2))
+    assert [each.step for each in checkpoint.steps(run_url)] == [1, 2]
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-def test_a_file_that_cannot_be_written_fails_the_save(place, monkeypatch, threads):
+def test_a_file_that_cannot_be_written_fails_the_save(run_url, monkeypatch, threads):
     # torch drops the exceptions of its extra threads.
     monkeypatch.setattr(writing, "_FILE_LEAST", 1024)
     monkeypatch.setattr("threading.excepthook", lambda arguments: None)
@@ -141,8 +141,8 @@ def test_a_file_that_cannot_be_written_fails_the_save(place, monkeypatch, thread
 
     monkeypatch.setattr(parts.PartWriter, "_append", failing)
     with pytest.raises(CheckpointException, match="no room here"):
-        dcp.save(state(), storage_writer=StorageWriter(f"{place}/1", threads=threads))
-    assert checkpoint.latest(place) is None
+        dcp.save(state(), storage_writer=StorageWriter(f"{run_url}/1", threads=threads))
+    assert checkpoint.latest(run_url) is None
 
 
 def test_damage_is_found_before_it_is_loaded(tmp_path, small_blocks):
@@ -211,7 +211,7 @@ def test_tensors_of_small_records_and_of_large_ones_may_share_memory(tmp_path, m
     assert torch.equal(memory, expected)
 
 
-def test_small_records_are_read_without_a_search_for_their_places(tmp_path, monkeypatch):
+def test_small_records_are_read_without_a_search_for_their_offsets(tmp_path, monkeypatch):
     found = []
     monkeypatch.setattr(reading, "Layout", lambda file: found.append(file) or layout.Layout(file))
     saved = {"small": torch.ones(1 << 17), "large": torch.ones(1 << 20)}
@@ -222,29 +222,29 @@ def test_small_records_are_read_without_a_search_for_their_places(tmp_path, monk
     assert len(found) == 1
 
 
-def test_prefixes_spread_the_files(place):
-    dcp.save(state(), storage_writer=StorageWriter(f"{place}/1", prefixes=["0a/", "1b/"]))
-    assert sorted(StorageReader(f"{place}/1").checkpoint.parts) == [".metadata", "0a/__0_0.distcp"]
-    assert_equal(loaded(f"{place}/1"), state())
-    dcp.save(state(), storage_writer=StorageWriter(f"{place}/2", prefixes=lambda rank: f"{rank:04}/"))
-    assert_equal(loaded(f"{place}/2"), state())
+def test_prefixes_spread_the_files(run_url):
+    dcp.save(state(), storage_writer=StorageWriter(f"{run_url}/1", prefixes=["0a/", "1b/"]))
+    assert sorted(StorageReader(f"{run_url}/1").checkpoint.parts) == [".metadata", "0a/__0_0.distcp"]
+    assert_equal(loaded(f"{run_url}/1"), state())
+    dcp.save(state(), storage_writer=StorageWriter(f"{run_url}/2", prefixes=lambda rank: f"{rank:04}/"))
+    assert_equal(loaded(f"{run_url}/2"), state())
     with pytest.raises(fb.ConfigError, match="a list of texts"):
-        StorageWriter(f"{place}/3", prefixes="a/")
+        StorageWriter(f"{run_url}/3", prefixes="a/")
     with pytest.raises(CheckpointException, match="have to be relative"):
-        dcp.save(state(), storage_writer=StorageWriter(f"{place}/3", prefixes=["../"]))
+        dcp.save(state(), storage_writer=StorageWriter(f"{run_url}/3", prefixes=["../"]))
 
 
-def test_a_writer_with_a_step_is_for_one_save(place):
-    writer = StorageWriter(f"{place}/x", step=1)
-    dcp.save(state(), checkpoint_id=f"{place}/1", storage_writer=writer)
+def test_a_writer_with_a_step_is_for_one_save(run_url):
+    writer = StorageWriter(f"{run_url}/x", step=1)
+    dcp.save(state(), checkpoint_id=f"{run_url}/1", storage_writer=writer)
     with pytest.raises(CheckpointException, match="make one for each save"):
-        dcp.save(state(), checkpoint_id=f"{place}/2", storage_writer=writer)
-    writer = StorageWriter(f"{place}/x")
+        dcp.save(state(), checkpoint_id=f"{run_url}/2", storage_writer=writer)
+    writer = StorageWriter(f"{run_url}/x")
     planner = DefaultSavePlanner(enable_plan_caching=True)
     for step in (3, 4):
-        dcp.save(state(), checkpoint_id=f"{place}/{step}", storage_writer=writer, planner=planner)
+        dcp.save(state(), checkpoint_id=f"{run_url}/{step}", storage_writer=writer, planner=planner)
         found = zeros()
-        dcp.load(found, checkpoint_id=f"{place}/{step}", storage_reader=StorageReader(f"{place}/1"))
+        dcp.load(found, checkpoint_id=f"{run_url}/{step}", storage_reader=StorageReader(f"{run_url}/1"))
         assert_equal(found, state())
 
 
@@ -257,24 +257,24 @@ def caching(monkeypatch):
 
 
 @pytest.mark.parametrize("is_cached", [False, True])
-def test_plans_that_are_cached_do_not_spoil_the_folder_of_an_unfinished_save(place, caching, is_cached):
+def test_plans_that_are_cached_do_not_spoil_the_folder_of_an_unfinished_save(run_url, caching, is_cached):
     def save(step):
-        dcp.save(state(), storage_writer=StorageWriter(f"{place}/{step}"), planner=caching)
+        dcp.save(state(), storage_writer=StorageWriter(f"{run_url}/{step}"), planner=caching)
 
     if is_cached:
         save(1)
-    dcp.save(state(), storage_writer=StorageWriter(f"{place}/2"))
-    fb.remove_files([f"{place}/2/commit.json"])
+    dcp.save(state(), storage_writer=StorageWriter(f"{run_url}/2"))
+    fb.remove_files([f"{run_url}/2/commit.json"])
     with pytest.raises(CheckpointException, match="remove it by forebay.checkpoint.remove"):
         save(2)
-    assert not checkpoint.steps(f"{place}/2")
-    checkpoint.remove(f"{place}/2")
+    assert not checkpoint.steps(f"{run_url}/2")
+    checkpoint.remove(f"{run_url}/2")
     if is_cached:
         save(2)
-        assert_equal(loaded(f"{place}/2"), state())
+        assert_equal(loaded(f"{run_url}/2"), state())
 
 
-def test_other_numbers_of_ranks_load_their_shards(place, tmp_path):
+def test_different_numbers_of_ranks_load_their_shards(run_url, tmp_path):
     common = """
         import torch.distributed.checkpoint as dcp
         from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor, init_device_mesh
@@ -295,7 +295,7 @@ def test_other_numbers_of_ranks_load_their_shards(place, tmp_path):
         found["parts"] = sorted(checkpoint.latest(url).parts)
     """
     names = [".metadata", "a/__0_0.distcp", "b/__1_0.distcp"]
-    assert run(common + saved, tmp_path, place, 2) == [{"parts": names}] * 2
+    assert run(common + saved, tmp_path, run_url, 2) == [{"parts": names}] * 2
     loaded = """
         reader, target = StorageReader(f"{url}/1"), state(torch.zeros(60, 100))
         dcp.load(target, storage_reader=reader)
@@ -303,10 +303,10 @@ def test_other_numbers_of_ranks_load_their_shards(place, tmp_path):
         found["step"], found["data"] = tensors.pop("step"), reader.checkpoint.data
         found["equal"] = [torch.equal(tensor, whole) for tensor in tensors.values()]
     """
-    assert run(common + loaded, tmp_path, place, 3) == [{"step": 1, "data": {"rank": 0}, "equal": [True] * 4}] * 3
+    assert run(common + loaded, tmp_path, run_url, 3) == [{"step": 1, "data": {"rank": 0}, "equal": [True] * 4}] * 3
 
 
-def test_a_rank_that_fails_leaves_no_checkpoint(place, tmp_path):
+def test_a_rank_that_fails_leaves_no_checkpoint(run_url, tmp_path):
     body = """
         import torch.distributed.checkpoint as dcp
         from forebay.checkpoint.distributed import StorageWriter
@@ -325,4 +325,4 @@ def test_a_rank_that_fails_leaves_no_checkpoint(place, tmp_path):
         found["again"] = sorted(name.rpartition("/")[2] for name in checkpoint.latest(url).parts)
     """
     again = [".metadata", "__0_0.distcp", "__1_0.distcp"]
-    assert run(body, tmp_path, place, 2) == [{"failed": {"1": "no room here"}, "latest": "None", "again": again}] * 2
+    assert run(body, tmp_path, run_url, 2) == [{"failed": {"1": "no room here"}, "latest": "None", "again": again}] * 2

@@ -19,7 +19,7 @@ from forebay.files import stores
 
 torch.set_num_threads(1)
 commit.BLOCK = 1 << 16
-place, overwrites, results = sys.argv[1], sys.argv[2] == "overwrite", sys.argv[3]
+run_url, overwrites, results = sys.argv[1], sys.argv[2] == "overwrite", sys.argv[3]
 PARTS = 3
 changes = kills_at = 0
 
@@ -139,7 +139,7 @@ def files_of_others(url):
 def kill_at(points):
     steps = {}
     for kills in points:
-        url = f"{place}/{kills}"
+        url = f"{run_url}/{kills}"
         status, _ = job(url, kills)
         assert status == signal.SIGKILL, (kills, status)
         found = newest(url)
@@ -153,7 +153,7 @@ def kill_at(points):
     return steps
 
 
-status, count = job(f"{place}/undisturbed", 0)
+status, count = job(f"{run_url}/undisturbed", 0)
 assert status == 0 and count > 20, (status, count)
 # Most of the time is spent waiting, so several processes divide the points.
 children = {}
@@ -178,10 +178,10 @@ print(count)
 
 
 @pytest.mark.parametrize(
-    "place, mode", [("folder", "keep"), ("folder", "overwrite"), ("bucket", "overwrite")], indirect=["place"]
+    "run_url, mode", [("folder", "keep"), ("folder", "overwrite"), ("bucket", "overwrite")], indirect=["run_url"]
 )
-def test_no_kill_at_any_point_of_a_save_loses_the_last_whole_checkpoint(place, mode, tmp_path):
-    command = [sys.executable, "-c", JOBS, place, mode, str(tmp_path)]
+def test_no_kill_at_any_point_of_a_save_loses_the_last_whole_checkpoint(run_url, mode, tmp_path):
+    command = [sys.executable, "-c", JOBS, run_url, mode, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     count, steps = int(done.stdout), {}

@@ -51,15 +51,15 @@ def assert_equal(found, wanted):
 
 
 @pytest.mark.parametrize("format", ["torch", "safetensors"])
-def test_tensors_are_filled_where_they_are(place, format, no_whole_load):
-    saved = checkpoint.save(weights(), f"{place}/1", format=format)
+def test_tensors_are_filled_where_they_are(run_url, format, no_whole_load):
+    saved = checkpoint.save(weights(), f"{run_url}/1", format=format)
     into = zeros(weights())
     addresses = {name: tensor.data_ptr() for name, tensor in into.items()}
     loaded = saved.load(into=into)
     assert_equal(into, weights())
     assert all(loaded[name] is tensor for name, tensor in into.items())
     assert {name: tensor.data_ptr() for name, tensor in into.items()} == addresses
-    assert_equal(checkpoint.load(f"{place}/1", map_location="cpu"), weights())
+    assert_equal(checkpoint.load(f"{run_url}/1", map_location="cpu"), weights())
 
 
 @pytest.mark.parametrize("format", ["torch", "safetensors"])
@@ -79,7 +79,7 @@ def test_each_block_is_fetched_once_without_memory_for_more_than_the_ends_of_ten
     assert len(copied) == len(set(copied)) < blocks / 2
 
 
-def test_a_model_and_its_optimizer_continue_where_they_were(place, no_whole_load):
+def test_a_model_and_its_optimizer_continue_where_they_were(run_url, no_whole_load):
     def made(seed):
         torch.manual_seed(seed)
         model = torch.nn.Sequential(torch.nn.Linear(90, 50), torch.nn.BatchNorm1d(50), torch.nn.Linear(50, 3))
@@ -90,10 +90,10 @@ def test_a_model_and_its_optimizer_continue_where_they_were(place, no_whole_load
 
     model, optimizer = made(1)
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3, "names": ["a", ("b", 2)]}
-    checkpoint.save(state, f"{place}/1")
+    checkpoint.save(state, f"{run_url}/1")
     other, other_optimizer = made(2)
     into = {"model": other.state_dict(), "optimizer": other_optimizer.state_dict(), "epoch": 0, "names": ["", ("", 0)]}
-    loaded = checkpoint.load(f"{place}/1", into=into)
+    loaded = checkpoint.load(f"{run_url}/1", into=into)
     assert (loaded["epoch"], loaded["names"], into["epoch"]) == (3, ["a", ("b", 2)], 0)
     assert loaded["model"]._metadata == model.state_dict()._metadata
     assert_equal(other.state_dict(), model.state_dict())
@@ -102,12 +102,12 @@ def test_a_model_and_its_optimizer_continue_where_they_were(place, no_whole_load
     other_optimizer.load_state_dict(loaded["optimizer"])
 
 
-def test_none_takes_what_was_saved(place, no_whole_load):
+def test_none_takes_the_saved_value(run_url, no_whole_load):
     shared = numbers(3000)
     saved = {"a": weights(), "b": {"all": shared, "part": shared[100:200]}, "c": [numbers(2000), 5]}
-    checkpoint.save(saved, f"{place}/1")
+    checkpoint.save(saved, f"{run_url}/1")
     into = {"a": zeros(weights()), "b": None, "c": [torch.zeros(2000), None]}
-    loaded = checkpoint.load(f"{place}/1", into=into)
+    loaded = checkpoint.load(f"{run_url}/1", into=into)
     assert_equal(loaded["a"], weights())
     assert_equal(loaded["b"], saved["b"])
     assert torch.equal(into["c"][0], numbers(2000)) and loaded["c"][1] == 5
@@ -126,7 +126,7 @@ def test_none_takes_what_was_saved(place, no_whole_load):
     ],
 )
 @pytest.mark.parametrize("format", ["torch", "safetensors"])
-def test_what_does_not_match_is_found_before_anything_is_written(tmp_path, format, change, message):
+def test_a_mismatch_is_found_before_anything_is_written(tmp_path, format, change, message):
     model = weights()
     saved = checkpoint.save(model if format == "safetensors" else {"model": model}, tmp_path / "1", format=format)
     into = zeros(model) | change
@@ -136,7 +136,7 @@ def test_what_does_not_match_is_found_before_anything_is_written(tmp_path, forma
     assert not any(tensor.any() for name, tensor in into.items() if name not in change)
 
 
-def test_what_into_lacks_and_other_structures_are_found(tmp_path):
+def test_objects_that_into_lacks_and_different_structures_are_found(tmp_path):
     saved = checkpoint.save({"a": torch.ones(3), "b": [1, torch.ones(2)], "c": 7}, tmp_path / "1")
     with pytest.raises(fb.ConfigError, match="b is not in into; c is not in into"):
         saved.load(into={"a": torch.zeros(3)})
@@ -150,11 +150,11 @@ def test_what_into_lacks_and_other_structures_are_found(tmp_path):
         saved.load(into={}, map_location="cpu")
 
 
-def test_views_are_filled_through_other_memory(place, no_whole_load):
+def test_views_are_filled_through_separate_memory(run_url, no_whole_load):
     base = numbers(60, 50)
     saved = {"rows": base[3:50], "columns": base.t(), "steps": base[::2, 1::3], "image": numbers(2, 3, 40, 40)}
     saved["image"] = saved["image"].to(memory_format=torch.channels_last)
-    checkpoint.save(saved, f"{place}/1")
+    checkpoint.save(saved, f"{run_url}/1")
     surrounding = torch.full((70, 100), -1.0)
     into = {
         "rows": surrounding[5:52, 10:60],
@@ -163,23 +163,23 @@ def test_views_are_filled_through_other_memory(place, no_whole_load):
         "image": torch.zeros(2, 3, 40, 40),
     }
     into["steps"] = torch.zeros(*saved["steps"].t().shape).t()
-    checkpoint.load(f"{place}/1", into=into)
+    checkpoint.load(f"{run_url}/1", into=into)
     assert_equal(into, saved)
     untouched = surrounding.clone()
     untouched[5:52, 10:60] = -1
     assert (untouched == -1).all()
     alike = {"rows": None, "columns": None, "steps": None, "image": torch.zeros_like(saved["image"])}
-    checkpoint.load(f"{place}/1", into=alike)
+    checkpoint.load(f"{run_url}/1", into=alike)
     assert torch.equal(alike["image"], saved["image"])
 
 
 @pytest.mark.parametrize("format", ["torch", "safetensors"])
-def test_tied_weights_are_filled_on_either_side(place, format, no_whole_load):
+def test_tied_weights_are_filled_on_either_side(run_url, format, no_whole_load):
     tied = numbers(3000)
-    tied_saved = checkpoint.save({"a": tied, "b": tied, "c": numbers(10)}, f"{place}/1", format=format)
+    tied_saved = checkpoint.save({"a": tied, "b": tied, "c": numbers(10)}, f"{run_url}/1", format=format)
     into = {"a": torch.zeros(3000), "b": torch.zeros(3000), "c": torch.zeros(10)}
     assert_equal(tied_saved.load(into=into), {"a": tied, "b": tied, "c": numbers(10)})
-    apart = checkpoint.save({"a": tied, "b": tied.clone(), "c": numbers(10)}, f"{place}/2", format=format)
+    apart = checkpoint.save({"a": tied, "b": tied.clone(), "c": numbers(10)}, f"{run_url}/2", format=format)
     memory = torch.zeros(3000)
     apart.load(into={"a": memory, "b": memory, "c": torch.zeros(10)})
     assert torch.equal(memory, tied)
@@ -194,14 +194,14 @@ def test_parameters_that_need_gradients_are_filled(tmp_path, no_whole_load):
 
 @pytest.mark.parametrize("format", ["torch", "safetensors"])
 @pytest.mark.parametrize("block", [0, 5, -1])
-def test_damage_in_one_block_is_raised_with_the_state_of_the_tensors(place, format, block):
-    saved = checkpoint.save(weights(), f"{place}/1", format=format)
+def test_damage_in_one_block_is_raised_with_the_state_of_the_tensors(run_url, format, block):
+    saved = checkpoint.save(weights(), f"{run_url}/1", format=format)
     (name, part), = saved.parts.items()
     number = range(len(part.digests))[block]
-    with fb.open(f"{place}/1/{name}") as file:
+    with fb.open(f"{run_url}/1/{name}") as file:
         content = bytearray(file.read())
     content[number * BLOCK + 9] ^= 1
-    with fb.open(f"{place}/1/{name}", "wb") as file:
+    with fb.open(f"{run_url}/1/{name}", "wb") as file:
         file.write(content)
     into = zeros(weights())
     with pytest.raises(fb.ChecksumError, match=f"is damaged in its bytes {number * BLOCK} to ") as raised:
@@ -212,7 +212,7 @@ def test_damage_in_one_block_is_raised_with_the_state_of_the_tensors(place, form
 
 
 class FakeBlocks:
-    """Blocks of 10 bytes whose requests fill the memory at once; the block `damaged` is not as it was saved."""
+    """Blocks of 10 bytes; a request fills the memory at once. The block `damaged` is not as it was saved."""
 
     block_bytes = 10
 
@@ -255,7 +255,7 @@ def test_a_failed_load_stops_every_request_before_it_raises():
     assert into[9] == 1 and into[300] > 3 and not blocks.active
 
 
-def test_memory_that_is_requested_already_is_filled_through_other_memory():
+def test_memory_that_is_requested_already_is_filled_through_separate_memory():
     memory = torch.zeros(100, dtype=torch.uint8)
     load = targets.Targets()
     places = [(0, memory[10:30], memory[10:30]), (200, memory[60:70], memory[60:70])]
@@ -269,24 +269,24 @@ def test_memory_that_is_requested_already_is_filled_through_other_memory():
         assert is_own == ((begin, end) in [(0, 10), (90, 100)]), (begin, end)
 
 
-def test_objects_of_other_classes_are_loaded_as_a_whole(place):
+def test_objects_of_unsupported_classes_are_loaded_as_a_whole(run_url):
     saved = {
         "sparse": torch.eye(40).to_sparse(),
         "model": numbers(3000),
         "quantized": torch.quantize_per_tensor(numbers(40), 0.5, 0, torch.qint8),
     }
-    checkpoint.save(saved, f"{place}/1")
+    checkpoint.save(saved, f"{run_url}/1")
     into = {"sparse": None, "model": torch.zeros(3000), "quantized": None}
-    loaded = checkpoint.load(f"{place}/1", into=into)
+    loaded = checkpoint.load(f"{run_url}/1", into=into)
     assert torch.equal(into["model"], numbers(3000)) and loaded["model"] is into["model"]
     assert torch.equal(loaded["sparse"].to_dense(), torch.eye(40))
     assert torch.equal(loaded["quantized"].dequantize(), saved["quantized"].dequantize())
     into["model"].zero_()
-    loaded = checkpoint.load(f"{place}/1", into=into | {"model": into["model"]}, weights_only=False)
+    loaded = checkpoint.load(f"{run_url}/1", into=into | {"model": into["model"]}, weights_only=False)
     assert torch.equal(into["model"], numbers(3000))
 
 
-def test_a_layout_has_the_places_of_all_tensors(tmp_path):
+def test_a_layout_has_the_offsets_of_all_tensors(tmp_path):
     file = tmp_path / "file.pt"
     torch.save(weights(), file)
     content = file.read_bytes()
@@ -298,7 +298,7 @@ def test_a_layout_has_the_places_of_all_tensors(tmp_path):
             assert content[at : at + size] == bytes(tensor.flatten().view(torch.uint8).tolist()), name
 
 
-def test_a_file_with_other_alignment_has_no_layout(tmp_path):
+def test_a_file_with_a_different_alignment_has_no_layout(tmp_path):
     config = pytest.importorskip("torch.utils.serialization.config")
     with config.save.patch(storage_alignment=16) if hasattr(config.save, "patch") else config.patch("save.storage_alignment", 16):
         torch.save(weights(), tmp_path / "file.pt")

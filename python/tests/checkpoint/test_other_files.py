@@ -1,4 +1,4 @@
-"""Folders of checkpoints with more than checkpoints: files of others, links, temporary files of killed processes."""
+"""Folders of checkpoints with more than checkpoints: foreign files, links, temporary files of killed processes."""
 
 import contextlib
 import os
@@ -44,14 +44,14 @@ def number_of(found):
 
 
 @pytest.fixture
-def url(place):
-    """Folder of an experiment, with files of others."""
+def url(run_url):
+    """Folder of an experiment, with foreign files."""
     for name in OTHERS:
-        write(f"{place}/exp/{name}")
-    return f"{place}/exp"
+        write(f"{run_url}/exp/{name}")
+    return f"{run_url}/exp"
 
 
-def test_a_checkpoint_that_is_replaced_leaves_the_files_of_others(url):
+def test_a_checkpoint_that_is_replaced_leaves_foreign_files(url):
     for number in range(3):
         saved = checkpoint.save(state(number), url, step=number, overwrite=number > 0, wait=number != 1)
         saved = saved.wait() if number == 1 else saved
@@ -60,7 +60,7 @@ def test_a_checkpoint_that_is_replaced_leaves_the_files_of_others(url):
     assert names(url) == OTHERS
 
 
-def test_an_unfinished_save_leaves_the_files_of_others(url):
+def test_an_unfinished_save_leaves_foreign_files(url):
     checkpoint.save(state(1), url)
     fb.remove_files([f"{url}/commit.json"])
     start = Folder(url).begin()
@@ -71,19 +71,19 @@ def test_an_unfinished_save_leaves_the_files_of_others(url):
     assert names(url) == OTHERS
 
 
-def test_a_removal_to_keep_a_number_leaves_the_files_of_others(place):
+def test_a_removal_to_keep_a_number_leaves_foreign_files(run_url):
     for number in range(3):
-        write(f"{place}/step-{number}/notes.txt")
-        checkpoint.save(state(number), f"{place}/step-{number}", step=number, keep=1)
-    assert names(f"{place}/step-0") == names(f"{place}/step-1") == {"notes.txt"}
-    assert number_of(checkpoint.latest(place)) == [2.0]
+        write(f"{run_url}/step-{number}/notes.txt")
+        checkpoint.save(state(number), f"{run_url}/step-{number}", step=number, keep=1)
+    assert names(f"{run_url}/step-0") == names(f"{run_url}/step-1") == {"notes.txt"}
+    assert number_of(checkpoint.latest(run_url)) == [2.0]
 
 
-def test_parts_with_the_prefixes_of_a_user_are_those_of_the_commit(place):
+def test_a_commit_names_parts_with_the_prefixes_of_a_user(run_url):
     dcp = pytest.importorskip("torch.distributed.checkpoint")
     from forebay.checkpoint.distributed import StorageWriter
 
-    url = f"{place}/1"
+    url = f"{run_url}/1"
     write(f"{url}/a/mine")
     dcp.save(state(), storage_writer=StorageWriter(url, prefixes=["a/"]))
     assert names(url) == {"a/mine", "a/__0_0.distcp", ".metadata", "begun.json", "commit.json"}
@@ -105,7 +105,7 @@ def test_a_whole_bucket_is_no_checkpoint(url):
 
 @contextlib.contextmanager
 def clock(monkeypatch, **difference):
-    """Clock of another machine."""
+    """Clock of a second machine."""
 
     class Clock(folder.datetime.datetime):
         @classmethod
@@ -117,17 +117,17 @@ def clock(monkeypatch, **difference):
         yield
 
 
-def test_a_job_that_continues_on_a_machine_whose_clock_is_behind_saves_the_newest(place, monkeypatch):
+def test_a_job_that_continues_on_a_machine_with_a_slow_clock_saves_the_newest(run_url, monkeypatch):
     with clock(monkeypatch, minutes=5):
-        checkpoint.save(state(1), f"{place}/a", step=1)
-    # Another process has read no commit yet.
+        checkpoint.save(state(1), f"{run_url}/a", step=1)
+    # A new process has read no commit yet.
     monkeypatch.setattr(commit, "_newest", {})
-    assert number_of(checkpoint.latest(place)) == [1.0]
+    assert number_of(checkpoint.latest(run_url)) == [1.0]
     with clock(monkeypatch, minutes=-5):
-        checkpoint.save(state(2), f"{place}/b", step=2)
-        checkpoint.save(state(3), f"{place}/c", step=3)
-    assert [found.step for found in checkpoint.steps(place)] == [1, 2, 3]
-    assert checkpoint.retain(place, 1) == [f"{place}/a", f"{place}/b"]
+        checkpoint.save(state(2), f"{run_url}/b", step=2)
+        checkpoint.save(state(3), f"{run_url}/c", step=3)
+    assert [found.step for found in checkpoint.steps(run_url)] == [1, 2, 3]
+    assert checkpoint.retain(run_url, 1) == [f"{run_url}/a", f"{run_url}/b"]
 
 
 def test_the_times_of_a_bounded_number_of_folders_are_known(monkeypatch):
@@ -185,7 +185,7 @@ sys.stdin.read()
 """
 
 
-def test_the_temporary_file_of_a_killed_writer_is_removed_and_that_of_another_one_stays(tmp_path):
+def test_the_temporary_file_of_a_killed_writer_is_removed_and_the_file_of_a_live_writer_stays(tmp_path):
     url = tmp_path / "run" / "step-1"
     writers = []
     for name in ("killed", "alive"):
@@ -194,7 +194,7 @@ def test_the_temporary_file_of_a_killed_writer_is_removed_and_that_of_another_on
         )
         writers.append(writer)
         assert writer.stdout.readline() == "written\n"
-        # Another thread of the writer makes it.
+        # A second thread of the writer makes it.
         while len(temporary(tmp_path)) < len(writers):
             pass
         if name == "killed":
@@ -216,9 +216,9 @@ def test_the_temporary_file_of_a_killed_writer_is_removed_and_that_of_another_on
 
 def test_every_removal_takes_the_temporary_files_of_killed_writers(tmp_path):
     def leave(*places):
-        for place in places:
-            os.makedirs(tmp_path / place, exist_ok=True)
-            (tmp_path / place / ".forebay-locked-0123456789abcdef.tmp").write_bytes(b"dead")
+        for folder in places:
+            os.makedirs(tmp_path / folder, exist_ok=True)
+            (tmp_path / folder / ".forebay-locked-0123456789abcdef.tmp").write_bytes(b"dead")
 
     leave("step-0", "step-1/01234567", "no-mark")
     # One of a writer over a network, which has no lock.
@@ -235,27 +235,27 @@ def test_every_removal_takes_the_temporary_files_of_killed_writers(tmp_path):
     assert os.listdir(tmp_path) == [".forebay-0123456789abcdef.tmp"]
 
 
-def test_a_load_does_not_wait_for_other_ranks(place, monkeypatch):
+def test_a_load_does_not_wait_for_the_remaining_ranks(run_url, monkeypatch):
     # Of two ranks, this one alone loads.
     class Distributed:
         get_rank, get_world_size = staticmethod(lambda: 1), staticmethod(lambda: 2)
 
     parts = []
     for rank in range(2):
-        with loading.formats.PartWriter(f"{place}/two", f"rank-{rank:05}.pt") as file:
+        with loading.formats.PartWriter(f"{run_url}/two", f"rank-{rank:05}.pt") as file:
             loading.formats.FORMATS["torch"].write(state(rank), file)
         parts.append(file.part)
-    two = Folder(f"{place}/two")
+    two = Folder(f"{run_url}/two")
     two.begin()
     two.commit(parts)
-    checkpoint.save(state(5), f"{place}/one")
+    checkpoint.save(state(5), f"{run_url}/one")
     monkeypatch.setattr(group, "_initialized", Distributed)
     monkeypatch.setattr(group, "current", None)
-    assert checkpoint.load(f"{place}/one")["weights"][0] == 5
-    assert checkpoint.load(f"{place}/two")["weights"][0] == 1
+    assert checkpoint.load(f"{run_url}/one")["weights"][0] == 5
+    assert checkpoint.load(f"{run_url}/two")["weights"][0] == 1
     monkeypatch.setattr(Distributed, "get_world_size", staticmethod(lambda: 3))
     with pytest.raises(fb.ConfigError, match="has the parts of 2 ranks, and there are 3 now"):
-        checkpoint.load(f"{place}/two")
+        checkpoint.load(f"{run_url}/two")
 
 
 @pytest.fixture
@@ -281,7 +281,7 @@ def lengths(monkeypatch):
     return found
 
 
-def test_the_size_of_a_part_is_known_before_it_is_written(place, lengths):
+def test_the_size_of_a_part_is_known_before_it_is_written(run_url, lengths):
     dcp = pytest.importorskip("torch.distributed.checkpoint")
     from forebay.checkpoint.distributed import StorageWriter
 
@@ -289,9 +289,9 @@ def test_the_size_of_a_part_is_known_before_it_is_written(place, lengths):
     saved = {"weights": weights, "view": weights[5:], "names": ["a"] * 1000, "large": torch.zeros(1).expand(1 << 20)}
     for format in ("torch", "safetensors"):
         tensors = {name: value for name, value in saved.items() if isinstance(value, torch.Tensor)}
-        done = checkpoint.save(saved if format == "torch" else tensors, f"{place}/{format}", format=format)
+        done = checkpoint.save(saved if format == "torch" else tensors, f"{run_url}/{format}", format=format)
         ((name, part),) = done.parts.items()
         assert part.size <= lengths[name] <= 1.1 * part.size + (2 << 20)
-    dcp.save(saved, storage_writer=StorageWriter(f"{place}/dcp"))
-    part = checkpoint.Checkpoint.open(f"{place}/dcp").parts["__0_0.distcp"]
+    dcp.save(saved, storage_writer=StorageWriter(f"{run_url}/dcp"))
+    part = checkpoint.Checkpoint.open(f"{run_url}/dcp").parts["__0_0.distcp"]
     assert part.size <= lengths["__0_0.distcp"] <= 1.1 * part.size + (2 << 20)

@@ -62,7 +62,7 @@ def test_a_snapshot_has_the_tensors_of_objects_of_any_class():
     assert type(copied["own"]) is Copied and copied["own"].tolist() == [1, 1]
 
 
-def test_a_snapshot_of_what_cannot_be_pickled_fails_at_once(tmp_path):
+def test_a_snapshot_of_an_object_that_cannot_be_pickled_fails_at_once(tmp_path):
     with pytest.raises(Exception, match="pickle"):
         checkpoint.save({"function": lambda: None}, tmp_path / "step-1", wait=False)
     assert checkpoint.latest(tmp_path) is None
@@ -78,7 +78,7 @@ def read_safetensors(folder, content):
 TYPES = [name for name in ("float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64") if hasattr(torch, name)]
 
 
-def test_safetensors_of_every_type_and_shape_are_those_of_the_library(tmp_path):
+def test_safetensors_of_every_type_and_shape_equal_the_files_of_the_library(tmp_path):
     library = pytest.importorskip("safetensors.torch")
     types = [*TYPES, "bool", "uint8", "int8", "int16", "float16", "bfloat16", "int32", "float32", "int64", "float64"]
     made = {name: torch.arange(6).view(2, 3).to(getattr(torch, name)) for name in types}
@@ -111,7 +111,7 @@ def test_a_file_that_is_not_safetensors_is_an_error(tmp_path, text, message):
         read_safetensors(tmp_path, text)
 
 
-def test_what_safetensors_has_no_place_for_is_refused_before_anything_is_written(tmp_path):
+def test_an_object_that_safetensors_cannot_hold_is_refused_before_anything_is_written(tmp_path):
     for obj in (
         [torch.ones(1)],
         {1: torch.ones(1)},

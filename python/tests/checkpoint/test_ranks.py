@@ -28,21 +28,21 @@ def failing_write(self, data):
 
 
 def run(body, tmp_path, url, ranks):
-    """Runs `body` on each rank, and returns what each has found."""
+    """Runs `body` on each rank, and returns the findings of each."""
     return rank_processes.run(COMMON + textwrap.dedent(body), tmp_path / f"results-{ranks}", ranks, url=str(url))
 
 
-def test_the_object_of_rank_0_is_saved_once_and_loads_on_any_number_of_ranks(place, tmp_path):
+def test_the_object_of_rank_0_is_saved_once_and_loads_on_any_number_of_ranks(run_url, tmp_path):
     saved = """
         done = checkpoint.save({"rank": rank} if rank == 0 else None, f"{url}/step-1", step=1, data={"epoch": rank})
         found["parts"], found["data"] = sorted(done.parts), done.data
     """
-    assert run(saved, tmp_path, place, 2) == [{"parts": ["rank-00000.pt"], "data": {"epoch": 0}}] * 2
+    assert run(saved, tmp_path, run_url, 2) == [{"parts": ["rank-00000.pt"], "data": {"epoch": 0}}] * 2
     loaded = """
         last = checkpoint.latest(url)
         found["rank"], found["step"] = last.load()["rank"], last.step
     """
-    assert run(loaded, tmp_path, place, 3) == [{"rank": 0, "step": 1}] * 3
+    assert run(loaded, tmp_path, run_url, 3) == [{"rank": 0, "step": 1}] * 3
 
 
 def test_each_rank_saves_and_loads_its_own_object(tmp_path):
@@ -81,7 +81,7 @@ def test_a_failure_of_one_rank_fails_all_and_leaves_no_checkpoint(tmp_path, wait
     assert first["again"] == second["again"] and "2 parts" in first["again"]
 
 
-def test_an_error_that_one_rank_has_seen_does_not_keep_the_others_waiting(tmp_path):
+def test_an_error_that_one_rank_has_seen_does_not_keep_the_remaining_ranks_waiting(tmp_path):
     body = """
         checkpoint.save({}, f"{url}/1")
         failing = checkpoint.save({}, f"{url}/1", wait=False)
@@ -107,7 +107,7 @@ def test_ranks_that_save_to_different_folders_fail(tmp_path):
         assert "the ranks save to different folders" in found["error"] and f"{tmp_path}/run/1" in found["error"]
 
 
-def test_a_rank_that_ends_fails_the_others(tmp_path):
+def test_a_rank_that_ends_fails_the_remaining_ranks(tmp_path):
     body = """
         if rank == 1:
             parts.PartWriter._append = lambda self, block: os._exit(0)

@@ -39,66 +39,66 @@ def read(url):
         return file.read()
 
 
-def test_a_checkpoint_loads_as_it_was_saved(place):
+def test_a_checkpoint_loads_as_it_was_saved(run_url):
     facts = {"loss": 0.5, "name": "run"}
-    saved = checkpoint.save(state(3), f"{place}/step-10", step=10, data={"epoch": 1}, metadata=facts)
-    assert equal(checkpoint.load(f"{place}/step-10"), state(3))
-    found = checkpoint.Checkpoint.open(f"{place}/step-10")
+    saved = checkpoint.save(state(3), f"{run_url}/step-10", step=10, data={"epoch": 1}, metadata=facts)
+    assert equal(checkpoint.load(f"{run_url}/step-10"), state(3))
+    found = checkpoint.Checkpoint.open(f"{run_url}/step-10")
     assert (found.step, found.data, found.metadata, found.time) == (10, {"epoch": 1}, facts, saved.time)
     assert list(found.parts) == ["rank-00000.pt"] and found.size == saved.size > 20000
     loaded = found.load()["model"]
     assert loaded["view"].untyped_storage().data_ptr() == loaded["weight"].untyped_storage().data_ptr()
 
 
-def test_parts_of_several_blocks_load(place):
+def test_parts_of_several_blocks_load(run_url):
     big = state(length=5 << 20)
-    saved = checkpoint.save(big, f"{place}/big")
+    saved = checkpoint.save(big, f"{run_url}/big")
     assert len(saved.parts["rank-00000.pt"].digests) == 3
     assert equal(saved.load(), big)
 
 
-def test_a_loader_gives_its_state(place, pictures):
+def test_a_loader_gives_its_state(run_url, pictures):
     loader = fb.Loader(local=str(pictures), batch_size=8, fields={"y": fb.Scalar("class")}, shuffle=True, framework="numpy")
     rows = iter(loader)
     first = [list(next(rows)["y"]) for _ in range(3)]
-    saved = checkpoint.save({}, f"{place}/1", data=loader)
+    saved = checkpoint.save({}, f"{run_url}/1", data=loader)
     rest = [list(batch["y"]) for batch in rows]
     loader.load_state_dict(saved.data)
     assert [list(batch["y"]) for batch in loader] == rest and first
-    both = checkpoint.save({}, f"{place}/2", data={"train": loader, "val": {"epoch": 3}}).data
+    both = checkpoint.save({}, f"{run_url}/2", data={"train": loader, "val": {"epoch": 3}}).data
     assert sorted(both) == ["train", "val"] and both["train"] == loader.state_dict()
 
 
-def test_steps_are_listed_from_the_oldest_to_the_newest(place):
-    assert checkpoint.steps(place) == [] and checkpoint.latest(place) is None
+def test_steps_are_listed_from_the_oldest_to_the_newest(run_url):
+    assert checkpoint.steps(run_url) == [] and checkpoint.latest(run_url) is None
     for step in (3, 20, 100):
-        checkpoint.save(state(step), f"{place}/step-{step}", step=step)
-    assert [found.step for found in checkpoint.steps(place)] == [3, 20, 100]
-    assert equal(checkpoint.latest(place).load(), state(100))
-    assert checkpoint.latest(f"{place}/step-20").step == 20
+        checkpoint.save(state(step), f"{run_url}/step-{step}", step=step)
+    assert [found.step for found in checkpoint.steps(run_url)] == [3, 20, 100]
+    assert equal(checkpoint.latest(run_url).load(), state(100))
+    assert checkpoint.latest(f"{run_url}/step-20").step == 20
 
 
-def test_only_the_newest_stay(place):
+def test_only_the_newest_stay(run_url):
     for step in range(4):
-        checkpoint.save(state(step), f"{place}/step-{step}", step=step, keep=2)
-        assert [found.step for found in checkpoint.steps(place)] == [step - 1, step][-step - 1 :]
-    left = {file.url.removeprefix(f"{place}/") for file in fb.list_files(f"{place}/")}
+        checkpoint.save(state(step), f"{run_url}/step-{step}", step=step, keep=2)
+        assert [found.step for found in checkpoint.steps(run_url)] == [step - 1, step][-step - 1 :]
+    left = {file.url.removeprefix(f"{run_url}/") for file in fb.list_files(f"{run_url}/")}
     assert left == {f"step-{step}/{name}" for step in (2, 3) for name in ("begun.json", "commit.json", "rank-00000.pt")}
-    assert checkpoint.retain(place, 1) == [f"{place}/step-2"]
-    checkpoint.remove(f"{place}/step-3")
-    checkpoint.remove(f"{place}/step-3")
-    assert list(fb.list_files(f"{place}/")) == []
+    assert checkpoint.retain(run_url, 1) == [f"{run_url}/step-2"]
+    checkpoint.remove(f"{run_url}/step-3")
+    checkpoint.remove(f"{run_url}/step-3")
+    assert list(fb.list_files(f"{run_url}/")) == []
 
 
-def test_files_of_others_stay(place):
-    checkpoint.save(state(), f"{place}/a/step-1")
-    write(f"{place}/a/notes.txt", b"mine")
-    checkpoint.save(state(), f"{place}/a/step-2", keep=1)
-    assert [file.url.removeprefix(f"{place}/a/") for file in fb.list_files(f"{place}/a/", masks="*.txt")] == ["notes.txt"]
+def test_foreign_files_stay(run_url):
+    checkpoint.save(state(), f"{run_url}/a/step-1")
+    write(f"{run_url}/a/notes.txt", b"mine")
+    checkpoint.save(state(), f"{run_url}/a/step-2", keep=1)
+    assert [file.url.removeprefix(f"{run_url}/a/") for file in fb.list_files(f"{run_url}/a/", masks="*.txt")] == ["notes.txt"]
 
 
-def test_a_checkpoint_is_replaced_only_if_that_is_asked_for(place):
-    url = f"{place}/last"
+def test_a_checkpoint_is_replaced_only_if_that_is_asked_for(run_url):
+    url = f"{run_url}/last"
     checkpoint.save(state(1), url)
     with pytest.raises(fb.ConfigError, match="is a checkpoint already: .*overwrite=True"):
         checkpoint.save(state(2), url)
@@ -107,21 +107,21 @@ def test_a_checkpoint_is_replaced_only_if_that_is_asked_for(place):
     assert equal(checkpoint.load(url), state(2))
 
 
-def test_a_folder_without_a_commit_is_no_checkpoint(place):
-    url = f"{place}/step-1"
+def test_a_folder_without_a_commit_is_no_checkpoint(run_url):
+    url = f"{run_url}/step-1"
     checkpoint.save(state(1), url, step=1)
-    checkpoint.save(state(2), f"{place}/step-2", step=2)
-    fb.remove_files([f"{place}/step-2/commit.json"])
+    checkpoint.save(state(2), f"{run_url}/step-2", step=2)
+    fb.remove_files([f"{run_url}/step-2/commit.json"])
     with pytest.raises(fb.NotFoundError, match="no commit.json, so there is none, or saving it was not finished"):
-        checkpoint.load(f"{place}/step-2")
-    assert checkpoint.latest(place).url == url
-    assert checkpoint.remove_incomplete(place, age=10**9) == []
-    assert checkpoint.remove_incomplete(place, age=0) == [f"{place}/step-2"]
-    assert equal(checkpoint.latest(place).load(), state(1))
+        checkpoint.load(f"{run_url}/step-2")
+    assert checkpoint.latest(run_url).url == url
+    assert checkpoint.remove_incomplete(run_url, age=10**9) == []
+    assert checkpoint.remove_incomplete(run_url, age=0) == [f"{run_url}/step-2"]
+    assert equal(checkpoint.latest(run_url).load(), state(1))
 
 
-def test_damage_is_found_before_torch_sees_it(place):
-    url = f"{place}/step-1"
+def test_damage_is_found_before_torch_sees_it(run_url):
+    url = f"{run_url}/step-1"
     saved = checkpoint.save(state(length=5 << 20), url)
     part = f"{url}/rank-00000.pt"
     content = bytearray(read(part))
@@ -139,56 +139,56 @@ def test_damage_is_found_before_torch_sees_it(place):
 
 
 @pytest.mark.parametrize("damage", ["commit", "part", "length"])
-def test_a_run_of_which_every_checkpoint_is_damaged_does_not_begin_again(place, damage):
+def test_a_run_with_damaged_checkpoints_alone_does_not_begin_again(run_url, damage):
     for step in (1, 2):
-        checkpoint.save(state(step), f"{place}/step-{step}", step=step)
+        checkpoint.save(state(step), f"{run_url}/step-{step}", step=step)
 
     def spoil(step):
-        part = f"{place}/step-{step}/rank-00000.pt"
+        part = f"{run_url}/step-{step}/rank-00000.pt"
         if damage == "part":
             fb.remove_files([part])
         elif damage == "length":
             write(part, read(part)[:-1])
         else:
-            write(f"{place}/step-{step}/commit.json", b"{}")
+            write(f"{run_url}/step-{step}/commit.json", b"{}")
 
     spoil(2)
-    assert checkpoint.latest(place).step == 1
+    assert checkpoint.latest(run_url).step == 1
     spoil(1)
     with pytest.raises(fb.ChecksumError, match='none of the 2 checkpoints .* is whole, .*damaged="skip"'):
-        checkpoint.latest(place)
-    assert checkpoint.latest(place, damaged="skip") is None and checkpoint.steps(place) == []
+        checkpoint.latest(run_url)
+    assert checkpoint.latest(run_url, damaged="skip") is None and checkpoint.steps(run_url) == []
     with pytest.raises(fb.ConfigError, match="damaged"):
-        checkpoint.latest(place, damaged="ignore")
+        checkpoint.latest(run_url, damaged="ignore")
 
 
-def test_a_folder_in_which_no_save_was_finished_has_no_latest_checkpoint(place):
-    checkpoint.save(state(1), f"{place}/step-1", step=1)
-    fb.remove_files([f"{place}/step-1/commit.json"])
-    assert checkpoint.latest(place) is None
+def test_a_folder_in_which_no_save_was_finished_has_no_latest_checkpoint(run_url):
+    checkpoint.save(state(1), f"{run_url}/step-1", step=1)
+    fb.remove_files([f"{run_url}/step-1/commit.json"])
+    assert checkpoint.latest(run_url) is None
 
 
-def test_metadata_comes_back_as_it_was_and_the_commit_is_json(place):
+def test_metadata_comes_back_as_it_was_and_the_commit_is_json(run_url):
     facts = {
         "loss": float("nan"),
         "best": [float("inf"), (1, (2.5, -float("inf")), {"a": ()})],
         "shape": (3, 4),
         "numbers": [np.float32(0.5), np.int64(7), np.float64("nan"), torch.tensor(2)],
     }
-    saved = checkpoint.save(state(), f"{place}/1", step=1, metadata=facts, data={"pair": (1, 2)})
+    saved = checkpoint.save(state(), f"{run_url}/1", step=1, metadata=facts, data={"pair": (1, 2)})
 
     def refuse(name):
         raise AssertionError(f"{name} is not JSON")
 
-    json.loads(read(f"{place}/1/commit.json"), parse_constant=refuse)
+    json.loads(read(f"{run_url}/1/commit.json"), parse_constant=refuse)
     expected = {**facts, "numbers": [0.5, 7, float("nan"), 2]}
-    for found in (saved, checkpoint.latest(place)):
+    for found in (saved, checkpoint.latest(run_url)):
         assert repr(found.metadata) == repr(expected) and found.data == {"pair": (1, 2)}
-    top = checkpoint.save(state(), f"{place}/2", metadata=(1, float("nan")))
-    assert repr(top.metadata) == repr(checkpoint.latest(place).metadata) == "(1, nan)"
+    top = checkpoint.save(state(), f"{run_url}/2", metadata=(1, float("nan")))
+    assert repr(top.metadata) == repr(checkpoint.latest(run_url).metadata) == "(1, nan)"
 
 
-def test_metadata_that_is_no_json_names_its_place(tmp_path):
+def test_metadata_that_is_no_json_names_its_path(tmp_path):
     cycle = []
     cycle.append(cycle)
     for metadata, message in [
@@ -200,8 +200,8 @@ def test_metadata_that_is_no_json_names_its_place(tmp_path):
             checkpoint.save(state(), tmp_path / "x", metadata=metadata)
 
 
-def test_a_damaged_commit_is_an_error(place):
-    url = f"{place}/step-1"
+def test_a_damaged_commit_is_an_error(run_url):
+    url = f"{run_url}/step-1"
     checkpoint.save(state(), url, step=1)
     text = read(f"{url}/commit.json")
     for damaged, kind, message in [
@@ -216,53 +216,53 @@ def test_a_damaged_commit_is_an_error(place):
             checkpoint.load(url)
 
 
-def test_a_checkpoint_of_a_newer_version_is_left_alone(place, caplog, capsys):
+def test_a_checkpoint_of_a_newer_version_is_left_alone(run_url, caplog, capsys):
     from forebay.checkpoint.__main__ import main
 
     for step in (1, 2):
-        checkpoint.save(state(step), f"{place}/step-{step}", step=step)
-    newer = read(f"{place}/step-1/commit.json").replace(b'"version": 1', b'"version": 2')
-    write(f"{place}/step-1/commit.json", newer)
-    saved = checkpoint.save(state(3), f"{place}/step-3", step=3, keep=1)
-    assert equal(saved.load(), state(3)) and f"{place}/step-1 is not counted and not removed" in caplog.text
-    left = {file.url.removeprefix(f"{place}/").partition("/")[0] for file in fb.list_files(f"{place}/")}
-    assert left == {"step-1", "step-3"} and read(f"{place}/step-1/commit.json") == newer
-    assert checkpoint.retain(place, 1) == []
-    assert main([place]) == 1 and "version 2 of the format" in capsys.readouterr().out
-    # No older one in its place.
+        checkpoint.save(state(step), f"{run_url}/step-{step}", step=step)
+    newer = read(f"{run_url}/step-1/commit.json").replace(b'"version": 1', b'"version": 2')
+    write(f"{run_url}/step-1/commit.json", newer)
+    saved = checkpoint.save(state(3), f"{run_url}/step-3", step=3, keep=1)
+    assert equal(saved.load(), state(3)) and f"{run_url}/step-1 is not counted and not removed" in caplog.text
+    left = {file.url.removeprefix(f"{run_url}/").partition("/")[0] for file in fb.list_files(f"{run_url}/")}
+    assert left == {"step-1", "step-3"} and read(f"{run_url}/step-1/commit.json") == newer
+    assert checkpoint.retain(run_url, 1) == []
+    assert main([run_url]) == 1 and "version 2 of the format" in capsys.readouterr().out
+    # No older one is loaded.
     with pytest.raises(fb.UnsupportedError, match="version 2 .* reads version 1"):
-        checkpoint.latest(place)
+        checkpoint.latest(run_url)
 
 
-def test_others_that_cannot_be_read_do_not_fail_a_save(place, caplog, monkeypatch):
+def test_older_checkpoints_that_cannot_be_read_do_not_fail_a_save(run_url, caplog, monkeypatch):
     from forebay.checkpoint import retention
 
     def denied(*_, **__):
         raise fb.AccessError("denied")
 
-    checkpoint.save(state(1), f"{place}/step-1")
+    checkpoint.save(state(1), f"{run_url}/step-1")
     with monkeypatch.context() as patched:
         patched.setattr(retention, "load_files", denied)
-        checkpoint.save(state(2), f"{place}/step-2", keep=1)
+        checkpoint.save(state(2), f"{run_url}/step-2", keep=1)
     assert "are not removed, since they cannot be read: denied" in caplog.text
-    assert len(checkpoint.steps(place)) == 2 and equal(checkpoint.load(f"{place}/step-2"), state(2))
+    assert len(checkpoint.steps(run_url)) == 2 and equal(checkpoint.load(f"{run_url}/step-2"), state(2))
 
 
-def test_keep_counts_only_the_checkpoints_next_to_it(place):
-    checkpoint.save(state(1), f"{place}/another-run/step-1")
-    checkpoint.save(state(2), f"{place}/step-2")
-    checkpoint.save(state(3), f"{place}/step-3", keep=1)
-    left = {found.url.removeprefix(f"{place}/") for found in checkpoint.steps(place)}
+def test_keep_counts_only_the_checkpoints_next_to_it(run_url):
+    checkpoint.save(state(1), f"{run_url}/another-run/step-1")
+    checkpoint.save(state(2), f"{run_url}/step-2")
+    checkpoint.save(state(3), f"{run_url}/step-3", keep=1)
+    left = {found.url.removeprefix(f"{run_url}/") for found in checkpoint.steps(run_url)}
     assert left == {"another-run/step-1", "step-3"}
 
 
-def test_retain_leaves_other_runs_alone(place):
+def test_retain_leaves_different_runs_alone(run_url):
     for run in ("a", "b"):
         for step in (1, 2):
-            checkpoint.save(state(step), f"{place}/{run}/step-{step}", step=step)
-    assert checkpoint.retain(place, 1) == []
-    assert checkpoint.retain(f"{place}/a", 1) == [f"{place}/a/step-1"]
-    left = {found.url.removeprefix(f"{place}/") for found in checkpoint.steps(place)}
+            checkpoint.save(state(step), f"{run_url}/{run}/step-{step}", step=step)
+    assert checkpoint.retain(run_url, 1) == []
+    assert checkpoint.retain(f"{run_url}/a", 1) == [f"{run_url}/a/step-1"]
+    left = {found.url.removeprefix(f"{run_url}/") for found in checkpoint.steps(run_url)}
     assert left == {"a/step-2", "b/step-1", "b/step-2"}
 
 
@@ -282,8 +282,8 @@ def test_an_address_that_names_no_folder_is_an_error_and_not_an_absent_checkpoin
 
 
 @pytest.mark.parametrize("was_saved", [False, True])
-def test_of_two_jobs_that_save_to_one_folder_the_last_to_begin_has_a_whole_checkpoint(place, was_saved):
-    url = f"{place}/last"
+def test_of_two_jobs_that_save_to_one_folder_the_last_to_begin_has_a_whole_checkpoint(run_url, was_saved):
+    url = f"{run_url}/last"
     if was_saved:
         checkpoint.save(state(0), url)
     first, second = (
@@ -297,12 +297,12 @@ def test_of_two_jobs_that_save_to_one_folder_the_last_to_begin_has_a_whole_check
     assert equal(checkpoint.load(url), state(2))
 
 
-def test_a_checkpoint_without_a_token_loads_and_is_replaced(place):
-    url = f"{place}/last"
+def test_a_checkpoint_without_a_token_loads_and_is_replaced(run_url):
+    url = f"{run_url}/last"
     checkpoint.save(state(1), url)
     # As versions before wrote it.
     write(f"{url}/begun.json", b'{"format": "forebay checkpoint", "version": 1}')
-    assert equal(checkpoint.latest(place).load(), state(1))
+    assert equal(checkpoint.latest(run_url).load(), state(1))
     checkpoint.save(state(2), url, overwrite=True)
     assert equal(checkpoint.load(url), state(2))
     fb.remove_files([f"{url}/commit.json"])
@@ -311,8 +311,8 @@ def test_a_checkpoint_without_a_token_loads_and_is_replaced(place):
     assert equal(checkpoint.load(url), state(3))
 
 
-def test_a_refused_save_leaves_nothing_and_does_not_disturb_another_one(place):
-    url = f"{place}/last"
+def test_a_refused_save_leaves_nothing_and_does_not_disturb_a_running_one(run_url):
+    url = f"{run_url}/last"
     checkpoint.save(state(1), url)
     saves = saving.Writer(Folder(url, overwrite=True), Alone(), state(2), True, FORMATS["torch"])
     start = saves._folder.begin()
@@ -322,46 +322,46 @@ def test_a_refused_save_leaves_nothing_and_does_not_disturb_another_one(place):
     assert equal(checkpoint.load(url), state(2)) and len(list(fb.list_files(f"{url}/"))) == 3
 
 
-def test_what_a_save_leaves_that_was_killed_at_its_start_is_removed(place):
-    write(f"{place}/1/begun-{'0' * 32}.json", b"{}")
-    assert checkpoint.steps(place) == [] and checkpoint.remove_incomplete(place, age=0) == [f"{place}/1"]
-    assert list(fb.list_files(f"{place}/")) == []
+def test_files_of_a_save_that_was_killed_at_its_start_are_removed(run_url):
+    write(f"{run_url}/1/begun-{'0' * 32}.json", b"{}")
+    assert checkpoint.steps(run_url) == [] and checkpoint.remove_incomplete(run_url, age=0) == [f"{run_url}/1"]
+    assert list(fb.list_files(f"{run_url}/")) == []
 
 
 @pytest.mark.parametrize(
     "change",
     [{"notes": {"metadata": [[["a"], "nan"]]}}, {"notes": [1]}, {"time": "2026-01-01T00:00:00"}, {"time": "now"}, {"step": "1"}, {"parts": [{"name": "../a"}]}, {"block_bytes": 0}],
 )
-def test_a_commit_that_another_program_has_changed_is_an_error(place, change):
+def test_a_commit_that_a_foreign_program_has_changed_is_an_error(run_url, change):
     from forebay.checkpoint import commit
 
-    checkpoint.save(state(1), f"{place}/1", step=1)
-    body = json.loads(read(f"{place}/1/commit.json")) | change
+    checkpoint.save(state(1), f"{run_url}/1", step=1)
+    body = json.loads(read(f"{run_url}/1/commit.json")) | change
     body["digest"] = commit._digest({name: value for name, value in body.items() if name != "digest"})
-    write(f"{place}/1/commit.json", json.dumps(body).encode())
+    write(f"{run_url}/1/commit.json", json.dumps(body).encode())
     with pytest.raises(fb.FormatError, match="is not a commit of a checkpoint"):
-        checkpoint.load(f"{place}/1")
+        checkpoint.load(f"{run_url}/1")
 
 
-def test_a_commit_that_was_written_although_the_answer_was_lost_is_no_other_one(place, monkeypatch):
+def test_a_commit_that_was_written_although_the_answer_was_lost_is_recognised(run_url, monkeypatch):
     from forebay.checkpoint import commit
 
     opened = commit.opened
     monkeypatch.setattr(commit, "opened", lambda store: Refusing(opened(store), is_written=True))
     monkeypatch.setattr(commit, "replace", None)
     for number in range(2):
-        checkpoint.save(state(number), f"{place}/1", overwrite=True)
-        assert equal(checkpoint.load(f"{place}/1"), state(number))
+        checkpoint.save(state(number), f"{run_url}/1", overwrite=True)
+        assert equal(checkpoint.load(f"{run_url}/1"), state(number))
 
 
-def test_a_store_that_refuses_the_version_that_it_names_is_written_to_in_any_case(place, monkeypatch):
+def test_a_store_that_refuses_the_version_that_it_names_is_written_to_in_any_case(run_url, monkeypatch):
     from forebay.checkpoint import commit
 
     opened = commit.opened
     monkeypatch.setattr(commit, "opened", lambda store: Refusing(opened(store), is_written=False))
     for number in range(2):
-        checkpoint.save(state(number), f"{place}/1", overwrite=True)
-        assert equal(checkpoint.load(f"{place}/1"), state(number))
+        checkpoint.save(state(number), f"{run_url}/1", overwrite=True)
+        assert equal(checkpoint.load(f"{run_url}/1"), state(number))
 
 
 class Refusing:
@@ -383,7 +383,7 @@ class Refusing:
     ("function", "error"),
     [("remove_files", fb.AccessError), ("remove_files", fb.NetworkError), ("token_of", fb.AccessError)],
 )
-def test_a_save_needs_no_removals_and_no_right_to_read(place, monkeypatch, caplog, function, error):
+def test_a_save_needs_no_removals_and_no_right_to_read(run_url, monkeypatch, caplog, function, error):
     from forebay.checkpoint import marks
 
     def failing(*_, **__):
@@ -391,18 +391,18 @@ def test_a_save_needs_no_removals_and_no_right_to_read(place, monkeypatch, caplo
 
     with monkeypatch.context() as patched:
         patched.setattr(marks, function, failing)
-        checkpoint.save(state(1), f"{place}/1")
-    assert equal(checkpoint.latest(place).load(), state(1))
+        checkpoint.save(state(1), f"{run_url}/1")
+    assert equal(checkpoint.latest(run_url).load(), state(1))
     assert ("cannot be removed: no such luck" in caplog.text) == (function == "remove_files")
 
 
-def test_a_save_whose_parts_are_removed_meanwhile_fails(place):
-    writer = saving.Writer(Folder(f"{place}/1"), Alone(), state(), True, FORMATS["torch"])
+def test_a_save_fails_if_its_parts_are_removed_meanwhile(run_url):
+    writer = saving.Writer(Folder(f"{run_url}/1"), Alone(), state(), True, FORMATS["torch"])
     part = writer._write(writer._folder.begin())
-    assert checkpoint.remove_incomplete(place, age=0) == [f"{place}/1"]
+    assert checkpoint.remove_incomplete(run_url, age=0) == [f"{run_url}/1"]
     with pytest.raises(fb.StateError, match="or the folder was removed"):
         writer._folder.commit([part])
-    assert checkpoint.steps(place) == []
+    assert checkpoint.steps(run_url) == []
 
 
 def test_arguments_are_checked(tmp_path):
@@ -420,32 +420,32 @@ def test_arguments_are_checked(tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_an_object_that_cannot_be_pickled_leaves_no_checkpoint(place):
+def test_an_object_that_cannot_be_pickled_leaves_no_checkpoint(run_url):
     with pytest.raises(Exception, match="pickle"):
-        checkpoint.save({"a": threading.Lock()}, f"{place}/step-1")
-    assert checkpoint.latest(place) is None
-    checkpoint.save(state(), f"{place}/step-1")
+        checkpoint.save({"a": threading.Lock()}, f"{run_url}/step-1")
+    assert checkpoint.latest(run_url) is None
+    checkpoint.save(state(), f"{run_url}/step-1")
 
 
-def test_safetensors_are_files_of_that_format(place):
+def test_safetensors_are_files_of_that_format(run_url):
     library = pytest.importorskip("safetensors.torch")
     tensors = {"a": torch.ones(3, 4), "b": torch.arange(5)}
-    url = f"{place}/step-1"
+    url = f"{run_url}/step-1"
     checkpoint.save(tensors, url, format="safetensors")
     assert torch.equal(library.load(read(f"{url}/rank-00000.safetensors"))["a"], tensors["a"])
     loaded = checkpoint.load(url, map_location="cpu")
     assert all(torch.equal(loaded[name], tensors[name]) for name in tensors)
     with pytest.raises(fb.ConfigError, match="takes a dict of tensors by name"):
-        checkpoint.save(state(), f"{place}/step-2", format="safetensors")
+        checkpoint.save(state(), f"{run_url}/step-2", format="safetensors")
 
 
-def test_a_save_behind_training_has_the_state_of_its_call(place):
+def test_a_save_behind_training_has_the_state_of_its_call(run_url):
     live = state(1)
-    saving = checkpoint.save(live, f"{place}/step-1", wait=False)
+    saving = checkpoint.save(live, f"{run_url}/step-1", wait=False)
     live["model"]["weight"].zero_()
     live["epoch"] = 7
     assert equal(saving.wait().load(), state(1)) and saving.is_done
-    assert saving.wait().url == f"{place}/step-1"
+    assert saving.wait().url == f"{run_url}/step-1"
 
 
 def test_a_save_continues_after_an_interrupt_of_its_wait():
@@ -489,17 +489,17 @@ def is_waiting(frame):
     return is_inner and frame is not None
 
 
-def test_the_next_save_raises_the_error_of_the_one_before(place):
-    checkpoint.save(state(1), f"{place}/step-1")
-    failing = checkpoint.save(state(2), f"{place}/step-1", wait=False)
+def test_the_next_save_raises_the_error_of_the_one_before(run_url):
+    checkpoint.save(state(1), f"{run_url}/step-1")
+    failing = checkpoint.save(state(2), f"{run_url}/step-1", wait=False)
     with pytest.raises(fb.ConfigError, match="is a checkpoint already"):
-        checkpoint.save(state(3), f"{place}/step-3")
+        checkpoint.save(state(3), f"{run_url}/step-3")
     with pytest.raises(fb.ConfigError, match="its error was raised before"):
         failing.wait()
-    failing = checkpoint.save(state(2), f"{place}/step-1", wait=False)
+    failing = checkpoint.save(state(2), f"{run_url}/step-1", wait=False)
     with pytest.raises(fb.ConfigError, match="is a checkpoint already"):
         failing.wait()
-    checkpoint.save(state(3), f"{place}/step-3")
+    checkpoint.save(state(3), f"{run_url}/step-3")
 
 
 def test_a_snapshot_shares_nothing_with_its_source():
@@ -533,21 +533,21 @@ def test_a_snapshot_shares_nothing_with_its_source():
     assert copied["conjugate"].resolve_conj().item() == -1j
 
 
-def test_the_command_lists_checkpoints(place, capsys):
+def test_the_command_lists_checkpoints(run_url, capsys):
     from forebay.checkpoint.__main__ import main
 
-    assert main([place]) == 0 and "no checkpoint under" in capsys.readouterr().out
-    checkpoint.save(state(), f"{place}/step-1", step=1)
-    checkpoint.save(state(), f"{place}/step-2", step=2)
-    assert main([place]) == 0
+    assert main([run_url]) == 0 and "no checkpoint under" in capsys.readouterr().out
+    checkpoint.save(state(), f"{run_url}/step-1", step=1)
+    checkpoint.save(state(), f"{run_url}/step-2", step=2)
+    assert main([run_url]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["1", "2"] and all(line.endswith("whole") for line in lines)
-    fb.remove_files([f"{place}/step-2/rank-00000.pt"])
-    assert main([place]) == 1 and "rank-00000.pt is missing" in capsys.readouterr().out
-    fb.remove_files([f"{place}/step-2/commit.json"])
-    assert main([place]) == 1 and "saving was not finished" in capsys.readouterr().out
-    assert main([place, "--remove-incomplete", "--age", "0"]) == 0
-    assert f"removed {place}/step-2" in capsys.readouterr().out
+    fb.remove_files([f"{run_url}/step-2/rank-00000.pt"])
+    assert main([run_url]) == 1 and "rank-00000.pt is missing" in capsys.readouterr().out
+    fb.remove_files([f"{run_url}/step-2/commit.json"])
+    assert main([run_url]) == 1 and "saving was not finished" in capsys.readouterr().out
+    assert main([run_url, "--remove-incomplete", "--age", "0"]) == 0
+    assert f"removed {run_url}/step-2" in capsys.readouterr().out
 
 
 def test_a_commit_is_readable_text(tmp_path):
@@ -556,8 +556,8 @@ def test_a_commit_is_readable_text(tmp_path):
     assert body["step"] == 1 and body["data"] == {"epoch": 2} and body["parts"][0]["name"] == "rank-00000.pt"
 
 
-def test_the_start_of_a_part_is_read_again_after_its_end(place):
-    saved = checkpoint.save(state(length=10 << 20), f"{place}/step-1")
+def test_the_start_of_a_part_is_read_again_after_its_end(run_url):
+    saved = checkpoint.save(state(length=10 << 20), f"{run_url}/step-1")
     with saved.open_part("rank-00000.pt") as file:
         whole = file.read()
         file.seek(0)
@@ -579,17 +579,17 @@ def test_a_path_may_be_a_url_or_relative(tmp_path, monkeypatch):
     assert sorted(found.url for found in checkpoint.steps(tmp_path)) == [f"{tmp_path}/a", f"{tmp_path}/d"]
 
 
-def test_a_replaced_checkpoint_leaves_only_the_new_files(place):
-    url = f"{place}/last"
+def test_a_replaced_checkpoint_leaves_only_the_new_files(run_url):
+    url = f"{run_url}/last"
     for number in range(3):
         checkpoint.save(state(number), url, overwrite=True, wait=number != 1)
     assert equal(checkpoint.load(url), state(2))
-    (part,) = checkpoint.latest(place).parts
+    (part,) = checkpoint.latest(run_url).parts
     left = {file.url.removeprefix(f"{url}/") for file in fb.list_files(f"{url}/")}
     assert left == {"begun.json", "commit.json", part} and part.endswith("/rank-00000.pt")
 
 
-def test_the_checkpoint_that_was_saved_last_is_the_newest_although_a_clock_was_ahead(place, monkeypatch):
+def test_the_checkpoint_that_was_saved_last_is_the_newest_although_a_clock_was_ahead(run_url, monkeypatch):
     from forebay.checkpoint import folder
 
     class Ahead(folder.datetime.datetime):
@@ -599,6 +599,6 @@ def test_the_checkpoint_that_was_saved_last_is_the_newest_although_a_clock_was_a
 
     with monkeypatch.context() as patched:
         patched.setattr(folder.datetime, "datetime", Ahead)
-        checkpoint.save(state(1), f"{place}/step-1", step=1, keep=1)
-    checkpoint.save(state(2), f"{place}/step-2", step=2, keep=1)
-    assert [found.step for found in checkpoint.steps(place)] == [2]
+        checkpoint.save(state(1), f"{run_url}/step-1", step=1, keep=1)
+    checkpoint.save(state(2), f"{run_url}/step-2", step=2, keep=1)
+    assert [found.step for found in checkpoint.steps(run_url)] == [2]

@@ -19,7 +19,7 @@ def small_blocks(monkeypatch):
 
 @pytest.fixture
 def sent(monkeypatch):
-    """Addresses of the blocks that were sent without a copy; None for each of the others."""
+    """Addresses of the blocks that were sent without a copy; None for each copied block."""
     seen = []
     append = parts.PartWriter._append
 
@@ -39,17 +39,17 @@ def assert_from(sent, tensor, blocks):
 
 
 @pytest.mark.parametrize("format", ["torch", "safetensors"])
-def test_whole_blocks_are_sent_from_the_tensors(place, sent, format):
+def test_whole_blocks_are_sent_from_the_tensors(run_url, sent, format):
     weights = torch.arange(20 * BLOCK // 4, dtype=torch.int32)
-    saved = checkpoint.save({"a": weights, "b": torch.ones(3)}, f"{place}/1", format=format)
+    saved = checkpoint.save({"a": weights, "b": torch.ones(3)}, f"{run_url}/1", format=format)
     assert_from(sent, weights, 19)
     loaded = saved.load()
     assert torch.equal(loaded["a"], weights) and torch.equal(loaded["b"], torch.ones(3))
 
 
-def test_a_save_behind_training_sends_its_own_copy(place, sent):
+def test_a_save_behind_training_sends_its_own_copy(run_url, sent):
     weights = torch.arange(20 * BLOCK // 4, dtype=torch.int32)
-    saving = checkpoint.save({"a": weights}, f"{place}/1", wait=False)
+    saving = checkpoint.save({"a": weights}, f"{run_url}/1", wait=False)
     weights.zero_()
     loaded = saving.wait().load()
     assert torch.equal(loaded["a"], torch.arange(20 * BLOCK // 4, dtype=torch.int32))
@@ -58,20 +58,20 @@ def test_a_save_behind_training_sends_its_own_copy(place, sent):
     assert sum(address is not None for address in sent) >= 19
 
 
-def test_the_ranks_of_torch_send_from_the_tensors(place, sent):
+def test_the_ranks_of_torch_send_from_the_tensors(run_url, sent):
     import torch.distributed.checkpoint as dcp
 
     from forebay.checkpoint.distributed import StorageReader, StorageWriter
 
     weights = torch.arange(20 * BLOCK // 4, dtype=torch.int32)
-    dcp.save({"a": weights}, storage_writer=StorageWriter(f"{place}/1"))
+    dcp.save({"a": weights}, storage_writer=StorageWriter(f"{run_url}/1"))
     assert_from(sent, weights, 18)
     into = {"a": torch.zeros_like(weights)}
-    dcp.load(into, storage_reader=StorageReader(f"{place}/1"))
+    dcp.load(into, storage_reader=StorageReader(f"{run_url}/1"))
     assert torch.equal(into["a"], weights)
 
 
-def test_a_part_is_what_was_sent_and_written(tmp_path):
+def test_a_part_has_the_bytes_that_were_sent_and_written(tmp_path):
     array = torch.arange(5 * BLOCK // 4, dtype=torch.int32).view(torch.uint8).numpy()
     with parts.PartWriter(tmp_path, "part", None) as file:
         file.write(b"head")
@@ -91,7 +91,7 @@ def test_memory_is_found_by_its_address():
     assert memory.find(b"text") is None
 
 
-def test_other_arrays_than_bytes_are_refused(tmp_path):
+def test_only_arrays_of_bytes_are_accepted(tmp_path):
     import numpy
 
     with pytest.raises(fb.InternalError, match="contiguous bytes"):

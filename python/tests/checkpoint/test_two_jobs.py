@@ -1,4 +1,4 @@
-"""Two jobs that save to one folder: one of them has a whole checkpoint, and the other one fails."""
+"""Two jobs that save to one folder: one of them has a whole checkpoint, and the second one fails."""
 
 import io
 import itertools
@@ -20,7 +20,7 @@ URL = "/run/step-1"
 class Store:
     """Store in memory that two jobs use in a given order of their operations.
 
-    Job 0 begins. At each number of operations in `switches` the other job continues, if it has not ended. Writes of the commit
+    Job 0 begins. At each number of operations in `switches` the waiting job continues, if it has not ended. Writes of the commit
     are conditional.
     """
 
@@ -163,14 +163,14 @@ def test_in_any_order_of_their_operations_one_of_two_saves_has_a_whole_checkpoin
         if saved:
             assert step in saved, case
         else:
-            # One was refused because of the commit of the other, which found another save when it had committed.
+            # One was refused because of the competing job's commit, and that job found a different save when it had committed.
             assert refused or before == "whole", case
         if all(overwrites):
             assert saved, case
 
 
-def test_a_save_that_is_overtaken_at_its_commit_fails(place, monkeypatch):
-    first, second = (Folder(f"{place}/step-1", step=number) for number in range(2))
+def test_a_save_that_is_overtaken_at_its_commit_fails(run_url, monkeypatch):
+    first, second = (Folder(f"{run_url}/step-1", step=number) for number in range(2))
     first.begin()
     write = commit.write
 
@@ -183,7 +183,7 @@ def test_a_save_that_is_overtaken_at_its_commit_fails(place, monkeypatch):
     with pytest.raises(fb.StateError, match="another save to .*/step-1 has begun"):
         first.commit([])
     second.commit([])
-    assert [found.step for found in checkpoint.steps(place)] == [1]
+    assert [found.step for found in checkpoint.steps(run_url)] == [1]
 
 
 # The ranks are forked children, because the import of torch takes much longer than a save. Pipes bring them into an order.
@@ -199,7 +199,7 @@ from forebay.checkpoint.distributed import StorageReader, StorageWriter
 from forebay.checkpoint.folder import Folder
 
 torch.set_num_threads(1)
-place, results = sys.argv[1:]
+run_url, results = sys.argv[1:]
 POINTS = ("announced", "begun-first", "begun-second", "written-0", "written-1", "ended")
 
 
@@ -287,7 +287,7 @@ def rank_main(case, job, rank, pipes):
     kind, order = case.split(", ")
     set_order(kind, order, job, rank, pipes)
     dist.init_process_group("gloo", store=dist.FileStore(f"{results}/{case}, {job}", 2), rank=rank, world_size=2)
-    found = save(kind, job, rank, f"{place}/{case}")
+    found = save(kind, job, rank, f"{run_url}/{case}")
     with open(f"{results}/{case}, {job}, {rank}.json", "w") as file:
         json.dump(found, file)
     dist.barrier()
@@ -295,7 +295,7 @@ def rank_main(case, job, rank, pipes):
 
 
 def loads(case):
-    url = f"{place}/{case}"
+    url = f"{run_url}/{case}"
     names = {file.url.removeprefix(f"{url}/") for file in fb.list_files(f"{url}/")}
     others = sorted(names - {"begun.json", "commit.json", *checkpoint.latest(url).parts})
     with open(f"{results}/{case}.json", "w") as file:
@@ -309,16 +309,16 @@ for case in ("save, in turn", "save, at once", "dcp, in turn", "dcp, at once"):
 """
 
 
-def test_of_two_jobs_of_several_ranks_all_ranks_of_one_fail(place, tmp_path):
+def test_of_two_jobs_of_several_ranks_all_ranks_of_one_fail(run_url, tmp_path):
     pytest.importorskip("torch")
-    command = [sys.executable, "-c", JOBS, place, str(tmp_path)]
+    command = [sys.executable, "-c", JOBS, run_url, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
-    check_jobs(tmp_path, place)
+    check_jobs(tmp_path, run_url)
 
 
-def check_jobs(results, place):
-    """Compares what the jobs have found with what they have to find: the job that began last has saved."""
+def check_jobs(results, run_url):
+    """Checks the checkpoints that the jobs have found: the job that began last has saved."""
 
     def found(*names):
         return json.loads((results / f"{', '.join(names)}.json").read_text())
@@ -328,7 +328,7 @@ def check_jobs(results, place):
         for kind in ("save", "dcp"):
             assert [found(kind, order, winner, rank) for rank in "01"] == ["saved"] * 2
             assert found(kind, order) == [[], *values]
-        message = f"another save to {place}/save, {order} has begun"
+        message = f"another save to {run_url}/save, {order} has begun"
         first, second = (found("save", order, loser, rank) for rank in "01")
         assert first.startswith(f"StateError: {message}")
         assert second.startswith(f"StateError: rank 0 has failed: StateError: {message}")

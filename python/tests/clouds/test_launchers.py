@@ -1,5 +1,5 @@
 """The example's files for launchers: each starts torchrun on a machine with arguments that train.py has. The launchers
-themselves are not needed: programs of their names print what they get."""
+themselves are not needed: programs of their names print their arguments."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def program(path, text):
 
 
 def started(machines, machine, ranks, head):
-    """Arguments of torchrun on a machine, up to those of train.py."""
+    """Arguments of torchrun on a machine, up to the arguments of train.py."""
     numbers = ["--nnodes", str(machines), "--node-rank", str(machine), "--nproc-per-node", str(ranks)]
     return [*numbers, "--master-addr", head, "--master-port", "29500", "train.py", *ARGUMENTS]
 

@@ -1,6 +1,6 @@
 """The example of a job that is killed in one cloud and continues in the next.
 
-Data and checkpoints are in one bucket, whose server records the requests of each machine. A cloud is a number of machines,
+Data and checkpoints are in one bucket; its server records the requests of each machine. A cloud is a number of machines,
 each with its own access key and its own disk.
 """
 
@@ -42,7 +42,7 @@ class Cloud:
         return [f"{self.name}{machine}" for machine in range(self.machines)]
 
 
-# The second one has a copy of the data set, at another address.
+# The second one has a copy of the data set, at a different address.
 WHOLE, A, B, C = Cloud("whole", 1, 1), Cloud("a", 2, 2), Cloud("b", 1, 2, data="copy"), Cloud("c", 3, 1)
 
 
@@ -178,7 +178,7 @@ def test_a_job_that_is_killed_in_two_clouds_ends_in_the_third_as_if_it_was_never
     assert bucket.rejected == []
 
 
-def test_the_bucket_rejects_the_signature_of_another_key(bucket, monkeypatch):
+def test_the_bucket_rejects_the_signature_of_a_wrong_key(bucket, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
     with pytest.raises(fb.AccessError):
         list(fb.list_files("s3://bucket/", store=fb.StoreOptions(retry=1)))

@@ -54,7 +54,7 @@ def load(files, cache, limit):
     return found, most
 
 
-def test_later_epochs_and_other_processes_read_the_copies(source, tmp_path):
+def test_later_epochs_and_processes_read_the_copies(source, tmp_path):
     files = listed(source)
     loader = fb.load_files(files, cache=tmp_path / "cache")
     expected = list(loader)
@@ -168,7 +168,7 @@ def test_the_room_of_a_killed_writer_is_found_again(source, tmp_path):
         cache.discard(cache.find(files[9]))
 
 
-def test_other_files_in_the_folder_stay(source, tmp_path):
+def test_foreign_files_in_the_folder_stay(source, tmp_path):
     own = tmp_path / "cache" / "my" / "file"
     own.parent.mkdir(parents=True)
     own.write_bytes(bytes(50_000))

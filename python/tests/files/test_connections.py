@@ -28,7 +28,7 @@ def read():
         return file.read()
 
 
-def test_another_endpoint_or_key_in_the_environment_counts_from_the_next_call_on(lead):
+def test_a_new_endpoint_or_key_in_the_environment_counts_from_the_next_call_on(lead):
     with bucket_server() as first, bucket_server() as second:
         first.objects["name"], second.objects["name"] = b"first", b"second"
         for options in (None, fb.StoreOptions(region="us-east-1")):
@@ -60,7 +60,7 @@ def test_unchanged_settings_have_one_connection_and_the_number_is_bounded(lead, 
         assert file.read() == b"text"
 
 
-def test_every_variable_of_a_store_on_the_page_makes_another_connection():
+def test_every_variable_of_a_store_on_the_page_makes_a_new_connection():
     page = (DOCS / "environment.md").read_text()
     sections = page[page.index("## S3") : page.index("## `forebay.streaming`")].split("\n## ")
     found = {name for section in sections for name in re.findall(r"`(\w+)`", section)}

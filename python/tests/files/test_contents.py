@@ -77,7 +77,7 @@ def every_line():
 
 
 def tar_of(format_, number, members=40):
-    """Tar with files, folders, links and long names, and what it has."""
+    """Tar with files, folders, links and long names, and its contents."""
     out, files = io.BytesIO(), []
     draws = random.Random(number)
     with tarfile.open(fileobj=out, mode="w", format=format_, errors="surrogateescape") as tar:
@@ -101,7 +101,7 @@ FORMATS = (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT)
 
 @pytest.fixture
 def tars(tmp_path):
-    """Folder with a tar of each format, and what they have."""
+    """Folder with a tar of each format, and their contents."""
     folder = tmp_path / "tars"
     folder.mkdir()
     expected = []
@@ -116,7 +116,7 @@ def take(loader, count):
     return [item for _, item in zip(range(count), loader)]
 
 
-def test_lines_are_those_of_the_texts(texts):
+def test_lines_equal_the_lines_of_the_texts(texts):
     assert list(fb.load_lines(f"{texts}/")) == every_line()
     for buffer in (1, "1mb", "2mb", "5mb"):
         assert list(fb.load_lines(f"{texts}/", buffer=buffer)) == every_line()
@@ -143,7 +143,7 @@ def test_compressed_texts_are_unpacked_by_their_names(tmp_path):
     assert list(fb.load_lines([f"{tmp_path}/no-extension"], compression="zst")) == lines_of(text)
 
 
-def test_the_files_of_tars_are_those_of_tarfile(tars):
+def test_the_files_of_tars_equal_the_members_in_tarfile(tars):
     folder, expected = tars
     assert list(fb.load_tars(f"{folder}/")) == expected
     for number in range(len(FORMATS)):
@@ -205,12 +205,12 @@ def test_lines_continue_after_any_line(tmp_path, compression):
         resumed = fb.load_lines(f"{tmp_path}/")
         resumed.load_state_dict(state)
         assert list(resumed) == every[count:], count
-        # A second loop of the same loader is at the same place.
+        # A second loop of the same loader is at the same position.
         assert list(loader) == every[count:], count
         assert (loader.epoch, loader.state_dict()["offset"]) == (1, 0) and list(loader) == every
 
 
-def test_a_state_within_a_loop_is_that_of_the_line_before(texts):
+def test_a_state_within_a_loop_is_the_state_of_the_line_before(texts):
     loader = fb.load_lines(f"{texts}/")
     every = every_line()
     for count, line in enumerate(loader, start=1):
@@ -284,7 +284,7 @@ def test_a_loop_that_is_not_the_current_one_is_an_error(texts, tars):
                 next(items)
 
 
-def test_a_state_with_values_of_other_kinds_is_no_state(texts):
+def test_a_state_with_values_of_wrong_kinds_is_no_state(texts):
     loader = fb.load_lines(f"{texts}/")
     state = loader.state_dict()
     for wrong in ({"version": 7}, {"offset": 1 << 70}, {"offset": -1}, {"offset": "x"}):
@@ -327,7 +327,7 @@ def test_every_item_is_returned_by_one_rank_and_worker(texts, tars, process):
         assert sorted(lines) == sorted(every_line()) and sorted(files) == sorted(expected)
 
 
-def test_a_position_is_that_of_one_rank(texts, process):
+def test_a_position_belongs_to_one_rank(texts, process):
     process(0, 2)
     loader = fb.load_lines(f"{texts}/")
     beginning = loader.state_dict()
@@ -384,7 +384,7 @@ def test_workers_of_a_data_loader_read_their_shares(texts, tars, tmp_path, metho
     subprocess.run([sys.executable, script, f"{small}/", f"{tars[0]}/", method], check=True, timeout=600)
 
 
-def test_a_loader_is_sent_to_another_process_at_its_position(texts):
+def test_a_loader_is_sent_to_a_new_process_at_its_position(texts):
     loader = fb.load_lines(f"{texts}/")
     take(loader, 10)
     copy = pickle.loads(pickle.dumps(loader))

@@ -94,7 +94,7 @@ def test_files_arrive_in_order_with_their_bytes(folder):
     assert url.endswith("deep/a.bin") and len(data) == (1 << 20) + 1
 
 
-def test_a_shuffle_is_another_order_in_each_epoch_and_equal_in_each_process(folder):
+def test_a_shuffle_is_a_new_order_in_each_epoch_and_equal_in_each_process(folder):
     make = lambda **more: fb.load_files(prefix(folder), shuffle=True, **more)  # noqa: E731
     loader = make()
     first, second = ([url for url, _ in loader] for _ in range(2))
@@ -125,7 +125,7 @@ def test_a_loader_that_is_sent_to_a_process_without_a_group_keeps_its_rank(folde
     sent = pickle.dumps(fb.load_files(prefix(folder)))
     monkeypatch.setattr("forebay._world._group", lambda: None)
     assert [url for url, _ in pickle.loads(sent)] == share
-    # The ranks of a launcher are those of the process itself.
+    # The ranks of a launcher are the ranks of the process itself.
     for name, value in (("RANK", 2), ("WORLD_SIZE", 3)):
         monkeypatch.setenv(name, str(value))
     assert [url for url, _ in pickle.loads(sent)] == [file.url for file in fb.list_files(prefix(folder))[2::3]]
@@ -153,7 +153,7 @@ def test_a_state_continues_within_the_epoch(folder, ordered):
         resumed.load_state_dict({"epoch": 1})
 
 
-def test_a_state_continues_on_another_number_of_ranks(folder, monkeypatch):
+def test_a_state_continues_on_a_different_number_of_ranks(folder, monkeypatch):
     def world(rank, ranks):
         for name, value in (("RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_RANK", rank), ("LOCAL_WORLD_SIZE", ranks)):
             monkeypatch.setenv(name, str(value))
@@ -173,7 +173,7 @@ def test_a_state_continues_on_another_number_of_ranks(folder, monkeypatch):
     assert sorted(every) == sorted(file.url for file in fb.list_files(prefix(folder)))
 
 
-def test_a_state_of_files_out_of_order_is_refused_by_another_number_of_ranks(folder, monkeypatch):
+def test_a_state_of_files_out_of_order_is_refused_by_a_different_number_of_ranks(folder, monkeypatch):
     make = lambda: fb.load_files(prefix(folder), ordered=False)  # noqa: E731
     loader = make()
     beginning = loader.state_dict()
@@ -186,7 +186,7 @@ def test_a_state_of_files_out_of_order_is_refused_by_another_number_of_ranks(fol
     make().load_state_dict(beginning)
 
 
-def test_a_state_of_another_list_is_refused_by_a_shuffle(folder):
+def test_a_state_of_a_different_list_is_refused_by_a_shuffle(folder):
     loader = fb.load_files(prefix(folder), shuffle=True)
     next(iter(loader))
     state = loader.state_dict()
@@ -207,7 +207,7 @@ def test_a_state_with_impossible_numbers_is_refused(folder, change):
         loader.load_state_dict(loader.state_dict() | change)
 
 
-def test_a_file_of_another_length_than_in_the_list_is_stale(folder):
+def test_a_file_with_a_length_that_differs_from_the_list_is_stale(folder):
     files = fb.list_files(prefix(folder), masks="0[1-3].txt")
     assert len(files) == 3
     (folder / "02.txt").write_bytes(b"another")
@@ -230,7 +230,7 @@ def test_a_file_that_is_missing_is_an_error_and_the_next_in_turn(folder):
     assert [data for _, data in loader] == [b"now", (folder / "02.txt").read_bytes()]
 
 
-def test_files_that_cannot_be_read_leave_the_others(folder):
+def test_files_that_cannot_be_read_leave_the_readable_ones(folder):
     files = [file for file in fb.list_files(prefix(folder), masks="0*.txt")]
     os.remove(files[3].url)
     gone = fb.File(f"{folder}/a/../b", 1)
@@ -242,7 +242,7 @@ def test_files_that_cannot_be_read_leave_the_others(folder):
         assert [len(found[file.url]) for file in files[4:]] == [file.size for file in files[4:]]
 
 
-def test_names_that_only_some_systems_accept_are_files_like_any_other(tmp_path):
+def test_names_that_only_some_systems_accept_are_ordinary_files(tmp_path):
     texts = {"back\\slash": b"1", "new\nline/tab\t": b"22", "x" * 200 + "/" + "y" * 200: b"3", "." * 3: b"4"}
     deep = "/".join(["z" * 200] * 6)
     for name, text in (texts | {deep: b"5"}).items():
@@ -284,7 +284,7 @@ def test_workers_of_a_dataloader_share_the_files(folder, method):
     assert found[f"{folder}/07.txt"] == content(7, 7 * 997)
 
 
-def test_a_loader_of_another_process_starts_its_own_threads(folder):
+def test_a_loader_of_a_child_process_starts_its_own_threads(folder):
     loader = fb.load_files(prefix(folder))
     iterator = iter(loader)
     next(iterator)
@@ -300,7 +300,7 @@ def test_a_loader_of_another_process_starts_its_own_threads(folder):
     assert len(list(iterator)) == 22
 
 
-def test_a_file_is_read_like_any_other(folder):
+def test_a_file_is_read_like_an_ordinary_one(folder):
     path = folder / "deep" / "b.bin"
     whole = path.read_bytes()
     with fb.open(str(path)) as file:
@@ -386,7 +386,7 @@ def test_reads_and_jumps_between_lines_continue_at_the_position(tmp_path):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1"])
-def test_text_is_that_of_the_built_in_open(tmp_path, encoding):
+def test_text_equals_the_text_of_the_built_in_open(tmp_path, encoding):
     path, plain = tmp_path / "text", tmp_path / "plain"
     with fb.open(path, "w", encoding=encoding, newline="") as file, open(plain, "w", encoding=encoding, newline="") as other:
         for each in (file, other):
@@ -431,7 +431,7 @@ def test_a_file_that_is_replaced_while_it_is_read_is_an_error(folder):
             file.read(10)
 
 
-def test_other_libraries_read_and_write_through_it(tmp_path):
+def test_common_libraries_read_and_write_through_it(tmp_path):
     path = tmp_path / "a.zip"
     with fb.open(path, "wb") as file, zipfile.ZipFile(file, "w") as archive:
         archive.writestr("one", "1" * 100_000)

@@ -69,7 +69,7 @@ def test_the_connections_are_kept_when_a_range_ends_before_its_file(sftp):
         for start in (15 << 20, 3 << 20, 8 << 20, 1 << 20, 12 << 20, 5 << 20):
             file.seek(start)
             assert file.read(10) == whole[start : start + 10]
-    # An exchange that ends early may still hold its connection when the next one begins, which then opens another one.
+    # An exchange that ends early may still hold its connection when the next one begins, which then opens a new one.
     for thread in threading.enumerate():
         if thread.name == "forebay-exchange":
             thread.join()
@@ -107,7 +107,7 @@ def test_a_file_without_ranges_is_requested_twice():
     assert requested == [0, 1 << 20], "its first MiB, and the rest"
 
 
-def test_readers_of_one_file_in_memory_do_not_move_each_other():
+def test_readers_of_one_file_in_memory_have_separate_positions():
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
     from forebay.remotes.filesystems import FileSystemFolder
 

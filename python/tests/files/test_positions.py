@@ -58,12 +58,12 @@ def test_workers_that_have_returned_different_numbers_continue_as_the_same_worke
     assert sorted(found) == every()
 
 
-def test_the_shares_of_six_workers_are_not_those_of_other_six(prefix, process):
+def test_the_shares_of_six_workers_differ_from_the_shares_of_a_different_six(prefix, process):
     process(0, 2, 1, 3)
     loader = fb.load_files(prefix)
     take(loader, 1)
     state = loader.state_dict()
-    # The same worker of another rank has returned as many.
+    # The same worker of rank 1 has returned as many.
     process(1, 2, 1, 3)
     other = fb.load_files(prefix)
     other.load_state_dict(state)
@@ -101,7 +101,7 @@ def test_a_position_of_ranks_is_divided_among_workers(prefix, process):
         assert sorted(found) == every()[8:]
 
 
-def test_a_position_out_of_order_is_that_of_one_rank(prefix, process):
+def test_a_position_out_of_order_belongs_to_one_rank(prefix, process):
     process(0, 2)
     loader = fb.load_files(prefix, ordered=False)
     beginning = loader.state_dict()
@@ -184,7 +184,7 @@ def test_each_loop_of_persistent_workers_is_the_next_epoch(prefix):
         found = []
         for batch in loader:
             found += [os.path.basename(url) for url, _ in batch]
-            # Each worker is at another place then, and has files in flight.
+            # Each worker is at a different position then, and has files in flight.
             if epoch == 1 and len(found) > 6:
                 break
         if epoch != 1:

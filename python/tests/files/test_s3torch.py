@@ -149,7 +149,7 @@ def test_datapipes_list_and_load(folder):
     assert [(url, len(stream.read())) for url, stream in loaded] == list(zip(urls(folder), SIZES))
 
 
-def test_datapipes_refuse_what_would_be_unsafe(folder, monkeypatch):
+def test_datapipes_refuse_unsafe_uses(folder, monkeypatch):
     from forebay.datapipes import S3FileLister
 
     monkeypatch.setenv("S3_VERIFY_SSL", "0")
@@ -205,12 +205,12 @@ def test_a_filter_that_divides_a_worker_s_share_again_is_named(folder, recwarn, 
         assert len(delivered(source(True))) == len(SIZES)
 
 
-def test_empty_objects_whose_keys_end_with_a_slash_are_samples_as_in_the_original(monkeypatch):
+def test_empty_objects_with_a_slash_at_the_end_of_their_keys_are_samples_as_in_the_original(monkeypatch):
     with bucket_server() as bucket:
         for name, value in bucket.environment().items():
             monkeypatch.setenv(name, value)
         bucket.objects.update({"a/": b"", "a/1": b"one", "a/b/": b"", "a/b/2": b"two", "a/c/": b"", "a/d/": b"not empty"})
-        # Other lists do not have them.
+        # The package's own lists do not have them.
         assert [file.url.removeprefix("s3://bucket/") for file in fb.list_files("s3://bucket/a/")][:2] == ["a/1", "a/b/2"]
         read = {"region": "us-east-1", "transform": lambda reader: (reader.key, reader.read())}
         dataset = s3torch.S3MapDataset.from_prefix("s3://bucket/a/", **read)

@@ -76,7 +76,7 @@ def test_errors_of_the_store_have_the_type_of_s3torchconnector(bucket, monkeypat
     ]:
         with pytest.raises(s3torch.S3Exception) as found:
             operation()
-        # torch sends it to the other ranks.
+        # torch sends it to the remaining ranks.
         assert str(pickle.loads(pickle.dumps(found.value))) == str(found.value)
     assert bucket.objects["denied"] == b"text"
 

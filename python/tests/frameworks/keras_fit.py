@@ -97,7 +97,7 @@ def check(folder, backup):
             batches = sum(expected(folder, **single).values(), [])
             assert sum(record.epochs.values(), []) == batches, "epochs of one batch"
     if keras.config.backend() == "jax":
-        # On other devices than CPUs Keras takes a batch ahead, also of the pass that it builds the model with.
+        # On devices that are not CPUs Keras takes a batch ahead, also of the pass that it builds the model with.
         with mock.patch("jax.default_backend", return_value="gpu"):
             for size in (5, ROWS // 2, ROWS):
                 with loader(folder, batch_size=size) as train:
@@ -111,7 +111,7 @@ def check(folder, backup):
         state = train.state_dict() | {"sample_in_epoch": 45}
         batches = Batches(train, "x", "y")
         assert fit(batches, epochs=2)[0].epochs == {epoch: plain[epoch] for epoch in range(2)}
-        # Another state before a second call of fit: Keras warns that the first epoch is short.
+        # A new state before a second call of fit: Keras warns that the first epoch is short.
         train.load_state_dict(state)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Your input ran out of data")
@@ -208,7 +208,7 @@ class Sees(keras.callbacks.Callback):
 
 
 def interrupted(folder, plain, backup):
-    """Checks what a resumed `fit` leaves behind that is interrupted, and what other callbacks see."""
+    """Checks what a resumed `fit` leaves behind that is interrupted, and the calls that further callbacks get."""
     for repeats in (False, True):
         place, arguments = f"{backup}-interrupted-{repeats}", {"steps_per_epoch": 10} if repeats else {}
         filters = list(warnings.filters)
@@ -231,7 +231,7 @@ def interrupted(folder, plain, backup):
 
 
 def failed(folder, plain):
-    """Checks that an error of the transform ends the loader's threads, and that another `fit` continues."""
+    """Checks that an error of the transform ends the loader's threads, and that a second `fit` continues."""
 
     def fails(batch):
         if fails.errors and sorted(np.asarray(batch["x"]).tolist()) == plain[0][number]:
@@ -254,7 +254,7 @@ def failed(folder, plain):
 
 
 def resized(folder, plain, backup):
-    """Checks that a backup within an epoch resumes with another batch size: the rest of the epoch is trained on once."""
+    """Checks that a backup within an epoch resumes with a different batch size: the rest of the epoch is trained on once."""
     for size, stop, repeats in [(12, 7, False), (2, 7, False), (48, 9, False), (12, 13, False), (12, 7, True)]:
         place = f"{backup}-resized-{size}-{stop}-{repeats}"
         with loader(folder) as train:

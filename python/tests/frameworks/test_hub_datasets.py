@@ -88,7 +88,7 @@ FEATURES = {
 
 
 def check_rows(loader, theirs):
-    """Compares all rows of a loader of `FIELDS` with those of `datasets`."""
+    """Compares all rows of a loader of `FIELDS` with the rows of `datasets`."""
     theirs = iter(theirs)
     for batch in loader:
         for place in range(len(batch["id"])):
@@ -135,7 +135,7 @@ def test_a_loaded_data_set_is_read_from_its_files(loaded, tmp_path):
         assert sorted(number for batch in loader for number in batch["id"].tolist()) == list(range(300))
 
 
-def test_a_data_set_whose_files_have_other_rows_is_refused(loaded):
+def test_a_data_set_is_refused_if_its_files_have_different_rows(loaded):
     for changed, message in [
         (loaded.shuffle(seed=1), "flatten_indices"),
         (loaded.select([1, 3]), "flatten_indices"),

@@ -1,4 +1,4 @@
-"""Each framework works without the others, and one that is missing is an error with the command to install it."""
+"""Each framework works alone, and one that is missing is an error with the command to install it."""
 
 import pytest
 from loaders import alone
@@ -29,7 +29,7 @@ def run(folder, blocked, code):
 
 
 @pytest.mark.parametrize(("framework", "module"), [("jax", "jaxlib"), ("tensorflow", "tensorflow")])
-def test_a_framework_needs_no_other_one(pictures, framework, module):
+def test_a_framework_works_alone(pictures, framework, module):
     pytest.importorskip(framework)
     # JAX and TensorFlow themselves need numpy, and TensorFlow Keras.
     blocked = {"torch", "jax", "tensorflow"} - {framework}
@@ -39,14 +39,14 @@ def test_a_framework_needs_no_other_one(pictures, framework, module):
     assert out.strip() == f"{{{module!r}}}"
 
 
-def test_numpy_needs_no_other_one(pictures):
+def test_numpy_works_alone(pictures):
     out = run(pictures, {"torch", "jax", "tensorflow", "ml_dtypes"}, """
     print(set(load(framework="numpy")))
     """)
     assert out.strip() == "{'numpy'}"
 
 
-def test_the_default_without_torch_names_what_to_install_and_the_alternatives(pictures):
+def test_the_default_without_torch_names_the_package_to_install_and_the_alternatives(pictures):
     out = run(pictures, {"torch", "jax", "tensorflow"}, """
     try:
         load()

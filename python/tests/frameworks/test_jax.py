@@ -65,7 +65,7 @@ def test_an_array_is_not_committed_to_a_device(every):
 def test_memory_is_not_reused_while_an_array_refers_to_it(every):
     with every("numpy") as loader:
         expected = [np.array(batch["x"]) for batch in loader]
-    # Memory for few batches: each further one takes that of a dropped one.
+    # Memory for few batches: each further one takes the memory of a dropped one.
     with every("jax", engine=fb.Engine(prefetch=1), threads=1) as loader:
         kept = [batch["x"] for batch in loader]
         views = [x[1:] for x in kept]
@@ -131,7 +131,7 @@ def test_training_resumes_in_the_middle_of_an_epoch(every):
         batches = iter(loader)
         first = [np.asarray(next(batches)["y"]).tolist() for _ in range(2)]
         state = loader.state_dict()
-    # Checkpoints of JAX programs are pytrees, whose numbers may come back as arrays.
+    # Checkpoints of JAX programs are pytrees, and their numbers may come back as arrays.
     state = jax.tree.map(lambda value: np.asarray(value)[()] if isinstance(value, int) else value, state)
     with every("jax", **kwargs) as loader:
         loader.load_state_dict(state)

@@ -53,7 +53,7 @@ with fb.Loader(
 
 
 def train(folder, count, devices, axes, rows, state=None):
-    """Runs `count` processes with `devices` CPU devices each, and returns what the first one printed."""
+    """Runs `count` processes with `devices` CPU devices each, and returns the output of the first one."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
@@ -95,7 +95,7 @@ def approximately(batches):
     return [[(y, pytest.approx(mean, rel=1e-5)) for y, mean in batch] for batch in batches]
 
 
-def test_global_arrays_hold_the_global_batches_and_resume_on_other_processes(pictures, alone):
+def test_global_arrays_hold_the_global_batches_and_resume_on_more_or_fewer_processes(pictures, alone):
     two = train(pictures, count=2, devices=2, axes={"data": 4}, rows=ROWS // 2)
     assert rows_of(two) == approximately(alone)
     one = train(pictures, count=1, devices=4, axes={"data": 4}, rows=ROWS, state=two["states"][4])

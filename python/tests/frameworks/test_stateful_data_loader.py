@@ -13,7 +13,7 @@ stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoad
 
 @pytest.fixture
 def folder(tmp_path):
-    """Folder with texts and tars of very different sizes, so that some workers have returned all before others."""
+    """Folder with texts and tars of very different sizes, so that some workers have returned all before the rest."""
     for number, count in enumerate([1, 0, 40, 7, 3]):
         (tmp_path / f"{number}.txt").write_text("".join(f"{number} {line}\n" for line in range(count)))
         with tarfile.open(tmp_path / f"{number}.tar", "w") as tar:
@@ -55,7 +55,7 @@ def test_every_item_is_returned_once(folder, workers):
         assert [item for batch in first for item in batch] == whole
         second = loader()
         second.load_state_dict(first.state_dict())
-        # The state is that of the end of the epoch.
+        # The state is the state of the end of the epoch.
         assert len([item for batch in second for item in batch]) == len(whole), name
 
 

@@ -66,7 +66,7 @@ def ids_of_numpy(loader):
     return [batch["y"].tolist() for batch in loader]
 
 
-def test_the_types_of_a_dataset_are_those_of_its_elements(every):
+def test_the_types_of_a_dataset_are_the_types_of_its_elements(every):
     with every("tensorflow") as loader:
         spec = dataset(loader).element_spec
         assert spec["x"] == tf.TensorSpec([None, 3, 16, 16], tf.float32)

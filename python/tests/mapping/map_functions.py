@@ -20,7 +20,7 @@ def with_picture(sample, rng):
 
 
 def torch_rows(sample, rng):
-    """Tensors, one of which has a type that numpy does not have."""
+    """Tensors, and one more of a type that numpy does not have."""
     import torch
 
     assert all(isinstance(value, torch.Tensor) for value in sample.values()), sample
@@ -105,7 +105,7 @@ def returns_what_cannot_be_loaded(sample, rng):
 
 
 class NeverLoads:
-    """A function whose load does not end; it names its process in a file first."""
+    """A function that never finishes loading; it names its process in a file first."""
 
     def __reduce__(self):
         return (never_returns, (None, None))

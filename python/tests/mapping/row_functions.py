@@ -4,7 +4,7 @@ import numpy as np
 
 
 def ragged(sample, rng):
-    """An array, a list of numbers and a text, of which the first two have as many elements as the number modulo 5."""
+    """An array, a list of numbers and a text; the first two have as many elements as the number modulo 5."""
     length = int(sample["number"]) % 5
     frames = np.full((length, 2), length, "float32")
     return {"frames": frames, "ids": list(range(length)), "text": "x" * length, "kept": [frames]}

@@ -23,7 +23,7 @@ from forebay._mapping import mapper, workers
 torch = pytest.importorskip("torch")
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_results_are_those_of_a_plain_loop_in_order(pictures, workers):
+def test_results_equal_a_plain_loop_in_order(pictures, workers):
     with mapped(pictures, workers=workers) as loader:
         batches = [batch for _ in range(2) for batch in loader]
     assert_equal(batches, in_a_loop(pictures, epochs=2))
@@ -129,7 +129,7 @@ def test_pictures_of_each_framework_are_stacked(pictures, framework):
 
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
-def test_what_the_function_returns_as_it_is_is_not_copied(pictures, framework):
+def test_inputs_that_the_function_returns_as_they_are_are_not_copied(pictures, framework):
     seen = {}
 
     def add(sample, rng):
@@ -144,7 +144,7 @@ def test_what_the_function_returns_as_it_is_is_not_copied(pictures, framework):
     assert batch["z"].tolist() == [1.5] * 16
 
 
-def test_the_function_gets_its_inputs_and_the_others_stay(pictures):
+def test_the_function_gets_its_inputs_and_the_remaining_fields_stay(pictures):
     names = []
 
     def double(sample, rng):
@@ -304,7 +304,7 @@ def test_a_batch_without_a_row_is_left_out_unless_a_rank_would_wait(pictures):
 
 
 @pytest.mark.parametrize("odd", [0, 5])
-def test_a_sample_with_other_names_fails_alone(pictures, odd):
+def test_a_sample_with_wrong_names_fails_alone(pictures, odd):
     def function(sample, rng):
         number = int(sample["number"])
         return {"number": number} | ({"more": 1} if number == odd else {})

@@ -1,4 +1,4 @@
-"""Errors of a map: in which order they come, what a second try gets, the budget of samples, and batches without a row."""
+"""Errors of a map: in which order they come, the result of a second try, the budget of samples, and batches without a row."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_errors_that_are_not_about_a_sample_are_not_skipped(pictures, kind):
 
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory):
-    """64 documents, of which 40 and 41 lack a value, and arrays, of which number 6 has another width."""
+    """64 documents, where 40 and 41 lack a value, and arrays, where number 6 has a different width."""
     out = tmp_path_factory.mktemp("documents") / "set"
     with fb.MDSWriter(out=out, columns={"j": "json", "number": "int", "a": "ndarray:int32"}) as writer:
         for number in range(64):
@@ -104,7 +104,7 @@ def fails_for_some(numbers):
         ((1, 63), 5, 4, 60),
     ],
 )
-def test_the_budget_does_not_depend_on_what_was_decoded_ahead(documents, ahead, bad, batch_size, allowed, rows):
+def test_the_budget_does_not_depend_on_samples_that_were_decoded_ahead(documents, ahead, bad, batch_size, allowed, rows):
     fields = {**NUMBER, "v": fb.Json("j", "v", "int64")}
     options = {**STORED, "fields": fields, "engine": fb.Engine(prefetch=ahead), "batch_size": batch_size}
     with fb.Loader(

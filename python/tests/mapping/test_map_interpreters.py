@@ -1,4 +1,4 @@
-"""Maps in interpreters. Python 3.13 has them too, as an internal module, which is used in place of that of 3.14."""
+"""Maps in interpreters. Python 3.13 has them too, as an internal module, which is used instead of the public module of 3.14."""
 
 import random
 import sys
@@ -38,7 +38,7 @@ def test_an_older_python_is_named(pictures):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_results_are_those_of_a_plain_loop(interpreters, pictures, workers):
+def test_results_equal_a_plain_loop(interpreters, pictures, workers):
     options = {"fields": FIELDS, **STORED}
     with fb.Loader(local=pictures, batch_size=16, framework="numpy", extra=["sample_draws"], **options) as plain:
         expected = list(plain)

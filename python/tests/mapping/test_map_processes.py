@@ -1,4 +1,4 @@
-"""Maps in processes: the same results, what cannot be pickled, processes that die, and no process after the end."""
+"""Maps in processes: the same results, objects that cannot be pickled, processes that die, and no process after the end."""
 
 import os
 import pathlib
@@ -31,7 +31,7 @@ import forebay as fb
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_results_are_those_of_a_plain_loop_in_order(pictures, workers):
+def test_results_equal_a_plain_loop_in_order(pictures, workers):
     with mapped(pictures, workers=workers, kind="processes") as loader:
         assert_equal(list(loader), in_a_loop(pictures))
         batches = iter(loader)
@@ -77,7 +77,7 @@ def test_an_error_of_a_process_has_its_traceback_and_samples_are_left_out(pictur
         (returns_what_cannot_be_pickled, "its output lock cannot be sent from a process, because it cannot be pickled"),
     ],
 )
-def test_what_cannot_be_pickled_is_an_error_of_the_sample(pictures, function, message):
+def test_an_object_that_cannot_be_pickled_is_an_error_of_the_sample(pictures, function, message):
     with mapped(pictures, function, workers=1, kind="processes", **STORED) as loader:
         with pytest.raises(fb.MapError, match=message) as caught:
             list(loader)
@@ -141,7 +141,7 @@ def test_a_process_that_is_killed_is_an_error_and_does_not_hang(pictures):
             assert loader.state_dict() == state
 
 
-def test_another_process_takes_the_place_of_one_that_died(pictures, tmp_path, monkeypatch):
+def test_a_new_process_replaces_one_that_died(pictures, tmp_path, monkeypatch):
     monkeypatch.setenv("FOREBAY_TEST_MARK", str(tmp_path / "mark"))
     with mapped(pictures, dies_once, workers=1, kind="processes", **STORED) as loader:
         batches = iter(loader)
@@ -165,7 +165,7 @@ def is_alive(process):
 
 
 def wait_until(condition):
-    """Waits for what another process does, at most a minute."""
+    """Waits for a change that a second process makes, at most a minute."""
     end = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < end
@@ -255,7 +255,7 @@ def test_a_script_without_a_guard_gets_a_message_about_it(pictures, tmp_path):
     assert 'if __name__ == "__main__":' in ran.stderr
 
 
-def test_memory_that_grows_keeps_what_was_read():
+def test_memory_that_grows_keeps_the_bytes_that_were_read():
     import multiprocessing
 
     from forebay._mapping.shared import Channel, Segment

@@ -204,7 +204,7 @@ def test_arrays_that_are_passed_on_for_some_rows_are_an_error(arrays):
         assert next(iter(loader))["a"].tolist() == [[1], [2]]
 
 
-def test_what_is_passed_on_is_padded(arrays):
+def test_rows_that_are_passed_on_are_padded(arrays):
     pad = {"a": -1, "mask": fb.AttentionMask("a")}
     with mapped(arrays, passes_on, workers=1, pad=pad, framework="torch", **VARYING) as loader:
         first, second = loader
@@ -213,7 +213,7 @@ def test_what_is_passed_on_is_padded(arrays):
 
 
 @pytest.mark.parametrize("empty", [[], ()])
-def test_empty_lists_have_the_type_of_the_other_rows(empty):
+def test_empty_lists_have_the_type_of_the_remaining_rows(empty):
     assert batch_of(empty, [1.5], pad=0).tolist() == [[0.0], [1.5]]
     assert batch_of([1], empty, pad=0).dtype == np.int64
     assert batch_of([[1, 2]], empty, pad=3).tolist() == [[[1, 2]], [[3, 3]]]
@@ -246,7 +246,7 @@ def test_rows_keep_their_type(dtype, library):
         ([torch.ones(1, dtype=torch.bool)], 2, "does not fit its type, torch.bool"),
     ],
 )
-def test_what_cannot_be_padded_is_an_error(values, pad, message):
+def test_rows_that_cannot_be_padded_are_an_error(values, pad, message):
     with pytest.raises((RowsDiffer, fb.ConfigError)) as caught:
         batch_of(*values, pad=pad)
     error = caught.value

@@ -50,7 +50,7 @@ def reference(imported_reference, monkeypatch):
 
 @pytest.fixture(scope="session")
 def ours():
-    """Imports the module of ours in the same place."""
+    """Imports the module of ours with the same name."""
     return lambda name: importlib.import_module(f"forebay.streaming.{name}")
 
 
@@ -70,7 +70,7 @@ def custom_schemes():
 def pytest_sessionfinish(exitstatus):
     """Ends the process without waiting for threads at exit if one of the reference is left.
 
-    One that waits for a shard, whose preparation in another thread failed, never ends, and Python waits for it at exit.
+    One that waits for a shard never ends if a different thread failed to prepare the shard, and Python waits for it at exit.
     """
     stacks = sys._current_frames()
     for thread in threading.enumerate():

@@ -1,4 +1,4 @@
-"""Data sets of numbers in shards of a few samples, and what was read from them."""
+"""Data sets of numbers in shards of a few samples, and the numbers that were read from them."""
 
 from forebay.streaming import MDSWriter
 

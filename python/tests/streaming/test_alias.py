@@ -97,7 +97,7 @@ def test_large_packages_are_imported_only_when_used():
 
 
 def program(neighbour):
-    """A program that runs a subclass of our class in another process; it imports NAME from module `neighbour`."""
+    """A program that runs a subclass of our class in a new process; it imports NAME from module `neighbour`."""
     return textwrap.dedent(
         f"""
         import multiprocessing, os, sys

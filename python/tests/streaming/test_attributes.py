@@ -52,7 +52,7 @@ OTHER_CALLS = {
     "base.storage.*load.Alipan*: __init__": "Alipan is not supported: the class only raises",
     "*.convert.*: *": "the converters are other programs with the same arguments; `main` and `parse_args` are called alike",
 }
-"""Functions that are called in another way, and why."""
+"""Functions that are called in a different way, and why."""
 
 
 def modules_of(root):
@@ -144,7 +144,7 @@ def record():
         calls.update({f"{module}.{place}".replace(".:", ":"): json.dumps(call) for place, call in calls_of(content, "streaming").items()})
         for name, value in own.items():
             if inspect.isclass(value) and value.__module__ == content.__name__:
-                # Inherited members are those of the base class.
+                # Inherited members are members of the base class.
                 members[f"{module}.{name}"] = sorted(
                     member for member in vars(value) if not member.startswith("__") and member != "_abc_impl"
                 )

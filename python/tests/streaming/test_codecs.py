@@ -9,7 +9,7 @@ from forebay.streaming.base.array import Array
 DATA = [b"", b"x", b"forebay " * 5000, np.random.default_rng(0).bytes(20_000)]
 
 
-def test_each_compression_reads_what_the_other_wrote(reference):
+def test_each_compression_reads_the_files_of_both_packages(reference):
     theirs = reference("base.compression")
     assert compression.get_compressions() == theirs.get_compressions()
     for name in sorted(compression.get_compressions()):

@@ -1,5 +1,5 @@
 """Composer's unmodified Trainer on our data sets through the alias: it trains, saves a checkpoint within an epoch, and
-resumes it on another number of ranks. python/scripts/composer.sh makes an environment that has Composer."""
+resumes it on a different number of ranks. python/scripts/composer.sh makes an environment that has Composer."""
 
 import json
 import os

@@ -57,7 +57,7 @@ def test_imagenet_is_converted_from_folders_of_classes(tmp_path):
             assert files[sample["x"].fp.getvalue()] == sample["y"]
 
 
-def test_imagenet_rejects_other_files_and_other_classes(tmp_path):
+def test_imagenet_rejects_unknown_files_and_classes(tmp_path):
     module = converter("vision.convert.imagenet")
     with pytest.raises(AssertionError, match=r"a.png is none of jpeg"):
         module.check_extensions(["x/a.png"], {"jpeg"})

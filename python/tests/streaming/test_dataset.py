@@ -131,7 +131,7 @@ def test_the_number_of_workers_may_change_between_epochs(remote, tmp_path):
     ],
     ids=str,
 )
-def test_arguments_of_other_types_are_converted_as_by_the_reference(reference, ours, remote, tmp_path, arguments):
+def test_arguments_of_convertible_types_are_converted_as_by_the_reference(reference, ours, remote, tmp_path, arguments):
     def made(module, name):
         local = tmp_path / name / arguments.get("local", "")
         settings = {"batch_size": 4, **arguments, "local": local if "local" in arguments else str(local)}
@@ -266,7 +266,7 @@ def checkpoint(dataset, batch_size, batches):
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
-def test_a_checkpoint_of_four_ranks_resumes_on_another_number(remote, tmp_path, ranks):
+def test_a_checkpoint_of_four_ranks_resumes_on_a_different_number(remote, tmp_path, ranks):
     def dataset(rank, count, local):
         return StreamingDataset(
             remote=remote,
@@ -299,7 +299,7 @@ def test_a_checkpoint_of_four_ranks_resumes_on_another_number(remote, tmp_path, 
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_checkpoints_of_each_package_resume_in_the_other(reference, ours, remote, tmp_path, workers):
+def test_checkpoints_of_each_package_resume_in_both(reference, ours, remote, tmp_path, workers):
     def run(module, local, state=None):
         dataset = module("base.dataset").StreamingDataset(
             remote=remote, local=str(local), batch_size=4, shuffle=True, num_canonical_nodes=2
@@ -390,7 +390,7 @@ def test_shards_can_be_fetched_and_evicted_by_hand(remote, tmp_path):
         ([Stream(remote="a", local="a"), forebay.Stream(remote="b")], r"streams\[1\] is a forebay._streams.Stream"),
     ],
 )
-def test_streams_of_another_type_are_rejected(streams, found):
+def test_streams_of_a_wrong_type_are_rejected(streams, found):
     with pytest.raises(TypeError, match=rf"streams is a list of Stream, such as \[Stream\(remote=\.\.\.\)\], but {found}") as caught:
         StreamingDataset(streams=streams, batch_size=4)
     assert "secret" not in str(caught.value)
@@ -405,7 +405,7 @@ def test_a_stream_without_samples_is_named(remote, tmp_path):
 
 
 @pytest.mark.parametrize("place", [(), ("shards", 0)], ids=["index", "shard"])
-def test_an_index_of_another_version_raises_the_reference_s_error(reference, ours, remote, tmp_path, place):
+def test_an_index_of_an_unknown_version_raises_the_reference_s_error(reference, ours, remote, tmp_path, place):
     """For a shard, the reference raises an AssertionError without a message."""
     folder = shutil.copytree(remote, tmp_path / "old")
     index = json.loads((folder / "index.json").read_text())

@@ -36,7 +36,7 @@ def integers(dtype):
 
 
 def arrays(dtype):
-    """Arrays of shapes around the widths of a dimension in the header, of other memory orders and of edge values."""
+    """Arrays of shapes around the widths of a dimension in the header, of different memory orders and of edge values."""
     edges = np.array([integers, floats][dtype in (np.float16, np.float32, np.float64)](dtype)[:4], dtype)
     shapes = [(1,), (255,), (256,), (65_535, 1), (65_536,), (1,) * 32, (2, 3, 4)]
     return [edges, *(np.ones(shape, dtype) for shape in shapes), np.asfortranarray(np.ones((2, 3), dtype)), np.ones(9, dtype)[::2]]
@@ -104,7 +104,7 @@ def bits(value):
 
 
 def opened(value, encoding):
-    """A value of `forebay.ShardReader`, which does not decode pictures and pickles, as the other readers return it."""
+    """A value of `forebay.ShardReader`, which does not decode pictures and pickles, as the remaining readers return it."""
     if isinstance(value, list) and encoding.startswith(("list", "jpeg")):
         return [opened(item, encoding.removeprefix("list[").removesuffix("]").partition("_")[0]) for item in value]
     if encoding in ("jpeg", "jpegarray", "png"):
@@ -134,7 +134,7 @@ def test_edge_values_are_written_and_read_as_by_the_reference(reference, tmp_pat
     assert [bits(sample["v"]) for sample in streamed] == theirs
     assert [bits(opened(sample["v"], encoding)) for sample in fb.ShardReader(folder)] == theirs
     if encoding in ("bytes", "str", "int", "str_float", *INTEGERS, *FLOATS) or encoding.startswith("ndarray"):
-        # `forebay.Loader` returns these as they are; other columns as fields, or undecoded.
+        # `forebay.Loader` returns these as they are; the rest as fields, or undecoded.
         expected = [sample["v"] for sample in LocalDataset(folder)]
         rows = [batch["v"][0] for batch in fb.Loader(local=folder, batch_size=1, framework="numpy")]
         assert [bits(np.asarray(row)) for row in rows] == [bits(np.asarray(value)) for value in expected]

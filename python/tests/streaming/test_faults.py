@@ -61,7 +61,7 @@ def test_ctrl_c_during_a_download_loses_no_sample(remote, tmp_path):
         connections.pop().close()
 
 
-def test_a_sample_whose_shard_could_not_be_fetched_is_read_again(remote, tmp_path):
+def test_a_sample_is_read_again_after_its_shard_could_not_be_fetched(remote, tmp_path):
     """The reference's iterator is over after an exception."""
     shard = os.path.join(remote, "shard.00000.mds")
     os.rename(shard, shard + ".away")
@@ -74,8 +74,8 @@ def test_a_sample_whose_shard_could_not_be_fetched_is_read_again(remote, tmp_pat
     assert numbers(samples) == list(range(117))
 
 
-def test_no_worker_waits_for_a_shard_that_another_could_not_fetch(remote, tmp_path):
-    """The reference leaves the shard marked as being fetched, and the other workers wait for it forever."""
+def test_no_worker_waits_for_a_shard_that_one_could_not_fetch(remote, tmp_path):
+    """The reference leaves the shard marked as being fetched, and the remaining workers wait for it forever."""
     lose(remote, 0)
     dataset = StreamingDataset(remote=remote, local=str(tmp_path / "local"), batch_size=1, num_canonical_nodes=1)
     for _ in range(2):
@@ -84,7 +84,7 @@ def test_no_worker_waits_for_a_shard_that_another_could_not_fetch(remote, tmp_pa
 
 
 def test_shards_without_a_remote_are_never_evicted(remote, tmp_path):
-    """The reference evicts the only copy when another stream of the data set needs room."""
+    """The reference evicts the only copy when a second stream of the data set needs room."""
     only_copy = write(tmp_path / "only copy")
     files = sorted(os.listdir(only_copy))
     streams = [Stream(local=only_copy), Stream(remote=remote, local=str(tmp_path / "local"))]
@@ -126,7 +126,7 @@ def test_a_checkpoint_at_the_end_of_an_epoch_resumes_at_the_next(remote, tmp_pat
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_checkpoint_among_the_places_that_canonical_nodes_add_resumes_there(tmp_path, workers):
+def test_a_checkpoint_among_the_positions_that_canonical_nodes_add_resumes_there(tmp_path, workers):
     """The reference rejects it, because it is after the number of samples, and loses the rest of the epoch."""
     remote = write(tmp_path / "remote", 90)
     arguments = {"remote": remote, "batch_size": 4, "num_canonical_nodes": 64, "shuffle": True}
@@ -153,7 +153,7 @@ def test_a_checkpoint_among_the_places_that_canonical_nodes_add_resumes_there(tm
         list(far)
 
 
-def test_streams_can_be_used_in_another_data_set(remote, tmp_path):
+def test_streams_can_be_used_in_a_second_data_set(remote, tmp_path):
     """The reference takes the weights that the first data set has derived for the user's own, and raises."""
     for weights in ({}, {"repeat": 2.0}, {"choose": 30}, {"proportion": 1.0}):
         stream = Stream(remote=remote, local=str(tmp_path / "local"), **weights)
@@ -196,7 +196,7 @@ def job(remote, local, what):
 
 
 def shared_memory(pid):
-    """The names in shared memory that a process has mapped, or open. Others may come and go: they are the machine's."""
+    """The names in shared memory that a process has mapped, or open. Foreign names may come and go: they are the machine's."""
     mapped = {line.split(None, 5)[-1].strip() for line in Path(f"/proc/{pid}/maps").read_text().splitlines()}
     opened = set()
     for file in Path(f"/proc/{pid}/fd").iterdir():
@@ -234,7 +234,7 @@ def iterate(remote, local, rank, results):
     results.put((rank, [sorted(numbers(dataset)) for _ in range(1 + rank)]))
 
 
-def test_a_rank_that_runs_an_additional_epoch_does_not_wait_for_others(remote, tmp_path):
+def test_a_rank_that_runs_an_additional_epoch_does_not_wait_for_the_rest(remote, tmp_path):
     """The reference's ranks of a node wait at a barrier three times an epoch: a rank that continues alone hangs."""
     results = FORKS.SimpleQueue()
     ranks = [FORKS.Process(target=iterate, args=(remote, str(tmp_path / "local"), r, results)) for r in range(2)]

@@ -1,4 +1,4 @@
-"""Readers, writers and encodings: files are the reference's byte for byte, and each reads what the other wrote."""
+"""Readers, writers and encodings: files are the reference's byte for byte, and each package reads the files of both."""
 
 import io
 import json
@@ -169,7 +169,7 @@ class Quad(Pixels):
     size = 4
 
 
-def test_encodings_under_known_names_with_other_sizes_are_written_and_read(monkeypatch, tmp_path):
+def test_encodings_under_known_names_with_new_sizes_are_written_and_read(monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
         patch.setitem(encodings._encodings, "uint8", Pixels)
         patch.setitem(encodings._encodings, "uint16", Quad)
@@ -246,7 +246,7 @@ def test_writers_write_the_reference_s_files(reference, tmp_path, name, argument
 
 
 @pytest.mark.parametrize(("name", "arguments"), CASES, ids=lambda case: case if isinstance(case, str) else "")
-def test_each_package_reads_the_files_of_the_other(reference, tmp_path, name, arguments):
+def test_each_package_reads_the_files_of_both(reference, tmp_path, name, arguments):
     theirs = reference("base.format")
     local = reference("base.local").LocalDataset
     for writers in (formats, theirs):
@@ -304,7 +304,7 @@ def test_a_pickle_is_rejected_unless_it_is_allowed(either, tmp_path):
         reader.validate(allow_unsafe_types=False)
 
 
-def test_a_reader_can_be_pickled_to_another_process(tmp_path):
+def test_a_reader_can_be_pickled_to_a_new_process(tmp_path):
     write(formats, "MDSWriter", tmp_path, CASES[0][1])
     dataset = LocalDataset(str(tmp_path))
     first = dataset[3]
@@ -312,7 +312,7 @@ def test_a_reader_can_be_pickled_to_another_process(tmp_path):
 
 
 def test_set_up_removes_the_compressed_file_and_keeps_the_raw_one(tmp_path):
-    # The reference removes the raw file, and then counts what is not there.
+    # The reference removes the raw file, and then counts a file that is not there.
     write(formats, "MDSWriter", tmp_path, {**CASES[0][1], "compression": "zstd"})
     shard = json.loads((tmp_path / "index.json").read_text())["shards"][0]
     reader = formats.reader_from_json(str(tmp_path), None, shard)

@@ -128,7 +128,7 @@ def test_the_work_of_an_epoch_equals_the_reference_s(reference, method):
     assert arrays > ROUNDS // 4, "most cases should come to an order, not to an error"
 
 
-def test_a_spanner_returns_the_same_places_as_the_reference(reference):
+def test_a_spanner_returns_the_same_positions_as_the_reference(reference):
     theirs = reference("base.spanner").Spanner
     rng = np.random.default_rng(5)
     for _ in range(20):

@@ -171,7 +171,7 @@ def test_every_scheme_of_the_reference_can_be_streamed(cloud, workers, bucket, t
 
 
 class Shelf(download.CloudDownloader):
-    """Custom scheme whose failures a test sets."""
+    """Custom scheme with failures that a test sets."""
 
     root, failures, attempts, clean_ups = "", 0, 0, 0
 

@@ -89,7 +89,7 @@ def test_an_override_of_resampling_decides_the_samples_of_the_epoch(reference, o
 
 
 @pytest.mark.parametrize("method", ["per_stream", "device_per_stream", "stratified"])
-def test_other_batching_methods_reject_custom_order_functions(ours, remote, tmp_path, monkeypatch, method):
+def test_batching_methods_of_streams_reject_custom_order_functions(ours, remote, tmp_path, monkeypatch, method):
     monkeypatch.setitem(ours("base.shuffle").algos, "backwards", backwards)
     dataset = ours("base.dataset").StreamingDataset(
         remote=remote, local=str(tmp_path), batch_size=4, shuffle=True, shuffle_algo="backwards", batching_method=method

@@ -72,7 +72,7 @@ def test_an_overridden_prepare_shard_is_called_once_for_each_shard(remote, tmp_p
     assert sorted(os.listdir(tmp_path / "local")) == ["index.json", *shards]
 
 
-def test_the_order_equals_that_of_a_stream_without_overrides(remote, tmp_path):
+def test_the_order_equals_the_order_of_a_stream_without_overrides(remote, tmp_path):
     arguments = {"batch_size": 4, "shuffle": True, "num_canonical_nodes": 1}
     plain = StreamingDataset(remote=remote, local=str(tmp_path / "plain"), **arguments)
     stream = Copied(tmp_path / "log", remote=remote, local=str(tmp_path / "local"))
@@ -197,7 +197,7 @@ def test_the_cache_limit_holds_for_shards_that_an_override_prepares(tmp_path):
     class Measured(Copied):
         def prepare_shard(self, shard):
             delta = super().prepare_shard(shard)
-            # No other process changes the folder during this time.
+            # Only this process changes the folder during this time.
             most.append(sum(os.path.getsize(os.path.join(self.local, name)) for name in os.listdir(self.local)))
             return delta
 
@@ -264,7 +264,7 @@ def test_a_reader_that_is_assigned_in_the_engine_s_stream_shares_its_limit(tmp_p
 
 
 class Contested(MDSReader):
-    """Reader whose shard another process removes before each read, unless the folder is locked."""
+    """Reader of a shard that a second process removes before each read, unless the folder is locked."""
 
     def __getitem__(self, at):
         with _locks.locked(self.dirname, None, blocking=False) as is_free:
@@ -274,7 +274,7 @@ class Contested(MDSReader):
 
 
 @pytest.mark.parametrize("is_own", [False, True])
-def test_a_shard_that_other_processes_remove_is_read(tmp_path, is_own):
+def test_a_shard_that_foreign_processes_remove_is_read(tmp_path, is_own):
     remote, arguments = write(tmp_path / "remote", 100), {"local": str(tmp_path / "local")}
     stream = Copied(tmp_path / "log", remote=remote, **arguments) if is_own else Stream(remote=remote, **arguments)
     dataset = StreamingDataset(streams=[stream], batch_size=4, cache_limit="1mb", num_canonical_nodes=1)
@@ -323,7 +323,7 @@ def test_a_child_forked_while_a_shard_is_prepared_does_not_keep_the_folder_s_loc
 
 
 class Fetched(Stream):
-    """Fetches each file itself, from a folder other than `remote`."""
+    """Fetches each file itself, from a folder that is not `remote`."""
 
     def __init__(self, source, log, **arguments):
         super().__init__(**arguments)
@@ -531,7 +531,7 @@ def test_names_of_lock_files_depend_on_the_folder(remote, tmp_path):
 
 
 def test_the_state_of_a_shard_follows_the_disk_and_needs_no_reset(remote, tmp_path):
-    """The reference leaves a shard whose download failed marked as being prepared; programs then reset the mark, under
+    """The reference leaves a shard marked as being prepared after a failed download; programs then reset the mark, under
     its lock."""
     os.rename(os.path.join(remote, "shard.00001.mds"), tmp_path / "away")
     dataset = StreamingDataset(remote=remote, local=str(tmp_path / "local"))

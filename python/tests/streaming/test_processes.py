@@ -1,4 +1,4 @@
-"""Samples and costs of the processes of one job: workers, ranks, and processes that wait for each other."""
+"""Samples and costs of the processes of one job: workers, ranks, and processes that wait for one of them."""
 
 import contextlib
 import http.server
@@ -29,7 +29,7 @@ def remote(tmp_path):
 
 
 def in_children(body, *arguments):
-    """Runs `body(*arguments)` in a forked child for each of `arguments`; what each returns, in order."""
+    """Runs `body(*arguments)` in a forked child for each of `arguments`; their results, in order."""
     results = FORK.SimpleQueue()
 
     def child(number, argument):
@@ -88,7 +88,7 @@ def test_ranks_of_a_process_group_with_workers_get_the_samples_of_the_references
         torch.distributed.init_process_group(
             "gloo", init_method=f"file://{tmp_path}/meeting", rank=rank, world_size=3
         )
-        # All ranks share the folder; the data set finds its place by itself.
+        # All ranks share the folder; the data set finds its folder by itself.
         dataset = StreamingDataset(remote=remote, local=str(tmp_path / "ours"), **arguments)
         loader = StreamingDataLoader(dataset, batch_size=4, num_workers=2)
         epochs = [of_loader(loader) for _ in range(2)]

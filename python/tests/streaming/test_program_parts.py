@@ -1,4 +1,4 @@
-"""Parts that programs bring along: another index file, readers, formats, ways to unpack. Each test runs with the
+"""Parts that programs bring along: a different index file, readers, formats, ways to unpack. Each test runs with the
 reference, too."""
 
 import importlib
@@ -52,7 +52,7 @@ def renamed(either):
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("settings", [{}, {"compression": "zstd", "hashes": ["sha1"]}], ids=["raw", "zstd"])
 @pytest.mark.parametrize("cache_limit", [None, "1mb"])
-def test_an_index_file_of_another_name_is_read_with_a_remote(either, renamed, tmp_path, workers, settings, cache_limit):
+def test_an_index_file_of_a_different_name_is_read_with_a_remote(either, renamed, tmp_path, workers, settings, cache_limit):
     remote = write(tmp_path / "remote", 100, **settings)
     os.rename(f"{remote}/index.json", f"{remote}/numbers_index.json")
     stream = renamed(remote=remote, local=str(tmp_path / "local"), validate_hash="sha1" if settings else None)
@@ -64,7 +64,7 @@ def test_an_index_file_of_another_name_is_read_with_a_remote(either, renamed, tm
     assert "index.json" not in os.listdir(tmp_path / "local")
 
 
-def test_a_damaged_file_of_another_index_is_an_error(either, renamed, tmp_path):
+def test_a_damaged_file_of_a_different_index_is_an_error(either, renamed, tmp_path):
     remote = write(tmp_path / "remote", 100, hashes=["sha1"])
     os.rename(f"{remote}/index.json", f"{remote}/numbers_index.json")
     with open(f"{remote}/shard.00000.mds", "r+b") as file:
@@ -77,7 +77,7 @@ def test_a_damaged_file_of_another_index_is_an_error(either, renamed, tmp_path):
 
 
 class Doubling:
-    """Reader in the place of another one."""
+    """Reader that replaces a known one."""
 
     def __init__(self, reader):
         self.reader = reader
@@ -210,7 +210,7 @@ def test_an_index_that_the_engine_rejects_is_fetched_in_python(either, lines, tm
     assert numbers(dataset) == list(range(21))
 
 
-def test_a_class_in_the_place_of_the_mds_reader_reads(either, tmp_path):
+def test_a_class_that_replaces_the_mds_reader_reads(either, tmp_path):
     remote = write(tmp_path / "remote", 100)
     base = either("base.format.mds").MDSReader
 
@@ -257,7 +257,7 @@ def test_a_copy_of_the_reference_s_preparation_may_call_its_parts(either, tmp_pa
     assert numbers(dataset) == list(range(100))
 
 
-# Use of a data set, and whether another one may have its folder then.
+# Use of a data set, and whether a second one may have its folder then.
 USES = {
     "nothing": (lambda dataset: None, False),
     "length": (len, False),
@@ -295,7 +295,7 @@ def test_the_folder_of_a_data_set_that_has_been_read_may_be_used_again(either, t
     del used
 
 
-def test_the_folder_of_another_remote_is_not_read_in_its_place(ours, tmp_path):
+def test_the_folder_of_a_different_remote_is_not_read(ours, tmp_path):
     """The reference returns the samples of the first remote."""
     first = dataset_of(ours, remote=write(tmp_path / "one", 100), local=str(tmp_path / "local"))
     assert numbers(first) == list(range(100))

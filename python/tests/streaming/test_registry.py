@@ -8,7 +8,7 @@ from forebay.streaming import MDSWriter
 
 @pytest.fixture
 def module(either):
-    """`registry_utils`, whose new entries are removed after the test."""
+    """`registry_utils`; its new entries are removed after the test."""
     found = either("base.registry_utils")
     with found.save_registry():
         yield found
@@ -86,7 +86,7 @@ def test_a_program_may_replace_the_default_stream_class(either, folder):
         assert type(StreamingDataset(local=folder, batch_size=2).streams[0]) is Mine
 
 
-def test_an_entry_point_of_another_package_takes_precedence(either, folder, monkeypatch):
+def test_an_entry_point_of_a_foreign_package_takes_precedence(either, folder, monkeypatch):
     Stream, StreamingDataset = either("base.stream").Stream, either("base.dataset").StreamingDataset
     registry = either("base.stream").streams_registry
     monkeypatch.setattr(type(registry), "get_entry_point", lambda self, name, default=None: Installed)

@@ -48,7 +48,7 @@ def test_a_replaced_lookup_is_followed_in_a_local_data_set(either, mirrored, tmp
     assert dataset[0]["number"] == 99 and dataset[99]["number"] == 0
 
 
-def test_a_class_in_the_place_of_the_lookup_is_followed(either, monkeypatch, tmp_path):
+def test_a_class_that_replaces_the_lookup_is_followed(either, monkeypatch, tmp_path):
     spanner = either("base.spanner").Spanner
 
     class Mirror(spanner):

@@ -52,7 +52,7 @@ PATHS = ["me:gEhEiM@host:/set", "//me:gEhEiM@host/set"]
 
 
 @pytest.mark.parametrize("address", [*ADDRESSES, *PATHS, "http://host/set;jsessionid=gEhEiM", "http://host/set&sig=gEhEiM"])
-def test_an_address_in_place_of_a_folder_does_not_show_them(address, tmp_path):
+def test_an_address_where_a_folder_is_expected_does_not_show_them(address, tmp_path):
     for call in (
         lambda: fb.ShardReader(address),
         lambda: fb.read_index(address),
@@ -127,7 +127,7 @@ def library(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_a_downloader_of_another_scheme_does_not_show_them(address, tmp_path):
+def test_a_downloader_of_a_different_scheme_does_not_show_them(address, tmp_path):
     names = [name for name in download.__all__ if name.endswith("Downloader") and name != "CloudDownloader"]
     for downloader in (getattr(download, name)() for name in names):
         if address.split(":")[0] == downloader._client_identifier().removesuffix("-uc"):

@@ -19,7 +19,7 @@ from forebay.streaming.base.world import World
 
 @pytest.fixture
 def name():
-    """Name that no other test run uses."""
+    """Name that only this test run uses."""
     return f"forebay-test-{os.getpid()}"
 
 
@@ -37,7 +37,7 @@ def test_shared_memory_is_opened_by_name_and_removed_only_by_its_creator(name):
         SharedMemory(name, create=False)
 
 
-def test_a_shared_scalar_is_visible_to_other_processes(name):
+def test_a_shared_scalar_is_visible_to_all_processes(name):
     mine, theirs = SharedScalar(np.int64, name), SharedScalar(np.int64, name)
     mine.set(1 << 40)
     assert theirs.get() == 1 << 40
@@ -66,7 +66,7 @@ def test_no_process_passes_a_barrier_before_all_have_arrived(name, tmp_path):
 
 
 def test_a_local_folder_is_registered_once(tmp_path, monkeypatch):
-    # Numbers that no other process on the machine takes or frees.
+    # Numbers that only this process on the machine takes or frees.
     monkeypatch.setattr(prefix, "_each_prefix_int", lambda: itertools.count(1000 * os.getpid()))
     folder, world = str(tmp_path), World(1, 1, 1, 0)
     first, block = get_shm_prefix([folder], ["remote"], world)

@@ -27,7 +27,7 @@ def remote(tmp_path):
 
 
 def meeting(count):
-    """A downloader whose fetches of shards wait until `count` of them are in flight."""
+    """A downloader that holds fetches of shards until `count` of them are in flight."""
     barrier, users = threading.Barrier(count), []
 
     class Meeting(download.CloudDownloader):
@@ -176,7 +176,7 @@ def test_ctrl_c_during_a_download_ends_the_process_and_removes_its_files(job, tm
 
 
 class Meeting(Stream):
-    """Prepares shards only together with others, as many as `barrier` waits for."""
+    """Prepares shards only together, as many as `barrier` waits for."""
 
     barrier = None
 
@@ -218,7 +218,7 @@ def test_a_shard_is_prepared_by_one_thread_and_not_during_an_eviction(remote, tm
             for number in range(2):
                 with _locks.locked(self.local, f"shard.{number:05}.mds", blocking=False) as is_free:
                     seen[number] = is_free
-            # A lock that another thread waits for stays locked after a check.
+            # A lock that a second thread waits for stays locked after a check.
             self.barrier = threading.Barrier(1)
             return super().prepare_shard(shard)
 

@@ -75,7 +75,7 @@ def test_retry_counts_attempts_and_cleans_up_after_each(either, monkeypatch):
 
 
 def test_stale_segments_of_the_reference_are_removed(monkeypatch):
-    # Names that no other process on the machine uses.
+    # Names that only this process on the machine uses.
     names = [f"{name}-{os.getpid()}" for name in SHM_TO_CLEAN]
     monkeypatch.setattr(util, "SHM_TO_CLEAN", names)
     left = [f"{prefix:06}_{name}" for prefix in range(2) for name in (names[0], names[-1])]

@@ -262,7 +262,7 @@ def in_child(call):
         return file.read()
 
 
-def test_a_forked_child_cannot_use_a_writer_whose_threads_are_its_parents(tmp_path):
+def test_a_forked_child_cannot_use_a_writer_with_threads_of_its_parent(tmp_path):
     local, remote = tmp_path / "local", tmp_path / "remote"
     writer = MDSWriter(out=(str(local), str(remote)), columns=COLUMNS, size_limit=400)
     fill(writer)

@@ -44,7 +44,7 @@ def served(tmp_path):
 def stored_tars(bucket, bucket_environment):
     """URL of the same set in the bucket."""
     prefix = f"tars-{next(_prefixes)}"
-    # Other tests of the same server have requests that it rejects.
+    # Earlier tests of the same server have requests that it rejects.
     rejected = len(bucket.rejected)
     for number, body in enumerate(set_of_tars()):
         bucket.objects[f"{prefix}/train-{number:03}.tar"] = body

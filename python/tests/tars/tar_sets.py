@@ -21,7 +21,7 @@ END = bytes(2 * BLOCK)
 
 
 def number_samples(first, count):
-    """Samples whose class is their number, in files whose sizes differ."""
+    """Samples with their number as class, in files of different sizes."""
     return [(f"part/{i:04}", {"txt": f"text {i}".encode() * (i % 7), "cls": b"%d\n" % i}) for i in range(first, first + count)]
 
 
@@ -51,7 +51,7 @@ def with_sum(block, sign="unsigned"):
 
 
 def changed(block, place, value):
-    """The header `block` with other bytes at `place`, and the right checksum."""
+    """The header `block` with changed bytes at `place`, and the right checksum."""
     return with_sum(block[:place] + value + block[place + len(value) :])
 
 
@@ -97,7 +97,7 @@ def braces(counts=SHARD_SAMPLES):
 
 
 def write_mds_set(folder, counts=SHARD_SAMPLES, first=0):
-    """Writes the samples of `write_set` as MDS, each shard with those of a tar."""
+    """Writes the samples of `write_set` as MDS, each shard with the samples of a tar."""
     shards = []
     for number, count in enumerate(counts):
         part = f"{folder}/part-{number}"

@@ -163,7 +163,7 @@ def test_a_filter_has_lists_as_in_python(shards):
     assert "write `and`" in str(error(remote=shards, select=fb.Select(filter="label > 1 & label < 3")))
 
 
-def test_streams_with_other_columns_are_named_with_the_difference(folder, shards):
+def test_streams_with_different_columns_are_named_with_the_difference(folder, shards):
     streams = [fb.Stream(remote=shards), fb.Stream(remote=str(folder))]
     message = str(error(streams=streams))
     assert "the streams' columns differ, and so would their outputs: only the first has `label`, `name`, `weight`" in message
@@ -172,7 +172,7 @@ def test_streams_with_other_columns_are_named_with_the_difference(folder, shards
     assert message.endswith("pass `fields` that all of them can fill; a field with a `default` may lack its column")
 
 
-def test_streams_with_other_types_are_named_with_the_types(shards, tmp_path):
+def test_streams_with_different_types_are_named_with_the_types(shards, tmp_path):
     with fb.MDSWriter(out=tmp_path / "other", columns={"label": "float32", "name": "str"}) as writer:
         writer.write({"label": np.float32(1), "name": "a"})
     streams = [fb.Stream(remote=shards), fb.Stream(remote=str(tmp_path / "other"))]
@@ -199,7 +199,7 @@ def test_the_command_indexes_a_folder_of_tars_of_a_store(stored_tars, capsys):
     assert "index.json: 6 tars, 80 samples" in capsys.readouterr().out
 
 
-def test_the_command_does_not_guess_what_a_folder_is(folder, tmp_path, capsys):
+def test_the_command_does_not_guess_the_kind_of_a_folder(folder, tmp_path, capsys):
     (folder / "preview.png").write_bytes(b"")
     assert index.main([str(folder)]) == 1
     assert "files of two kinds: name those to read, such as *.tar" in capsys.readouterr().err

@@ -94,7 +94,7 @@ def test_a_copy_of_a_folder_has_the_state_of_the_folder_and_a_cache(places, fold
             assert [key for batch in loader for key in batch["key"]] == expected("shards/1.tar", "shards/0.tar")
 
 
-def test_a_split_that_changes_has_other_tars(folder):
+def test_a_split_that_changes_has_different_tars(folder):
     assert keys("val", {"remote": folder}) == expected("other/0.tar", "shards/2.tar")
     (folder / ".nv-meta/split.yaml").write_text(SPLIT.replace("  - other/0.tar\n", ""))
     assert keys("val", {"remote": folder}) == expected("shards/2.tar")

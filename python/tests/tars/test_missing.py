@@ -15,7 +15,7 @@ PARQUET = pathlib.Path(__file__).parents[3] / "tests/data/parquet"
 
 
 def with_gaps(count=48, first=0):
-    """Samples of which some lack fields."""
+    """Samples. Some lack fields."""
     for i in range(first, first + count):
         fields = {"cls": b"%d" % i, "txt": b"t" * (i % 3), "bin": bytes([i]), "json": json.dumps({"a": i}).encode()}
         yield f"{i:03}", {field: data for place, (field, data) in enumerate(fields.items()) if field == "cls" or (i + place) % 4}
@@ -28,7 +28,7 @@ def samples():
 
 @pytest.fixture
 def tars(tmp_path, samples):
-    """The samples in three tars, of which the second has none with all fields."""
+    """The samples in three tars. The second tar has no sample with all fields."""
     for number, part in enumerate((samples[:48], samples[48:60], samples[60:])):
         (tmp_path / f"{number}.tar").write_bytes(tar(part) + END)
     return f"{tmp_path}/{{0..2}}.tar"
@@ -70,7 +70,7 @@ def test_samples_of_tars_without_the_fields_are_not_in_the_plan(tars, samples, c
     whole = classes(tars, fields)
     assert set(sum(whole, [])) == expected
     for ranks in (2, 4):
-        # Other ranks fill the last step with other repeats.
+        # Different numbers of ranks fill the last step with different repeats.
         found = classes(tars, fields, ranks)
         assert found[:-1] == whole[:-1] and set(found[-1]) >= set(whole[-1])
 
@@ -158,8 +158,8 @@ def test_empty_lists_are_not_missing(field, expected):
 
 
 @pytest.mark.parametrize("place", ["folder", "index"])
-def test_fields_of_tars_that_others_have_counted_may_be_missing(place, tmp_path):
-    """The counts of another program show the fields of the first samples, which all have them."""
+def test_fields_of_tars_that_a_foreign_program_has_counted_may_be_missing(place, tmp_path):
+    """The counts of a foreign program show the fields of the first samples, which all have them."""
     late = [(f"{i:03}", {"cls": b"%d" % i} | ({"txt": b"t"} if i < 6 or i % 3 else {})) for i in range(24)]
     (tmp_path / "0.tar").write_bytes(tar(late[:6]) + END)
     (tmp_path / "1.tar").write_bytes(tar(late[6:]) + END)
@@ -173,7 +173,7 @@ def test_fields_of_tars_that_others_have_counted_may_be_missing(place, tmp_path)
     assert classes(remote, {"t": fb.Text("txt")}, 2)[:-1] == whole[:-1]
 
 
-def test_fields_that_the_counted_samples_lack_may_be_in_others(tmp_path, caplog):
+def test_fields_that_the_counted_samples_lack_may_be_in_later_ones(tmp_path, caplog):
     late = [(f"{i:03}", {"cls": b"%d" % i} | ({"caption": b"c"} if i >= 6 and i % 3 else {})) for i in range(24)]
     (tmp_path / "0.tar").write_bytes(tar(late[:6]) + END)
     (tmp_path / "1.tar").write_bytes(tar(late[6:]) + END)

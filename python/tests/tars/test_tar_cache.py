@@ -1,4 +1,4 @@
-"""Indexes of tars in caches: of which tars they are, and what they are used for."""
+"""Indexes of tars in caches: the tars that they belong to, and their use."""
 
 import contextlib
 import http.server
@@ -38,7 +38,7 @@ def read(tars, **arguments):
 
 
 @pytest.mark.parametrize("others", [1, 2])
-def test_a_cache_folder_is_not_used_for_the_tars_of_another_place(tmp_path, others):
+def test_a_cache_folder_is_not_used_for_the_tars_of_a_different_folder(tmp_path, others):
     local = tmp_path / "local"
     assert read(write_tar(tmp_path / "a/0.tar", range(3)), local=local) == [0, 1, 2]
     for number in range(others):
@@ -54,7 +54,7 @@ def test_empty_tars_have_no_fields_and_are_no_obstacle(tmp_path):
     assert read(tmp_path / "{0..2}.tar") == [0, 1, 2]
 
 
-def test_a_stopped_run_is_not_continued_in_another_folder(tmp_path, monkeypatch):
+def test_a_stopped_run_is_not_continued_in_a_different_folder(tmp_path, monkeypatch):
     for folder, samples in (("a", 3), ("b", 5)):
         write_tar(tmp_path / folder / "set/0.tar", range(samples))
         write_tar(tmp_path / folder / "set/1.tar", range(samples))
@@ -144,7 +144,7 @@ def test_tars_that_were_indexed_again_are_fetched_again(again, counted, tmp_path
         remote=remote, batch_size=2, fields=NUMBER, local=tmp_path / "local", select=fb.Select(filter="cls >= 2")
     ) as loader:
         assert sorted(number for batch in loader for number in batch["number"].tolist()) == [2, *again]
-        # The other tar is still in the cache.
+        # The intact tar is still in the cache.
         assert loader.stats()["stages"]["fetch"]["items"] == 1
     assert read(remote, local=tmp_path / "local") == [0, 1, 2, *again]
     del bucket.objects[f"{prefix}/index.json"]

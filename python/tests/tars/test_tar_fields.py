@@ -1,4 +1,4 @@
-"""Arrays, values inside JSON and defaults: what numpy, json and WebDataset read from the same tars."""
+"""Arrays, values inside JSON and defaults: the same as numpy, json and WebDataset read from the tars."""
 
 import io
 import json
@@ -37,7 +37,7 @@ ARRAYS = [
 ] + [np.array(2.5), np.array([True, False]), np.zeros((0, 4), "f4"), np.zeros((3, 0, 2), "i8", order="F"), np.arange(9.0)[::2]]
 
 
-def test_arrays_are_those_of_numpy_and_webdataset(tmp_path):
+def test_arrays_equal_the_arrays_of_numpy_and_webdataset(tmp_path):
     remote = written(tmp_path, [(f"{i:03}", {"npy": npy(array)}) for i, array in enumerate(ARRAYS)])
     found = column(remote, fb.Array("npy"))
     stored = [np.lib.format.read_array(io.BytesIO(fields["npy"])) for _, fields in webdataset_samples(tmp_path / "0.tar")]
@@ -183,7 +183,7 @@ def test_text_numbers_and_lists_have_their_declared_types(tmp_path):
         ("", fb.Json("json", "a", default=""), "not valid JSON"),
     ],
 )
-def test_a_value_of_another_kind_is_an_error_that_names_the_remedy(tmp_path, body, field, message):
+def test_a_value_of_a_wrong_kind_is_an_error_that_names_the_remedy(tmp_path, body, field, message):
     with pytest.raises(fb.DecodeError, match=f"{message}.*column json, field v"):
         column(written(tmp_path, [("a", {"json": body.encode()})]), field)
 
@@ -211,7 +211,7 @@ def test_arguments_that_cannot_work_are_rejected_when_the_loader_is_made(tmp_pat
 
 
 def with_gaps(count=24):
-    """Samples of which some lack fields."""
+    """Samples. Some lack fields."""
     samples = []
     for i in range(count):
         fields = {"txt": f"t{i}".encode(), "cls": b"%d" % i, "bin": b"\0%d" % i, "npy": npy(np.full(2, i))}
@@ -307,7 +307,7 @@ def test_a_default_for_a_column_that_no_shard_has_is_an_error(tmp_path):
         column(str(tmp_path), fb.Scalar("cls", default=-1))
 
 
-def test_a_stream_without_the_column_has_the_default_of_another_kind_of_data(tmp_path):
+def test_a_stream_without_the_column_has_the_default_of_a_different_kind_of_data(tmp_path):
     remote = written(tmp_path, [(f"{i}", {"cls": b"%d" % i, "txt": b"tar", "json": b'{"a": [%d]}' % i}) for i in range(4)])
     with fb.MDSWriter(out=str(tmp_path / "mds"), columns={"cls": "int", "meta": "json"}) as writer:
         for i in range(4):
@@ -321,7 +321,7 @@ def test_a_stream_without_the_column_has_the_default_of_another_kind_of_data(tmp
 
 
 @pytest.mark.parametrize("counts", [False, True], ids=["counted", "of-others"])
-def test_a_stream_of_tars_without_a_file_of_another_extension_has_the_default(tmp_path, counts):
+def test_a_stream_of_tars_without_a_file_of_a_different_extension_has_the_default(tmp_path, counts):
     """The extension `caption` shows no type, so the field's default is all that is known."""
     for name, count in (("a", 3), ("b", 2)):
         (tmp_path / name).mkdir()
@@ -351,7 +351,7 @@ def test_tars_without_any_of_several_files_have_the_default(tmp_path):
     assert sorted(batch["y"].tolist()) == [-1, -1, 7]
 
 
-def test_tars_have_the_defaults_of_columns_that_another_kind_of_data_has(tmp_path):
+def test_tars_have_the_defaults_of_columns_that_a_different_kind_of_data_has(tmp_path):
     remote = written(tmp_path, [(f"{i}", {"cls": b"%d" % i}) for i in range(2)])
     kinds = {"cls": "int", "label": "int", "price": "float32", "ids": "ndarray:int32", "meta": "json"}
     with fb.MDSWriter(out=str(tmp_path / "mds"), columns=kinds) as writer:

@@ -1,4 +1,4 @@
-"""Damaged and hostile tars: a typed error that names the file and a place in it, never fewer samples."""
+"""Damaged and hostile tars: a typed error that names the file and an offset in it, never fewer samples."""
 
 import gzip
 import itertools
@@ -42,7 +42,7 @@ def read(path, data, names=("x",), **more):
 
 
 def rejected(path, data, kinds=fb.FormatError, names=("x",)):
-    """The error for the tar `data`, which names the file and a place in it."""
+    """The error for the tar `data`, which names the file and an offset in it."""
     with pytest.raises(kinds) as caught:
         read(path, data, names)
     error, facts = caught.value, caught.value.context
@@ -92,7 +92,7 @@ def test_a_flipped_bit_in_a_header_is_an_error(path, at):
 
 
 def sized(form):
-    """A tar whose second sample has the bytes `form` as its size."""
+    """A tar with the bytes `form` as the size of its second sample."""
     return tar(SAMPLES[:1]) + changed(header("b.x", 3), 124, form) + padded(b"abc") + tar(SAMPLES[2:]) + END
 
 
@@ -196,7 +196,7 @@ def test_two_files_of_one_field_are_an_error_that_names_both(path):
         assert error.context["key"] == "twin" and "x" in error.context.values()
 
 
-def test_names_out_of_the_folder_are_keys_like_others(path, tmp_path):
+def test_names_out_of_the_folder_are_ordinary_keys(path, tmp_path):
     """Nothing is written under the name of a member."""
     before = sorted(os.listdir(tmp_path.parent))
     names = ["../a", "/etc/passwd", "a/../../b", "d\\c", "a//b", "%2e%2e/d", "../../" * 20 + "e"]
@@ -242,12 +242,12 @@ def test_a_set_without_samples_is_an_error(path, data):
 
 @pytest.mark.parametrize("blocks", range(1, 24))
 def test_data_after_the_end_are_an_error(path, blocks):
-    """Tars that were joined, of which tarfile reads the first alone, with as many empty blocks as tar writes."""
+    """Tars that were joined, with as many empty blocks as tar writes. tarfile reads the first alone."""
     for more in (WHOLE + END, b"garbage", b"\0" * 100 + b"g" * 1000):
         rejected(path, tar(SAMPLES[:1]) + bytes(BLOCK * blocks) + more)
 
 
-def test_garbage_in_the_place_of_a_header_is_an_error(path):
+def test_garbage_instead_of_a_header_is_an_error(path):
     for garbage in (b"g", b"g" * 511, b"g" * 512, b"g" * 5000, b"\0" * 511 + b"g"):
         rejected(path, WHOLE + garbage)
         rejected(path, WHOLE + garbage + END)
@@ -296,7 +296,7 @@ def test_a_compressed_tar_that_is_damaged_is_an_error(tmp_path, ending):
 
 @pytest.mark.parametrize("after", ["another size", "another sample of the same size"])
 def test_a_tar_that_changes_after_it_was_indexed_is_read_again_or_is_an_error(path, after):
-    """Never with the places of the old one."""
+    """Never with the offsets of the old one."""
     path.write_bytes(WHOLE + END)
     assert loader_samples(str(path), ["x"]) == [(key, {"x": fields["x"]}) for key, fields in SAMPLES]
     if after == "another size":
@@ -349,7 +349,7 @@ HUGE = {
 }
 
 
-def test_what_a_header_declares_is_not_allocated(tmp_path):
+def test_memory_that_a_header_declares_is_not_allocated(tmp_path):
     good = tmp_path / "good.tar"
     good.write_bytes(WHOLE + END)
     for number, name in enumerate(HUGE):

@@ -1,4 +1,4 @@
-"""Indexes of tars: made by a command, by other programs' files, or by the first loader."""
+"""Indexes of tars: made by a command, by files of foreign programs, or by the first loader."""
 
 import bz2
 import contextlib
@@ -113,7 +113,7 @@ def test_a_loader_that_was_killed_in_its_pass_continues(tars, caplog, user_cache
     started = threading.Event()
 
     class KillingHandler(RangeHandler):
-        """Ends the first loader when the other two tars are counted."""
+        """Ends the first loader when the remaining two tars are counted."""
 
         def do_GET(self):
             started.wait()
@@ -145,7 +145,7 @@ def test_a_loader_that_was_killed_in_its_pass_continues(tars, caplog, user_cache
         ("{}_stats.json", '{{"successes": {count}}}'),
     ],
 )
-def test_files_of_other_programs_save_the_pass(tars, file, content, caplog):
+def test_files_of_foreign_programs_save_the_pass(tars, file, content, caplog):
     if "{}" in file:
         for number, count in enumerate(COUNTS):
             (tars / file.format(number)).write_text(content.format(count=count))
@@ -155,7 +155,7 @@ def test_files_of_other_programs_save_the_pass(tars, file, content, caplog):
     assert "are read once" not in caplog.text
 
 
-def test_a_wrong_number_of_another_program_is_an_error(tars):
+def test_a_wrong_number_of_a_foreign_program_is_an_error(tars):
     (tars / "sizes.json").write_text(json.dumps({"0.tar": 3, "1.tar": 6, "2.tar": 2}))
     with pytest.raises(fb.FormatError, match=r"has 5 samples where the index declares 6.*1\.tar"):
         keys(f"{tars}/{{0..2}}.tar")
@@ -190,7 +190,7 @@ def test_the_first_loader_keeps_the_index_it_makes(tars, caplog, user_cache):
     assert len(made) == 1 and not (tars / "index.json").exists()
     before = made[0].stat().st_mtime_ns
     assert keys(f"{tars}/?.tar") == EXPECTED and made[0].stat().st_mtime_ns == before
-    # Tars in a folder need no other: both names are read in place.
+    # Tars in a folder need no second index: both names are read from the folder.
     loader = fb.Loader(local=f"{tars}/{{0..2}}.tar", batch_size=5, fields={"key": fb.Text("__key__")})
     assert [key for batch in loader for key in batch["key"]] == EXPECTED
 
@@ -207,7 +207,7 @@ def test_tars_of_this_machine_that_were_replaced_are_counted_again(tars, has_ind
 
 @pytest.mark.parametrize("where", ["folder", "copied folder", "bucket"])
 def test_a_tar_of_the_same_size_is_counted_again_when_it_was_written_again(tars, where, bucket, bucket_environment, tmp_path):
-    """Tars have a multiple of 10,240 bytes: other samples take as many."""
+    """Tars have a multiple of 10,240 bytes: different samples take as many."""
     remote = "s3://bucket/again" if where == "bucket" else tars
     options = {} if where == "folder" else {"local": tmp_path / "local"}
     for time in range(3):
@@ -247,13 +247,13 @@ def offsets_of_energon(path):
 @pytest.mark.parametrize("count", [1, 3, 4, 9, 30])
 @pytest.mark.parametrize(("name", "made"), [("{}.idx", offsets_of_dali), ("{}.tar.idx", offsets_of_energon)])
 @pytest.mark.parametrize("where", ["folder", "http"])
-def test_offsets_of_another_tar_are_not_used(tars, where, count, name, made, caplog, tmp_path):
-    """Offsets of a tar with other samples; the last of them is nowhere in the new one, or in its middle."""
+def test_offsets_of_a_different_tar_are_not_used(tars, where, count, name, made, caplog, tmp_path):
+    """Offsets of a tar with different samples; the last offset is nowhere in the new one, or in its middle."""
     for number in range(3):
         (tars / name.format(number)).write_bytes(made(tars / f"{number}.tar"))
     write(tmp_path / "other.tar", 1, count)
     (tars / name.format(1)).write_bytes(made(tmp_path / "other.tar"))
-    # Larger files of other lengths, so that headers are in other places.
+    # Larger files of different lengths, so that headers are at different offsets.
     with tarfile.open(tars / "1.tar", "w") as tar:
         for sample in range(COUNTS[1]):
             for field, content in {"cls": b"%d" % sample, "txt": b"text" * 700}.items():
@@ -267,7 +267,7 @@ def test_offsets_of_another_tar_are_not_used(tars, where, count, name, made, cap
 
 
 @pytest.mark.parametrize(("name", "made"), [("{}.idx", offsets_of_dali), ("{}.tar.idx", offsets_of_energon)])
-def test_offsets_of_other_programs_save_the_pass(tars, name, made, caplog):
+def test_offsets_of_foreign_programs_save_the_pass(tars, name, made, caplog):
     for number in range(3):
         (tars / name.format(number)).write_bytes(made(tars / f"{number}.tar"))
     assert keys(f"{tars}/{{0..2}}.tar") == EXPECTED

@@ -1,4 +1,4 @@
-"""The order of tars: that of MDS with the same samples, on any number of ranks, from any store, after any end."""
+"""The order of tars: the order of MDS with the same samples, on any number of ranks, from any store, after any end."""
 
 import gzip
 import os
@@ -38,7 +38,7 @@ def test_a_shuffled_epoch_has_the_order_of_mds(case, shards, algo):
 
 
 @pytest.mark.parametrize("ranks", [1, 4])
-def test_global_batches_are_those_of_mds(case, shards, ranks):
+def test_global_batches_equal_the_batches_of_mds(case, shards, ranks):
     whole = global_batches(case, ranks, epochs=2, **SHUFFLED)
     assert whole == global_batches(case, ranks, shards, epochs=2, **SHUFFLED)
 
@@ -133,7 +133,7 @@ def test_tars_that_do_not_fit_the_cache_are_fetched_several_times(case, bucket, 
 
 
 @pytest.mark.parametrize("limit", [None, TestTars.CACHE_LIMIT])
-def test_tars_of_a_web_server_are_those_of_the_folder(case, served, tmp_path, limit):
+def test_tars_of_a_web_server_equal_the_tars_of_the_folder(case, served, tmp_path, limit):
     write_set(tmp_path / "served/a set")
     with opened(case, **SHUFFLED) as loader:
         whole = [batches(case, loader) for _ in range(2)]

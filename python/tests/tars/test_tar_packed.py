@@ -40,13 +40,13 @@ def plain(number):
 
 @pytest.fixture
 def packed(tmp_path):
-    """Tar of five samples whose files are all compressed."""
+    """Tar of five samples with compressed files alone."""
     samples = [(f"a/{n}", {f"{name}.gz": gzip.compress(data) for name, data in plain(n).items()}) for n in range(5)]
     (tmp_path / "0.tar").write_bytes(tar(samples) + END)
     return tmp_path / "0.tar"
 
 
-def test_values_are_those_of_webdataset(packed):
+def test_values_equal_the_values_of_webdataset(packed):
     fields = {
         "text": fb.Text("txt.gz"),
         "n": fb.Json("json.gz", "n", "int64"),

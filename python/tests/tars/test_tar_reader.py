@@ -67,7 +67,7 @@ def in_child(reader, numbers, answers):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_another_process_opens_its_own_reader(tars, method):
+def test_a_child_process_opens_its_own_reader(tars, method):
     reader = fb.ShardReader(tars)
     assert reader[5] == expected(5)
     assert pickle.loads(pickle.dumps(reader))[6] == expected(6)
@@ -93,7 +93,7 @@ def test_tars_are_verified_where_they_are(tars, tmp_path, capsys):
     remote = f"{tmp_path}/{{0..5}}.tar"
     report = verify(remote)
     assert (report.shards, report.is_intact) == (6, True)
-    # A header of the same length that is damaged, a tar of another length, and none.
+    # A header of the same length that is damaged, a tar of a different length, and none.
     damaged = bytearray((tmp_path / "1.tar").read_bytes())
     damaged[512 * 4] ^= 1
     (tmp_path / "1.tar").write_bytes(damaged)

@@ -57,7 +57,7 @@ def test_the_tar_of_a_tool_has_the_samples_that_webdataset_reads(zoo, name):
     elif "long" in name:
         assert sizes == [5] * 7
     else:
-        # A tool without hard links stores the other name of a file as a further sample.
+        # A tool without hard links stores the second name of a file as a further sample.
         assert sorted(sizes) in ([0, 1, 511, 512, 513], [0, 1, 1, 511, 512, 513])
 
 

@@ -2,7 +2,7 @@
 
 A job file imports its library once and calls `main` with a function that trains. `main` forks the processes of three jobs:
 one without an interruption, one that is killed after it has saved a checkpoint in mid-epoch, and one that resumes that
-checkpoint on another number of processes. `OTHER_BATCHES` are jobs that resume it with another global batch. Each process
+checkpoint on a different number of processes. `OTHER_BATCHES` are jobs that resume it with a different global batch. Each process
 records the samples of each step.
 """
 
@@ -31,7 +31,7 @@ RANKS = {"whole": 1, "killed": 2, "resumed": 3, "larger": 3, "smaller": 3}
 """Processes of each job."""
 
 OTHER_BATCHES = {"larger": 30, "smaller": 6}
-"""Global batches of the jobs that have another one. A larger one has fewer batches in an epoch than were trained on."""
+"""Global batches of the jobs that have a different one. A larger one has fewer batches in an epoch than were trained on."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Rank:
 
     @property
     def steps(self):
-        """Steps after which the job ends, with those of the job that it resumes."""
+        """Steps after which the job ends, with the steps of the job that it resumes."""
         if self.resumes:
             return SAVED + rest_of_epoch(self.global_batch) + (EPOCHS - 1) * math.ceil(SAMPLES / self.global_batch)
         return EPOCHS * STEPS
@@ -106,7 +106,7 @@ def write_data(folder):
 
 
 def main(train, others=()):
-    """Runs the jobs, whose processes call `train` with a `Rank`; `others` are jobs with another global batch."""
+    """Runs the jobs. Their processes call `train` with a `Rank`; `others` are jobs with a different global batch."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
@@ -116,7 +116,7 @@ def main(train, others=()):
         children = [fork(train, Rank(job, rank, ranks, folder)) for rank in range(ranks)]
         codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         if job == "killed":
-            # A rank may have failed because another one was killed.
+            # A rank may have failed because a different rank was killed.
             assert -signal.SIGKILL in codes, codes
             saves = Rank(job, 0, ranks, folder).saves
             for other in others:
@@ -151,7 +151,7 @@ def fork(train, rank):
 
 
 def run(name, folder):
-    """Runs the jobs of the file `name` in another process; the samples of each step of each job."""
+    """Runs the jobs of the file `name` in a new process; the samples of each step of each job."""
     write_data(folder)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     job = subprocess.run(
@@ -175,7 +175,7 @@ def bare(folder):
 
 
 def steps(folder, job):
-    """The samples of each step of a job, those of all its ranks together. A killed rank may have recorded a step less."""
+    """The samples of each step of a job, the samples of all its ranks together. A killed rank may have recorded a step less."""
     records = [record_of(folder, job, rank).read_text().splitlines() for rank in range(RANKS[job])]
     return [sorted(number for line in step for number in json.loads(line)) for step in zip(*records, strict=job != "killed")]
 

@@ -1,4 +1,4 @@
-"""Lightning's Trainer, which starts the other processes of a job itself: it runs this file again for each of them."""
+"""Lightning's Trainer, which starts the remaining processes of a job itself: it runs this file again for each of them."""
 
 import argparse
 import os

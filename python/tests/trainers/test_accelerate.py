@@ -59,7 +59,7 @@ def test_accumulated_gradients_are_applied_with_the_last_batch(prepared):
 
 @pytest.mark.parametrize("batches", [1, 3, 4, 5, STEPS])
 def test_a_state_within_an_accumulation_is_refused_on_more_processes(prepared, order, tmp_path, monkeypatch, batches):
-    """The processes would wait for each other: a new one counts its batches from 0."""
+    """The processes would wait for one of them: a new one counts its batches from 0."""
     accelerator, loader = prepared(gradient_accumulation_steps=3)
     model = accelerator.prepare(torch.nn.Linear(1, 1))
     for number, _ in enumerate(loader, 1):
@@ -82,7 +82,7 @@ def test_a_state_within_an_accumulation_is_refused_on_more_processes(prepared, o
             assert taken(loader) == order[batches:STEPS]
 
 
-def test_the_numbers_of_a_data_set_are_those_of_samples(make):
+def test_the_numbers_of_a_data_set_count_samples(make):
     for arguments, samples in (
         ({}, SAMPLES),
         ({"order": fb.Order(epoch_size=53)}, 53),
@@ -108,7 +108,7 @@ def synced_steps(accelerator, batches):
 
 
 @pytest.mark.parametrize("sample", [12, 36, 81, SAMPLES])
-def test_gradients_are_applied_at_the_end_after_a_resume_with_another_batch_size(make, sample):
+def test_gradients_are_applied_at_the_end_after_a_resume_with_a_different_batch_size(make, sample):
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=100)
     loader = accelerator.prepare(DataLoader(make(batch_size=10)))
     loader.load_state_dict(loader.state_dict() | {"sample_in_epoch": sample})
@@ -216,7 +216,7 @@ def test_a_loop_from_the_first_epoch_after_a_resume_warns(prepared, order):
 
 
 @pytest.mark.parametrize("steps", [2, STEPS])
-def test_an_evaluation_whose_position_is_not_saved_starts_at_its_beginning(make, order, tmp_path, steps):
+def test_an_evaluation_without_a_saved_position_starts_at_its_beginning(make, order, tmp_path, steps):
     def prepare():
         accelerator = Accelerator(cpu=True)
         return accelerator, *accelerator.prepare(DataLoader(make()), DataLoader(make(shuffle=False), saves_position=False))
@@ -237,7 +237,7 @@ def test_an_evaluation_whose_position_is_not_saved_starts_at_its_beginning(make,
             break
     accelerator, train, val = prepare()
     accelerator.load_state(tmp_path)
-    # The checkpoint may be one of a DataLoader whose position was saved.
+    # The checkpoint may be one of a DataLoader with a saved position.
     for name in tmp_path.glob("dl_state_dict.bin"):
         name.rename(tmp_path / "dl_state_dict_1.bin")
     assert evaluated(val) == evaluated(val) == list(range(SAMPLES))
@@ -271,7 +271,7 @@ def test_metrics_are_gathered_from_every_sample(prepared):
     assert sorted(gathered.tolist()) == list(range(SAMPLES))
 
 
-def test_another_sampler_is_an_error(prepared):
+def test_a_foreign_sampler_is_an_error(prepared):
     _, loader = prepared()
     sharded = torch.utils.data.DataLoader(loader.dataset, batch_sampler=list(loader.batch_sampler)[::2], collate_fn=loader.collate_fn)
     with pytest.raises(fb.ConfigError, match="batch 2 is asked for after batch 0: a library has put another sampler"):
@@ -287,7 +287,7 @@ def test_reading_the_sampler_takes_no_batch(prepared, order):
 
 
 @pytest.mark.parametrize("adapter", [DataLoader, forebay.integrations.torch.DataLoader])
-def test_arguments_of_another_data_loader_are_refused(make, adapter):
+def test_arguments_of_a_foreign_data_loader_are_refused(make, adapter):
     for name, own in {"batch_size": "batch_size", "num_workers": "threads", "shuffle": "shuffle", "pin_memory": "device", "worker_init_fn": "map"}.items():
         with pytest.raises(fb.ConfigError, match=f"DataLoader has no argument {name}, .* pass forebay.Loader.*, {own}="):
             adapter(make(), **{name: 1})

@@ -1,4 +1,4 @@
-"""Checkpoints within an epoch that resume with another batch size: every sample of the epoch is trained on once.
+"""Checkpoints within an epoch that resume with a different batch size: every sample of the epoch is trained on once.
 
 The position is a sample's. A trainer that counts batches needs the new number of its next batch, or refuses.
 """
@@ -25,7 +25,7 @@ from forebay.integrations.transformers import Trainer  # noqa: E402
 try:
     import composer
 except ModuleNotFoundError:
-    composer = None  # python/scripts/versions.sh has the other libraries alone.
+    composer = None  # python/scripts/versions.sh has the remaining libraries alone.
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -39,7 +39,7 @@ SIZES = {8: (16, 12, 8, 7, 500), 16: (8,)}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Folder with a data set, whose batches are not all full."""
+    """Folder with a data set. Not all its batches are full."""
     folder = tmp_path_factory.mktemp("sizes") / "data"
     with fb.MDSWriter(out=folder, columns={"number": "int"}, size_limit=1 << 9) as writer:
         for number in range(SAMPLES):
@@ -218,7 +218,7 @@ def batches_from(make, size, sample, epoch=0):
 
 
 @pytest.mark.parametrize(("saved", "size", "step", "rest"), [(8, 16, 4, range(2, 10)), (16, 8, 4, range(8, 10)), (16, 8, 8, ())])
-def test_a_limit_of_batches_counts_those_of_the_new_size(make, tmp_path, saved, size, step, rest):
+def test_a_limit_of_batches_counts_batches_of_the_new_size(make, tmp_path, saved, size, step, rest):
     fit(make(saved), tmp_path, limit_train_batches=10)
     module = fit(make(size), tmp_path, step, limit_train_batches=10)
     assert module.numbers == [*rest, *range(10)]
@@ -306,7 +306,7 @@ def hugging_face(loader, folder, resumed=None, **arguments):
 
 
 @pytest.mark.parametrize("skip", [None, fb.Skip(errors=1)], ids=["raise", "skip"])
-def test_hugging_face_s_trainer_refuses_other_batches(make, tmp_path, skip):
+def test_hugging_face_s_trainer_refuses_different_batches(make, tmp_path, skip):
     """It ends the training after a number of steps, and finds the epoch by the number of the step."""
 
     def train(size, resumed=None, **arguments):
@@ -322,12 +322,12 @@ def test_hugging_face_s_trainer_refuses_other_batches(make, tmp_path, skip):
     for step in (11, 33) if skip is None else ():
         with pytest.raises(fb.ConfigError, match="resume with the global batch size and the gradient_accumulation_steps"):
             train(8, step, gradient_accumulation_steps=2)
-    # As after a whole epoch in batches of 16, of which half was trained on.
+    # As after half of a whole epoch in batches of 16.
     assert len(train(16, 11, ignore_data_skip=True)) == 11
 
 
-def test_first_batches_are_skipped_from_the_start_or_from_the_same_place(make):
-    """A number of batches of another size is another place."""
+def test_first_batches_are_skipped_from_the_start_or_from_the_same_position(make):
+    """A number of batches of a different size is a different position."""
     for sample, number, found in [(0, 2, 32), (32, 2, 32), (40, 2, 40), (8, 1, None), (64, 8, None), (64, 3, None)]:
         with make(16) as loader:
             loader.load_state_dict(loader.state_dict() | {"sample_in_epoch": sample})

@@ -18,7 +18,7 @@ from forebay import ConfigError  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-# Lightning 2.6 has this argument, and loads other objects than tensors with it alone.
+# Lightning 2.6 has this argument, and loads objects that are not tensors with it alone.
 TRUSTED = {"weights_only": False} if "weights_only" in inspect.signature(lightning.Trainer.fit).parameters else {}
 
 
@@ -173,7 +173,7 @@ def test_a_loader_of_a_hook_that_is_made_again_gets_the_epoch(make, order, train
 
 
 def test_a_loader_that_is_made_too_early_names_the_hook(make, monkeypatch):
-    """Lightning starts the other processes of a job itself, and makes the process group in each."""
+    """Lightning starts the remaining processes of a job itself, and makes the process group in each."""
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("LOCAL_RANK", "1")
     with pytest.raises(ConfigError, match=r"in Lightning in train_dataloader\(\) of the module or data module"):
@@ -212,7 +212,7 @@ def test_several_loaders_resume_within_an_epoch(make, trainer, tmp_path, mode, s
     for step in range(1, 2 * steps + 2):
         trained, folder = fit(step)
         assert trained == whole[step:], f"after step {step}"
-        # A checkpoint of the resumed job is that of the undisturbed one.
+        # A checkpoint of the resumed job equals the checkpoint of the undisturbed one.
         for later in range(step + 1, 2 * steps + 2):
             states = [
                 torch.load(place / f"step={later}.ckpt", weights_only=False)["loops"]["fit_loop"]["state_dict"]["combined_loader"]

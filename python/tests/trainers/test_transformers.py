@@ -64,7 +64,7 @@ def test_epochs_and_evaluation(make, order, fit):
     assert model.evaluated[-SAMPLES:] == list(range(SAMPLES))
 
 
-def test_rates_of_an_evaluation_are_those_of_the_loader_s_batches(make, fit):
+def test_rates_of_an_evaluation_count_the_loader_s_batches(make, fit):
     train, val = make(), make(batch_size=10, fields=LABELLED)
     _, trainer = fit(train, {"a": val, "b": make(batch_size=SAMPLES, fields=LABELLED)}, max_steps=1)
     before = trainer.args.per_device_eval_batch_size
@@ -137,7 +137,7 @@ def may_be_refused():
 def test_max_steps_are_reached_where_skipped_samples_have_emptied_batches(make_spoilt, fit, accumulation):
     arguments = {"max_steps": 12, "gradient_accumulation_steps": accumulation}
     model, trainer = fit(make_spoilt((0, 2, 3)), save_strategy="steps", save_steps=5, **arguments)
-    # Gradients are applied at the end of an epoch, whose two batches are one step of accumulation.
+    # Gradients are applied at the end of an epoch. Its two batches are one step of accumulation.
     assert (trainer.state.global_step, len(model.trained)) == (12, 12 * accumulation)
     with may_be_refused():
         resumed, trainer = fit(make_spoilt((0, 2, 3)), resume=5, **arguments)
@@ -156,7 +156,7 @@ def test_a_resume_without_the_data_starts_an_epoch(make, order, fit):
     assert model.trained == order[: STEPS - 4]
 
 
-def test_other_data_sets_are_trainer_s_own(fit):
+def test_foreign_data_sets_are_trainer_s_own(fit):
     model, _ = fit([{"x": number} for number in range(8)], per_device_train_batch_size=8, num_train_epochs=1)
     assert sorted(model.trained[0]) == list(range(8))
 
@@ -168,7 +168,7 @@ def test_one_loader_for_training_and_evaluation_is_refused(make, fit):
             fit(loader, evaluated)
 
 
-def test_a_data_loader_in_place_of_a_loader_is_refused(make, fit):
+def test_a_data_loader_instead_of_a_loader_is_refused(make, fit):
     for wrapped in (torch.utils.data.DataLoader([1]), DataLoader(make())):
         with pytest.raises(fb.ConfigError, match="train_dataset is a DataLoader, .* pass the forebay.Loader"):
             fit(wrapped)
