@@ -36,7 +36,7 @@ PARQUET = {
 """Files of `tests/data/parquet`, and their paths in the stand-ins."""
 
 LANGUAGES = {"c", "cpp", "sh", "text"}
-"""Languages of blocks that are not run here. `tests/suite/ffi/page.rs` runs those of the page about C."""
+"""Languages of blocks that are not run here. `tests/suite/ffi/page.rs` runs the blocks of the page about C."""
 
 BLOCK = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```$", re.M | re.S)
 

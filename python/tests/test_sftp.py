@@ -1,4 +1,4 @@
-"""Data sets on an SFTP server: `Loader`, `Stream` and `verify` read them like data sets of a folder, whatever the connection does."""
+"""Data sets on an SFTP server: `Loader`, `Stream` and `verify` read them like folders under any fault of the connection."""
 
 import os
 import shutil

@@ -166,7 +166,7 @@ def test_a_job_that_is_killed_in_two_clouds_ends_in_the_third_as_if_it_was_never
     assert [name for name in killed if not torch.equal(undisturbed[name], killed[name])] == []
 
     index = json.loads(bucket.objects["tokens/index.json"])
-    # A late part is requested a second time if it is less than a twentieth of what was fetched: no shard here is that small.
+    # A late part is requested a second time if it is less than a twentieth of the fetched bytes: no shard here is that small.
     sizes = [shard["raw_data"]["bytes"] for shard in index["shards"]]
     assert 20 * min(sizes) > sum(sizes) - min(sizes) + len(bucket.objects["tokens/index.json"])
     for cloud, ranks in zip((A, B, C), clouds, strict=True):

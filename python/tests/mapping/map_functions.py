@@ -41,11 +41,11 @@ def fails_for_fives(sample, rng):
     return {"number": number, "unit": rng.random()}
 
 
-def raises_what_cannot_be_pickled(sample, rng):
+def raises_an_error_that_cannot_be_pickled(sample, rng):
     raise LocalError("this", "that")
 
 
-def returns_what_cannot_be_pickled(sample, rng):
+def returns_a_value_that_cannot_be_pickled(sample, rng):
     return {"number": sample["number"], "lock": (lambda: 0)}
 
 
@@ -99,7 +99,7 @@ def load_elsewhere(process):
     return Elsewhere()
 
 
-def returns_what_cannot_be_loaded(sample, rng):
+def returns_a_value_that_cannot_be_loaded(sample, rng):
     number = int(sample["number"])
     return {"number": number, "value": Elsewhere() if number == 5 else 0}
 

@@ -1,4 +1,4 @@
-"""Functions for maps whose rows have different lengths. Processes import this file, so it imports nothing large."""
+"""Functions for maps with rows of different lengths. Processes import this file, so it imports nothing large."""
 
 import numpy as np
 

@@ -19,9 +19,9 @@ from map_functions import (
     fails_for_fives,
     kills_itself,
     never_returns,
-    raises_what_cannot_be_pickled,
-    returns_what_cannot_be_loaded,
-    returns_what_cannot_be_pickled,
+    raises_an_error_that_cannot_be_pickled,
+    returns_a_value_that_cannot_be_loaded,
+    returns_a_value_that_cannot_be_pickled,
     torch_rows,
     with_picture,
 )
@@ -73,8 +73,8 @@ def test_an_error_of_a_process_has_its_traceback_and_samples_are_left_out(pictur
 @pytest.mark.parametrize(
     "function, message",
     [
-        (raises_what_cannot_be_pickled, "LocalError: this and that"),
-        (returns_what_cannot_be_pickled, "its output lock cannot be sent from a process, because it cannot be pickled"),
+        (raises_an_error_that_cannot_be_pickled, "LocalError: this and that"),
+        (returns_a_value_that_cannot_be_pickled, "its output lock cannot be sent from a process, because it cannot be pickled"),
     ],
 )
 def test_an_object_that_cannot_be_pickled_is_an_error_of_the_sample(pictures, function, message):
@@ -87,11 +87,11 @@ def test_an_object_that_cannot_be_pickled_is_an_error_of_the_sample(pictures, fu
 
 def test_a_result_that_this_process_cannot_load_is_an_error_of_the_sample(pictures):
     options = {"workers": 1, "kind": "processes", **STORED}
-    with mapped(pictures, returns_what_cannot_be_loaded, **options) as loader:
+    with mapped(pictures, returns_a_value_that_cannot_be_loaded, **options) as loader:
         with pytest.raises(fb.MapError, match="its result cannot be loaded from a process: OSError: not in this process") as caught:
             list(loader)
         assert caught.value.context["sample in shard"] == "5"
-    with mapped(pictures, returns_what_cannot_be_loaded, skip=fb.Skip(errors=1), **options) as loader:
+    with mapped(pictures, returns_a_value_that_cannot_be_loaded, skip=fb.Skip(errors=1), **options) as loader:
         assert [n for batch in loader for n in batch["number"].tolist()] == [n for n in range(200) if n != 5]
         assert len(loader._maker.mapper.workers._callers) == 1, "the process is still there"
 
