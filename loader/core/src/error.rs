@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_the_system_is_named_with_what_to_change() {
+    fn a_limit_of_the_system_is_named_with_the_change_to_make() {
         for (errno, words) in [
             (libc::EMFILE, "ulimit -n"),
             (libc::ENFILE, "fs.file-max"),

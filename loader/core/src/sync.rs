@@ -101,7 +101,7 @@ pub fn spawn<T: Send + 'static>(
     started.map_err(|e| io::Error::new(e.kind(), format!("{e}: {remedy}")))
 }
 
-/// Calls `body` in up to `threads` threads at once, of which this thread is one, and returns the results. Where the
+/// Calls `body` in up to `threads` threads at once, this thread included, and returns the results. Where the
 /// system refuses threads there are fewer. A call that panics has an error.
 pub fn in_threads<T: Send>(threads: usize, body: impl Fn() -> T + Sync) -> Vec<thread::Result<T>> {
     // Unwind safety: the caller learns of a panic by the result, as of a panic in a thread that it joins.

@@ -1,17 +1,17 @@
 //! Versions of files and objects, by which a job notices that one was replaced while it was running.
 //!
 //! A folder has one table, [`Versions`]. A listing puts the versions in it that it has, and the first response for a
-//! file puts in the version that no listing had. Every later response is compared with that. Only a proof of a change
-//! is one:
+//! file puts in the version that no listing had. Every later response is compared with that version. Only a proof of a
+//! change is one:
 //!
-//! * Two versions of other forms are of other origins, such as the MD5 digest in a listing and the SHA-256 digest in a
-//!   response, and are not compared.
-//! * The tags of a store are equal for equal content. Those of several web servers behind one address may differ, since
-//!   they often follow from the time at which the server got its copy. Other tags of them are a proof if the file was
-//!   changed after it was seen first, by the servers' own clocks.
-//! * So is another time of the last change, where there is no tag.
+//! * Two versions of different forms are of different origins, such as the MD5 digest in a listing and the SHA-256
+//!   digest in a response, and are not compared.
+//! * The tags of a store are equal for equal content. Several web servers behind one address may have different tags,
+//!   since they often follow from the time at which the server got its copy. A different tag of a web server is a proof
+//!   if the file was changed after it was seen first, by the servers' own clocks.
+//! * So is a different time of the last change, where there is no tag.
 //!
-//! An entry has digests in place of texts: a data set may have millions of files.
+//! An entry has digests instead of texts: a data set may have millions of files.
 
 mod files;
 
@@ -48,13 +48,13 @@ enum Form {
     /// MD5 digest of the digests of parts: some stores list it for an object that they return with the digest of all
     /// its bytes.
     Md5OfParts,
-    /// Other digest, with its number of digits.
+    /// Digest of a different kind, with its number of digits.
     Digest(u8),
     /// Numbers, as of a file of this machine, and how many there are.
     Numbers(u8),
     /// Time of the last change.
     Time,
-    /// Any other text, with its length.
+    /// Text of an unknown form, with its length.
     Other(u8),
 }
 
@@ -71,7 +71,7 @@ struct Known {
 pub struct Versions {
     /// Entries that copies share, which do not change.
     base: Arc<HashMap<u64, Known>>,
-    /// All others.
+    /// All further entries.
     table: Mutex<HashMap<u64, Known>>,
 }
 
@@ -114,7 +114,7 @@ impl Versions {
         if found.is_of_content && !found.is_time {
             return true;
         }
-        // A file that is older than its first response is a copy on another server.
+        // A file that is older than its first response is a copy on a second server.
         match (found.modified_s, known.answered_s) {
             (Some(modified_s), seen_s) if seen_s > 0 => modified_s >= u64::from(seen_s),
             _ => true,
@@ -159,7 +159,7 @@ impl Form {
     }
 }
 
-/// Returns true if `found` is another entity tag than the one in a listing, and of the same origin.
+/// Returns true if `found` differs from the entity tag in a listing, and is of the same origin.
 pub fn is_other(listed: &str, found: &str) -> bool {
     let (listed, found) = (unquoted(listed), unquoted(found));
     !is_weak(listed) && listed != found && Form::of_tag(listed) == Form::of_tag(found)
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_other_origins_are_not_compared_and_the_first_response_takes_the_place_of_the_listing() {
+    fn versions_of_different_origins_are_not_compared_and_the_first_response_replaces_the_listing() {
         let (git, sha) = ("a".repeat(40), "b".repeat(64));
         for (listed, first) in [
             (&*git, &*sha),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tags_of_web_servers_are_a_change_if_the_file_is_newer_than_its_first_response() {
+    fn different_tags_of_web_servers_are_a_change_if_the_file_is_newer_than_its_first_response() {
         let of_server = |text, modified_s| Found { modified_s: Some(modified_s), is_of_content: false, ..tag(text) };
         let versions = Versions::default();
         assert!(!versions.is_changed("k", of_server("\"5f-1a\"", 400)));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_listing_does_not_take_the_place_of_a_version_that_the_job_has_read() {
+    fn a_later_listing_does_not_replace_a_version_that_the_job_has_read() {
         let versions = Versions::default();
         assert!(!versions.is_changed("k", tag("\"a\"")));
         versions.expect("k", "b");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_share_what_was_frozen_and_have_their_own_responses() {
+    fn copies_share_frozen_entries_and_have_their_own_responses() {
         let versions = Versions::default();
         versions.expect("k", "a");
         let (frozen, again) = (versions.frozen(), versions.frozen());

@@ -28,7 +28,7 @@ pub(super) enum Content {
 /// Most groups around a field.
 const GROUPS_MAX: usize = 100;
 
-/// Fields of the message at a place of `bytes`.
+/// Fields of the message in a range of `bytes`.
 #[derive(Clone, Debug)]
 pub(super) struct Fields<'a> {
     bytes: &'a [u8],
@@ -68,7 +68,8 @@ impl<'a> Fields<'a> {
         if tag >> 3 == 0 { Err(damaged()) } else { Ok(tag) }
     }
 
-    /// Skips the fields of the group `number`, whose start was read, and its end: they are no fields of the message.
+    /// Skips the fields of the group `number`, after its start was read, and its end: they are no fields of the
+    /// message.
     fn skip_group(&mut self, number: u64) -> Result<()> {
         let mut open = vec![number];
         while let Some(last) = open.last() {
@@ -103,7 +104,7 @@ impl<'a> Fields<'a> {
         for shift in (0..64).step_by(7) {
             let place = self.take(1)?;
             let byte = self.bytes[place.start];
-            // Of the tenth byte only the lowest bit is used, as in other parsers.
+            // Of the tenth byte only the lowest bit is used, as in most parsers.
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 return Ok(value);

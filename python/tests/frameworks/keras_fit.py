@@ -208,7 +208,7 @@ class Sees(keras.callbacks.Callback):
 
 
 def interrupted(folder, plain, backup):
-    """Checks the files that a resumed `fit` leaves behind when it is interrupted, and the calls that further callbacks get."""
+    """Checks the files that a resumed `fit` leaves behind when it is interrupted, and the values that further callbacks see."""
     for repeats in (False, True):
         place, arguments = f"{backup}-interrupted-{repeats}", {"steps_per_epoch": 10} if repeats else {}
         filters = list(warnings.filters)

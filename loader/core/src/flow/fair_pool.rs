@@ -156,7 +156,7 @@ mod models {
     }
 
     #[test]
-    fn a_request_that_is_over_returns_and_others_keep_waiting() {
+    fn a_request_that_is_over_returns_and_the_rest_keep_waiting() {
         model(|| {
             let pool = Arc::new(FairPool::new(0_u32));
             let is_over = Arc::new(AtomicBool::new(false));

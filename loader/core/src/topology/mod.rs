@@ -106,7 +106,7 @@ impl Topology {
     }
 
     /// Spreads the threads of all `ranks` on this machine, `threads` each, over the nodes in proportion to their CPUs.
-    /// Returns the node's index for each thread of `rank`. Neighbouring ranks are next to each other, starting
+    /// Returns the node's index for each thread of `rank`. Neighbouring ranks have neighbouring threads, starting
     /// at the first node, so that ranks of a single thread use all nodes too.
     pub fn spread(&self, threads: usize, rank: usize, ranks: usize) -> Vec<usize> {
         let total: usize = self.nodes.iter().map(|n| n.cpus.len()).sum();

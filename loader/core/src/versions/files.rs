@@ -1,7 +1,7 @@
 //! Versions of files of this machine.
 //!
-//! A replaced file has another inode, and a modified one another time or length. The inode is left out where a file
-//! gets another number without a change: the number belongs to the file in memory and is forgotten with it.
+//! A replaced file has a new inode, and a modified one a new time or length. The inode is left out where a file
+//! gets a new number without a change: the number belongs to the file in memory and is forgotten with it.
 
 use crate::sync::{AtomicU64, Ordering};
 use rustix::fs::{Stat, StatFs};
@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Facts of a file, of which its version is made.
+/// Facts of a file. Its version is made of them.
 #[derive(Clone, Copy, Debug)]
 pub struct FileFacts {
     device: u64,
@@ -55,7 +55,7 @@ impl FileFacts {
         self.version(has_stable_inodes(self.device, || rustix::fs::statfs(path).map(number_of)))
     }
 
-    /// Versions with and without the inode have other numbers of parts, so they are never compared.
+    /// Versions with and without the inode have different numbers of parts, so they are never compared.
     pub(super) fn version(self, has_stable_inode: bool) -> String {
         let Self { inode, modified_s, modified_ns, bytes, .. } = self;
         let content = format!("{modified_s}-{modified_ns}-{bytes}");
@@ -63,7 +63,7 @@ impl FileFacts {
     }
 }
 
-/// Most devices whose file systems are remembered.
+/// Most devices with a remembered file system.
 const DEVICES_MAX: usize = 64;
 
 /// File systems of devices: the device plus one, and a bit that is set if its inodes are stable. A query is a request
@@ -97,7 +97,7 @@ fn is_stable(file_system: u32) -> bool {
         0x6573_5546 => false,
         // SMB 1 to 3: with `noserverino`, and for servers that send no numbers, the client makes them up.
         0x517b | 0xff53_4d42 | 0xfe53_4d42 => false,
-        // 9p: the number is a hash of the server's path, which QEMU and others may give to another file.
+        // 9p: the number is a hash of the server's path, which servers such as QEMU may give to a second file.
         0x0102_1997 => false,
         // FAT, exFAT: they store no numbers, so the kernel counts the files that it looks up.
         0x4d44 | 0x2011_bab0 => false,
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_another_one_after_each_kind_of_change() {
+    fn a_file_is_a_new_one_after_each_kind_of_change() {
         let versions = Versions::default();
         versions.expect("k", &facts(1, 2, 3, 4).version(true));
         assert!(!is_changed(&versions, &facts(1, 2, 3, 4).version(true)));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_another_inode_is_the_same_where_inodes_change() {
+    fn a_file_with_a_new_inode_is_the_same_where_inodes_change() {
         let versions = Versions::default();
         versions.expect("k", &facts(1, 2, 3, 4).version(false));
         assert!(!is_changed(&versions, &facts(9, 2, 3, 4).version(false)));

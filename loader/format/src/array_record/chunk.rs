@@ -46,7 +46,7 @@ struct Head {
     record_bytes: u64,
 }
 
-/// Returns true if a file that begins with `front` begins with the head of a block and that of a chunk.
+/// Returns true if a file that begins with `front` begins with the heads of a block and a chunk.
 pub fn starts_file(front: &[u8]) -> bool {
     let head = front.get(BLOCK_HEAD_BYTES as usize..).and_then(|rest| rest.first_chunk());
     head.is_some_and(|head| Head::parse(head).is_ok())
@@ -113,7 +113,7 @@ impl<'a> Blocks<'a> {
         Ok(taken)
     }
 
-    /// Returns the next chunk, with an error in place of data that are damaged; `None` at the end.
+    /// Returns the next chunk, with an error instead of damaged data; `None` at the end.
     fn chunk(&mut self) -> Result<Option<(Head, ChunkData<'a>)>> {
         if self.at >= self.bytes.len() {
             return Ok(None);
@@ -151,7 +151,7 @@ pub enum ChunkContent<'a> {
         records: u64,
         /// Bytes of all of them.
         bytes: u64,
-        /// Reason, with the place of the chunk.
+        /// Reason, with the offset of the chunk.
         error: Error,
     },
 }
@@ -170,7 +170,7 @@ pub fn each_record(bytes: &[u8], start: u64, mut each: impl FnMut(&[u8]) -> Resu
     })
 }
 
-/// Calls `each` like [`each_record`], and once for each chunk whose data are damaged, if its head is whole.
+/// Calls `each` like [`each_record`], and once for each chunk with damaged data, if its head is whole.
 ///
 /// # Errors
 ///

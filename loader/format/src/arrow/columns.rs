@@ -32,12 +32,12 @@ impl TableColumn {
     }
 }
 
-/// Returns the columns `wanted` of a table with `fields`, each once; without that all fields of the root whose values
-/// can be delivered. The table may lack those that are `optional`, or have nulls alone there.
+/// Returns the columns `wanted` of a table with `fields`, each once; without that all fields of the root with values
+/// that can be delivered. The table may lack those that are `optional`, or have nulls alone there.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] for a column that the table does not have; [`ErrorKind::Unsupported`] for one whose values
+/// [`ErrorKind::Config`] for a column that the table does not have; [`ErrorKind::Unsupported`] for one with values that
 /// cannot be delivered. Both have its name.
 pub fn columns(fields: &Fields, wanted: Option<&[String]>, optional: &[String]) -> Result<Vec<TableColumn>> {
     let named = |name: &str| {

@@ -40,7 +40,7 @@ impl Index {
     /// # Errors
     ///
     /// Errors of `text`; [`ErrorKind::Full`] without memory for the shards; the errors of [`parse`](Self::parse), which
-    /// also knows the indexes of other programs.
+    /// also knows the indexes of foreign programs.
     pub fn read(text: impl Read, file: &str) -> Result<Self> {
         read(text).context("file", || file)
     }
@@ -91,7 +91,7 @@ impl Parts {
     }
 
     fn finish(self) -> Result<Index> {
-        // A different version may have other entries, so the version is checked before errors in the entries are
+        // A different version may have different entries, so the version is checked before errors in the entries are
         // reported.
         version(self.version.as_deref().map(json::parse).transpose()?.as_ref())?;
         let entries = match self.shards.ok_or_else(|| missing("shards"))? {

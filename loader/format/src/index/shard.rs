@@ -235,7 +235,7 @@ impl Shard {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for a sample that is damaged, with its place; errors of its storage.
+    /// [`crate::ErrorKind::Format`] for a sample that is damaged, with its position; errors of its storage.
     pub fn check<R: ReadAt + ?Sized>(&self, file: &R, places: &OffsetTable) -> Result<()> {
         if self.raw_meta.is_some() || self.slice.is_some() {
             // The samples are in a different file, or among more.

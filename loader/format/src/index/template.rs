@@ -34,7 +34,7 @@ struct FoundFile<'a> {
     digests: Digests,
 }
 
-/// Values with their places in the entry.
+/// Values with their ranges in the entry.
 type Places = Vec<(Range<usize>, Value)>;
 
 impl Template {

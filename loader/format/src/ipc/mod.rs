@@ -61,7 +61,7 @@ pub fn batches<R: ReadAt + ?Sized>(file: &R) -> Result<Batches> {
     }
 }
 
-/// Returns the places in `file` of all rows of the Arrow file that is at `place` of it.
+/// Returns the positions in `file` of all rows of the Arrow file in the range `place` of it.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Scanner of an object with a long list, whose text arrives in pieces: the whole text need not be in memory.
+//! Scanner of an object with a long list. The text arrives in pieces: the whole text need not be in memory.
 
 use super::Scanner;
 use forebay_core::error::Result;

@@ -29,7 +29,7 @@ struct Cells {
 }
 
 impl Layout {
-    /// Makes the layout of texts of `form` with the columns `counts`, of which those in `header` are in each row, in
+    /// Makes the layout of texts of `form` with the columns `counts`. The columns in `header` are in each row, in
     /// that order.
     pub fn cells(form: LineForm, counts: &LineCounts, header: &[String]) -> Self {
         let (columns, optional) = counts.columns();

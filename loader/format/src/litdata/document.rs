@@ -130,7 +130,7 @@ impl DataSet {
         Ok(Self { chunks, layout, packing, may_have_rows })
     }
 
-    /// Returns the names of the chunks if their samples are the rows of Arrow files, as those of the first chunk.
+    /// Returns the names of the chunks if their samples are the rows of Arrow files, as the samples of the first chunk.
     ///
     /// # Errors
     ///

@@ -49,8 +49,8 @@ const ARRAY_TYPES: [Option<DType>; 14] = [
 /// Serialiser of lists and dictionaries that are one leaf.
 pub(super) const JSON: &str = "json";
 
-/// Returns the encoding of the leaves that `serializer` writes. Those of unknown ones, and of types that have no
-/// counterpart, can be read as bytes.
+/// Returns the encoding of the leaves that `serializer` writes. Leaves of unknown serialisers, and of types that have
+/// no counterpart, can be read as bytes.
 pub(super) fn encoding_of(serializer: &str) -> Encoding {
     let (kind, more) = serializer.split_once(':').unwrap_or((serializer, ""));
     let custom = || Encoding::Custom(serializer.to_owned());

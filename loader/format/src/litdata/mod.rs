@@ -12,7 +12,7 @@
 //! * `items` — the offsets of the items and windows of a chunk; one item's bytes to its columns; `windows` — samples of
 //!   as many tokens each;
 //! * `litdata_format` — the format, and its entry in an index;
-//! * `rows` — chunks whose samples are the rows of an Arrow file, which is read as other Arrow files are; `nested` —
+//! * `rows` — chunks with the rows of an Arrow file as samples, read like any Arrow file; `nested` —
 //!   lists and dictionaries that are a leaf each.
 //!
 //! LitData's index does not have all that ours has: the lengths of the files follow from it by a rule that depends on

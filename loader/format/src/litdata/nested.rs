@@ -48,7 +48,7 @@ fn damaged() -> Error {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Format`] for other bytes; [`ErrorKind::Full`] for more than 256 MiB.
+/// [`ErrorKind::Format`] for bytes of a different form; [`ErrorKind::Full`] for more than 256 MiB.
 pub(super) fn to_json(leaf: &[u8], out: &mut Vec<u8>) -> Result<()> {
     to_json_of(leaf, JSON_BYTES_MAX, out)
 }
@@ -69,8 +69,8 @@ fn to_json_of(leaf: &[u8], most: usize, out: &mut Vec<u8>) -> Result<()> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Decode`] for another value than a list of numbers, or of lists of one shape of them;
-/// [`ErrorKind::Format`] for other bytes.
+/// [`ErrorKind::Decode`] for a value that is no list of numbers, or of lists of one shape of them;
+/// [`ErrorKind::Format`] for bytes of a different form.
 pub(super) fn to_array(leaf: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let (kind, content) = leaf.split_first().ok_or_else(damaged)?;
     match *kind {
@@ -216,7 +216,7 @@ impl Value<'_> {
         Ok(())
     }
 
-    /// Writes a list, whose values `write` takes and writes.
+    /// Writes a list. `write` takes and writes each of its values.
     fn list(&mut self, out: &mut Vec<u8>, write: impl Fn(&mut &[u8], &mut Vec<u8>) -> Result<()>) -> Result<()> {
         let count = take_u32(&mut self.rest)?;
         out.push(b'[');

@@ -1,4 +1,4 @@
-//! Chunks whose samples are the rows of an Arrow file.
+//! Chunks with the rows of an Arrow file as samples.
 //!
 //! ```text
 //!   chunk:  u32 n | u32 offset[0..=n], all of them the same | Arrow file | u32 bytes of it | "LDARW01\0"
@@ -52,7 +52,7 @@ pub(super) fn has_rows(front: &[u8], items: u64, bytes: u64) -> bool {
     items > 0 && bytes > table && ends.iter().all(|end| end.is_some_and(|end| u64::from(end) == table))
 }
 
-/// Returns the place of the Arrow file in a chunk.
+/// Returns the range of the Arrow file in a chunk.
 ///
 /// # Errors
 ///

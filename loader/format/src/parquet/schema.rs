@@ -92,8 +92,8 @@ impl TableSchema {
     }
 
     /// Returns the number of the column that has the values of `path`, one for each row; `None` if a value is made of
-    /// others. Such a value is not null because these values are: an empty list has a null in the file, and so has a
-    /// struct of nulls.
+    /// further values. Such a value is not null because these values are: an empty list has a null in the file, and so
+    /// has a struct of nulls.
     pub fn column_of_rows(&self, path: &[String]) -> Option<usize> {
         let is_it = |number: &usize| self.columns.column(*number).path().parts() == path;
         (0..self.columns.num_columns()).find(is_it).filter(|number| self.has_value_of_each_row(*number))

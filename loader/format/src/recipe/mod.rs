@@ -97,8 +97,8 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
     /// file of more than 4 GiB.
     fn assemble(&self, layout: &Layout, samples: u64, parts: Vec<Bytes>) -> Result<Vec<u8>>;
 
-    /// Returns the place of the data file in its only object, if that is compressed and the data file is a part of its
-    /// content.
+    /// Returns the position of the data file in its only object, if that is compressed and the data file is a part of
+    /// its content.
     fn packed(&self) -> Option<PackedPart> {
         None
     }
@@ -152,12 +152,12 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the chunks of which the samples are records: a damaged one loses its own records alone.
+    /// Returns the chunks that have the samples as records: a damaged one loses its own records alone.
     fn as_chunks(&self) -> Option<&RecordChunks> {
         None
     }
 
-    /// Returns the table of which the samples are rows.
+    /// Returns the table that has the samples as rows.
     fn as_table(&self) -> Option<&dyn TableRows> {
         None
     }

@@ -24,7 +24,7 @@ pub(super) fn alternatives(name: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Name of a field without the extension of a compressed file, which WebDataset unpacks before it decodes the content;
-/// `None` for other fields.
+/// `None` for the remaining fields.
 pub(super) fn unpacked(field: &str) -> Option<&str> {
     if field == GZIP { Some("") } else { field.strip_suffix(GZIP)?.strip_suffix('.') }
 }
@@ -32,13 +32,13 @@ pub(super) fn unpacked(field: &str) -> Option<&str> {
 /// Extension of compressed files.
 const GZIP: &str = "gz";
 
-/// Returns the encoding of the column `name`, whose value is any of its fields. Pictures of several formats are read as
+/// Returns the encoding of the column `name`. Its value is any of its fields. Pictures of several formats are read as
 /// bytes, by their own headers.
 pub(super) fn encoding_of_any(name: &str) -> Encoding {
     common_encoding(alternatives(name))
 }
 
-/// Returns the encoding of the column `name` whose compressed files are unpacked.
+/// Returns the encoding of the column `name` with its compressed files unpacked.
 pub(super) fn encoding_of_unpacked(name: &str) -> Encoding {
     common_encoding(alternatives(name).map(|field| unpacked(field).unwrap_or(field)))
 }

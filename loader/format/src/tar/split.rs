@@ -8,7 +8,7 @@ use crate::Compression;
 use crate::columns::{Column, FIELDS, Scratch, Span};
 use forebay_core::error::{Error, Result};
 
-/// Splits `sample` into `columns`, of which those in `optional` may be absent. Compressed files of the columns `packed`
+/// Splits `sample` into `columns`. The columns in `optional` may be absent. Compressed files of the columns `packed`
 /// are unpacked.
 pub(super) fn split(
     columns: &[Column],
@@ -53,7 +53,7 @@ pub(super) fn split(
             };
         }
     }
-    // After all files are known, as one of several fields may be replaced by another.
+    // After all files are known, as one of several fields may be replaced by a later one.
     for (column, (span, rank)) in columns.iter().zip(spans.iter_mut().zip(&*ranks)) {
         let field = alternatives(&column.name).nth(*rank);
         if packed.contains(&column.name) && field.and_then(unpacked).is_some() {
@@ -80,7 +80,7 @@ pub(super) fn split(
 /// Unpacks the file at `span`, within the bounds of the [compression](crate::compression).
 fn unpack(span: &Span, sample: &[u8], side: &mut Vec<u8>) -> Result<Span> {
     let Some(packed) = span.bytes(sample, side) else { return Ok(Span::Absent) };
-    // The bounds of every stream hold, so no other number is needed.
+    // The bounds of every stream hold, so no further number is needed.
     let unpacked = Compression::GZIP.decompress_all(&packed, u64::MAX)?;
     let start = side.len();
     side.extend_from_slice(&unpacked);

@@ -27,7 +27,7 @@ pub(crate) struct Tar {
     optional: Vec<String>,
     /// The columns are from some samples: the rest may lack any of them.
     is_sampled: bool,
-    /// Columns whose compressed files are unpacked: those that fields read otherwise than as stored bytes.
+    /// Columns with compressed files that are unpacked, because fields read them otherwise than as stored bytes.
     packed: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ impl ShardFormat for Tar {
     }
 }
 
-/// Returns true for a column whose compressed files are unpacked.
+/// Returns true for a column with compressed files that are unpacked.
 fn is_unpacked(column: &ColumnUse<'_>) -> bool {
     column.form != ColumnForm::Stored && alternatives(column.name).any(|field| unpacked(field).is_some())
 }

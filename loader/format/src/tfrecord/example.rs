@@ -137,7 +137,7 @@ pub(super) fn numbers<'a>(
                     (Content::Bytes(place), _) => Some(Ok(Numbers::Packed(place))),
                     (Content::Varint(int), FeatureKind::Int64) => Some(Ok(Numbers::Int(int))),
                     (Content::Word(place), FeatureKind::Float) => Some(Ok(Numbers::Word(place))),
-                    // A field of another type is one that is not known.
+                    // A field of a different type is one that is not known.
                     _ => continue,
                 },
                 Ok(Some(_)) => continue,

@@ -18,7 +18,7 @@ pub(crate) const FRAME_BYTES: u64 = (HEAD_BYTES + TAIL_BYTES) as u64;
 /// Bytes that are read at once, so that the heads of short records take few reads.
 const WINDOW_BYTES: u64 = 64 << 10;
 
-/// Advice for a file with other records than its index declares.
+/// Advice for a file with records that differ from its index.
 const RECOUNT: &str = "The file was written again after its records were counted: remove the .idx file next to it, or \
                        make it again, or pass Stream(ignore_counts=True)";
 
@@ -112,7 +112,7 @@ impl<'a, R: ReadAt + ?Sized> Records<'a, R> {
         Self { file, at: 0, window: Vec::new(), window_start: 0 }
     }
 
-    /// Returns the place of the next record.
+    /// Returns the range of the next record.
     fn next(&mut self) -> Result<Option<Range<u64>>> {
         let bytes = self.file.bytes_seen_from(self.at);
         if self.at == bytes {
@@ -132,7 +132,7 @@ impl<'a, R: ReadAt + ?Sized> Records<'a, R> {
         Ok(Some(start..self.at))
     }
 
-    /// Returns the head of the record at the current place, which the file has.
+    /// Returns the head of the record at the current offset, which the file has.
     fn head(&mut self) -> Result<&[u8; HEAD_BYTES]> {
         let in_window = |this: &Self| {
             let start = usize::try_from(this.at.checked_sub(this.window_start)?).ok()?;
@@ -149,7 +149,7 @@ impl<'a, R: ReadAt + ?Sized> Records<'a, R> {
     }
 }
 
-/// Reads the places of the records of `file`, which the index declares to be `samples`.
+/// Reads the offsets of the records of `file`, which the index declares to be `samples`.
 pub(super) fn offsets<R: ReadAt + ?Sized>(file: &R, samples: u64) -> Result<OffsetTable> {
     let mut records = Records::new(file);
     let mut ranges = Vec::new();
@@ -190,7 +190,7 @@ pub(super) fn check(file: &dyn ReadAt, places: &OffsetTable) -> Result<()> {
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Format`] for a file that is no TFRecord file or is damaged, with the place; errors of its
+/// [`crate::ErrorKind::Format`] for a file that is no TFRecord file or is damaged, with the offset; errors of its
 /// storage.
 pub fn count_features<R: ReadAt + ?Sized>(file: &R) -> Result<FeatureCounts> {
     counted(file, false)

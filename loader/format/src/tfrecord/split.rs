@@ -118,7 +118,7 @@ fn value(
     }
 }
 
-/// Returns the place of a list of floats that is one packed part, as usual.
+/// Returns the range of a list of floats that is one packed part, as usual.
 fn packed(sample: &[u8], list: Range<usize>) -> Result<Option<Range<usize>>> {
     let mut parts = numbers(sample, FeatureKind::Float, list);
     match (parts.next().transpose()?, parts.next()) {

@@ -209,7 +209,7 @@ fn every_record_has_its_bytes_as_a_column() {
 fn counts_of_a_layout_merge_as_the_original_ones() {
     let file = three();
     let mut all = vec![FeatureCounts::default()];
-    // Of one, two and three records, of others, and of records that are no Examples.
+    // Of one, two and three records, of further ones, and of records that are no Examples.
     let ends: Vec<usize> = {
         let shard = shard(&file, &count_features(&file[..]).unwrap());
         let table = shard.offsets(&file[..]).unwrap();
@@ -254,7 +254,7 @@ fn the_compression_of_a_file_is_known_by_its_first_bytes() {
         let e = Compression::ZLIB.decompress_all(&packed[..packed.len() - 1], 1 << 20).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Format);
     }
-    // A first record whose length looks like the head of a compressed file.
+    // A first record with a length that looks like the head of a compressed file.
     let long = record(&vec![7; 0x8b1f]);
     assert_eq!(long[..2], [0x1f, 0x8b]);
     assert_eq!(compression_of(&long[..12]), None);
@@ -270,7 +270,7 @@ fn features_that_do_not_fit_together_are_errors() {
     };
     let e = count_features(&of(&[List::Ints(&[1]), List::Floats(&[1.0])])[..]).unwrap_err();
     assert!(e.to_string().contains("int64 in some records and a float in others (feature a"), "{e}");
-    // A file whose first records were counted.
+    // A file with counts of its first records.
     let file = of(&[List::Ints(&[1]), List::Ints(&[1, 2]), List::Floats(&[1.0])]);
     let counts = front_features(&file[..of(&[List::Ints(&[1])]).len()]).unwrap().of_samples(3);
     let shard = shard(&file, &counts);
@@ -288,7 +288,7 @@ fn features_that_do_not_fit_together_are_errors() {
 #[test]
 fn a_list_without_a_value_may_be_of_any_type() {
     let of = |list: &[u8]| record(&field(1, &field(1, &[field(1, b"a"), field(2, list)].concat())));
-    // Empty lists; those with a field that is unknown alone; and a number in the place of a text.
+    // Empty lists; lists with an unknown field alone; and a number instead of a text.
     let unknown = field(9, b"x");
     let ints = [field(3, b""), field(3, &unknown)];
     let floats = [field(2, b""), field(2, &unknown)];

@@ -30,14 +30,14 @@ pub(crate) struct TfRecord {
     optional: Vec<String>,
     /// Parts of a record that the columns are, in their order.
     parts: Vec<RecordPart>,
-    /// The columns are those of some records: others may lack any of them.
+    /// The columns are from some records: the rest may lack any of them.
     is_sampled: bool,
 }
 
 impl FeatureCounts {
     /// Returns counts of `samples` records for which [`Layout::tfrecord`] makes `layout`, and that give the same layout
-    /// as the original ones when others are merged, unless those [are partial](Self::is_partial); `None` for a layout
-    /// of a different format.
+    /// as the original ones when further counts are merged, unless those [are partial](Self::is_partial); `None` for a
+    /// layout of a different format.
     pub fn of_layout(layout: &Layout, samples: u64) -> Option<Self> {
         let TfRecord { optional, parts, is_sampled } = layout.format_as()?;
         if parts.contains(&RecordPart::Whole) {
@@ -76,11 +76,11 @@ impl Layout {
     }
 }
 
-/// Makes the layout with these columns and encodings, which are those of some records if it `is_sampled`.
+/// Makes the layout with these columns and encodings, which are from some records alone if it `is_sampled`.
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Format`] for an unknown encoding, and for other numbers of names and encodings.
+/// [`crate::ErrorKind::Format`] for an unknown encoding, and for different numbers of names and encodings.
 pub fn layout_of(names: &[&str], encodings: &[&str], optional: Vec<String>, is_sampled: bool) -> Result<Layout> {
     if names.len() != encodings.len() {
         let message = format!("{} names, {} encodings", names.len(), encodings.len());
@@ -149,8 +149,8 @@ impl ShardFormat for TfRecord {
     }
 }
 
-/// Returns the column of a feature as one of lists: that of single numbers becomes one of lists of one number, or of at
-/// most one, unless all records have one.
+/// Returns the column of a feature as one of lists: a column of single numbers becomes one of lists of one number, or
+/// of at most one, unless all records have one.
 fn as_list((column, part): (Column, RecordPart), is_fixed: bool) -> (Column, RecordPart) {
     let dtype = match column.encoding {
         Encoding::Int => DType::Int64,

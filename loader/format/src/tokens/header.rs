@@ -1,4 +1,4 @@
-//! Fields at the front of an `.idx` file, and the places of its tables.
+//! Fields at the front of an `.idx` file, and the offsets of its tables.
 //!
 //! ```text
 //! "MMIDIDX\0\0" | u64 1 | u8 type | u64 sequences | u64 bounds | i32 length of each sequence | i64 first byte of each
@@ -40,7 +40,7 @@ impl Header {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for a file of a different kind, or with other tables than it announces;
+    /// [`ErrorKind::Format`] for a file of a different kind, or with tables that differ from its announcement;
     /// [`ErrorKind::Unsupported`] for ids that are not integers; errors of the file's storage.
     pub fn read<R: ReadAt + ?Sized>(file: &R) -> Result<Self> {
         let bytes = file.bytes();
@@ -101,12 +101,12 @@ impl Header {
         self.sequences.checked_mul(4 + 8)?.checked_add(bounds)?.checked_add(front)
     }
 
-    /// Place of the first length.
+    /// Offset of the first length.
     pub(super) fn lengths_at(&self) -> u64 {
         if self.bounds.is_some() { LONG_BYTES } else { SHORT_BYTES }
     }
 
-    /// Place of the first pointer.
+    /// Offset of the first pointer.
     pub(super) fn pointers_at(&self) -> u64 {
         self.lengths_at() + 4 * self.sequences
     }
