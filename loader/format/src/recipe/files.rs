@@ -35,6 +35,8 @@ pub struct FileColumns {
     pub(super) files: usize,
     /// First folders of all paths, sorted, if every path has one.
     classes: Option<Texts>,
+    /// Names of the classes, where a manifest has them.
+    class_names: Option<Texts>,
     layout: Arc<Layout>,
 }
 
@@ -84,7 +86,7 @@ impl FileColumns {
         all.sort_by(|a, b| a.0.cmp(&b.0));
         let origins = all.iter().map(|(_, _, origin)| *origin).collect();
         let layout = Layout::mds(all.into_iter().map(|(name, encoding, _)| (name, encoding)))?;
-        Ok(Self { origins, files: count, classes, layout: layout.into() })
+        Ok(Self { origins, files: count, classes, class_names: None, layout: layout.into() })
     }
 
     /// Layout of the samples.
@@ -92,9 +94,15 @@ impl FileColumns {
         &self.layout
     }
 
-    /// First folders of all paths, sorted: the index of each is its label.
+    /// Sets the names of the classes, which are not the folders of the paths.
+    #[must_use]
+    pub fn with_class_names(self, class_names: Option<Texts>) -> Self {
+        Self { class_names, ..self }
+    }
+
+    /// Names of the classes, each at its label: of a manifest, or the first folders of all paths, sorted.
     pub fn classes(&self) -> Option<&Texts> {
-        self.classes.as_ref()
+        self.class_names.as_ref().or(self.classes.as_ref())
     }
 }
 

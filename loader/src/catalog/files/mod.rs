@@ -110,7 +110,8 @@ impl SurveyFiles for SampleFiles<'_> {
                 folders.extend(changed);
                 let numbers = manifest.find(&list, source.folder_below(self.root), self.root)?;
                 let columns = manifest.file_columns();
-                let set = FileSet::of_columns(&list, &numbers, &columns, manifest.columns.clone());
+                let mut set = FileSet::of_columns(&list, &numbers, &columns, manifest.columns.clone());
+                set.classes = manifest.classes.clone();
                 self.unpacked(set, remote, progress)?
             }
             _ => {

@@ -39,6 +39,9 @@ pub struct FileSet {
     unpacked: Option<Unpacked>,
     /// Values of each sample.
     values: Vec<ValueColumn>,
+    /// Names of the classes of a manifest, instead of those of the folders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<Texts>,
     /// Empty. In indexes of earlier versions the folders that were listed. Only [`stamp`](Self::stamp) may be after it,
     /// see [`identity`](Self::identity).
     folders: [(); 0],
@@ -91,7 +94,20 @@ impl FileSet {
             columns.into_iter().map(|(name, encoding)| (name, encoding.to_string())).unzip();
         let hands = hands(bytes.len() / columns.len().max(1), all);
         let (unpacked, stamp) = (None, String::new());
-        Self { version: VERSION, hands, columns, encodings, paths, bytes, unpacked, values, folders: [], stamp }
+        let classes = None;
+        Self {
+            version: VERSION,
+            hands,
+            columns,
+            encodings,
+            paths,
+            bytes,
+            unpacked,
+            values,
+            classes,
+            folders: [],
+            stamp,
+        }
     }
 
     /// Returns the format of the files, if they have several columns, and the path of the file by which they are known.
@@ -165,9 +181,10 @@ impl FileSet {
         let encodings = self.encodings.iter().map(|name| Encoding::parse_of_file(name)).collect::<Result<Vec<_>>>()?;
         let fields = self.columns.iter().cloned().zip(encodings);
         let values = self.values.iter().map(|column| (column.name.clone(), column.encoding()));
-        let columns = FileColumns::new(fields, values, classes(&self.paths, files))
-            .map_err(|e| e.hinting("rename the column of the manifest"))?;
-        let columns = Arc::new(columns);
+        let folders = if self.classes.is_none() { classes(&self.paths, files) } else { None };
+        let columns =
+            FileColumns::new(fields, values, folders).map_err(|e| e.hinting("rename the column of the manifest"))?;
+        let columns = Arc::new(columns.with_class_names(self.classes.clone()));
         let unpacked = match &self.unpacked {
             Some(unpacked) => Some((unpacked, unpacked.columns(&columns)?)),
             None => None,

@@ -1,19 +1,29 @@
-//! Manifests: CSV, TSV and JSON-lines files with a line for each sample, such as the `metadata.csv` of an image folder.
+//! Manifests: CSV, TSV and JSON-lines files with a line for each sample, such as the `metadata.csv` of an image folder,
+//! and annotations of COCO.
 //!
 //! One column has the path of the sample's file. Further columns of paths are called as in the image folders of
 //! `datasets`: `mask_file_name` becomes the column `mask`, with the content of the file. The remaining columns become
 //! columns of the samples. A column whose cells are all integers, or all numbers, has numbers, unless its type would
 //! round an integer. Otherwise it has texts.
+//!
+//! * `separated`: CSV and TSV; `json_lines`: an object in each line; `coco`: the instances of COCO;
+//! * `values`: columns of values; `table`: the common parts of the forms of text.
+
+mod coco;
+mod json_lines;
+mod separated;
+mod table;
+mod values;
 
 use super::list::FileList;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::Encoding;
-use crate::format::encoding::DType;
-use crate::format::json::{self, PathPart};
-use crate::format::recipe::{Texts, Values};
+use crate::format::recipe::Texts;
 use crate::sources::extension::ends_with;
-use serde::{Deserialize, Serialize};
+use json_lines::json_lines;
+use separated::separated;
 use std::collections::HashMap;
+use values::Cells;
+pub(super) use values::ValueColumn;
 
 /// Names of the column with the path. The first one that a manifest has is taken.
 const PATH_COLUMNS: [&str; 8] =
@@ -22,123 +32,12 @@ const PATH_COLUMNS: [&str; 8] =
 /// End of the names of further columns with paths.
 const FILE_NAME: &str = "_file_name";
 
-/// Most columns of a manifest.
-const COLUMNS_MAX: usize = 1000;
-
-/// Message about bytes that are not UTF-8, as in Latin-1.
-const NOT_UTF8: &str = "a line is not in UTF-8, but perhaps in Latin-1: write the manifest in UTF-8";
-
 /// Form of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Separated(u8),
     JsonLines,
-}
-
-/// Column of values, as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ValueColumn {
-    /// Name.
-    pub name: String,
-    values: ManifestValues,
-}
-
-/// Values, one for each sample.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum ManifestValues {
-    Integers(Vec<i64>),
-    /// Integers, some of them above the largest [`i64`], and none negative.
-    Naturals(Vec<u64>),
-    /// Bits of floating-point numbers: JSON cannot express all of them.
-    Floats(Vec<u64>),
-    Texts(Texts),
-}
-
-impl ValueColumn {
-    /// Encoding of the values.
-    pub(super) fn encoding(&self) -> Encoding {
-        match self.values {
-            ManifestValues::Integers(_) => Encoding::Int,
-            ManifestValues::Naturals(_) => Encoding::Scalar(DType::UInt64),
-            ManifestValues::Floats(_) => Encoding::Scalar(DType::Float64),
-            ManifestValues::Texts(_) => Encoding::Str,
-        }
-    }
-
-    /// Number of values.
-    pub(super) fn len(&self) -> usize {
-        match &self.values {
-            ManifestValues::Integers(all) => all.len(),
-            ManifestValues::Naturals(all) | ManifestValues::Floats(all) => all.len(),
-            ManifestValues::Texts(all) => all.len(),
-        }
-    }
-
-    /// Returns the values of `samples`, which exist.
-    pub(super) fn select(&self, samples: &[usize]) -> Values {
-        match &self.values {
-            ManifestValues::Integers(all) => Values::Numbers(samples.iter().map(|i| all[*i].to_le_bytes()).collect()),
-            ManifestValues::Naturals(all) | ManifestValues::Floats(all) => {
-                Values::Numbers(samples.iter().map(|i| all[*i].to_le_bytes()).collect())
-            }
-            ManifestValues::Texts(all) => Values::Texts(samples.iter().map(|i| all.get(*i)).collect()),
-        }
-    }
-
-    fn new(name: String, cells: Cells) -> Self {
-        let integers = || cells.texts.iter().map(integer).collect::<Option<_>>();
-        let naturals = || cells.texts.iter().map(natural).collect::<Option<_>>();
-        let floats = || cells.texts.iter().map(float).collect::<Option<Vec<_>>>();
-        let values = if cells.is_text {
-            ManifestValues::Texts(cells.texts)
-        } else if let Some(integers) = integers() {
-            ManifestValues::Integers(integers)
-        } else if let Some(naturals) = naturals() {
-            ManifestValues::Naturals(naturals)
-        } else if let Some(floats) = floats() {
-            ManifestValues::Floats(floats.into_iter().map(f64::to_bits).collect())
-        } else {
-            ManifestValues::Texts(cells.texts)
-        };
-        Self { name, values }
-    }
-}
-
-/// Returns the integer that `text` is. Texts such as `007` are no numbers, since they would lose zeros.
-fn integer(text: &str) -> Option<i64> {
-    text.parse().ok().filter(|number: &i64| number.to_string() == text)
-}
-
-/// Returns the integer that `text` is, if it is not negative.
-fn natural(text: &str) -> Option<u64> {
-    text.parse().ok().filter(|number: &u64| number.to_string() == text)
-}
-
-/// Returns the number that `text` is, unless it is an integer that would be rounded.
-fn float(text: &str) -> Option<f64> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let is_padded = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.");
-    // Rust also takes `+1`, which may be the start of a telephone number.
-    let starts = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') || digits.eq_ignore_ascii_case("nan");
-    let number = if is_padded || !starts { None } else { text.parse().ok() };
-    let is_integer = digits.bytes().all(|byte| byte.is_ascii_digit());
-    number.filter(|number| !is_integer || is_exact(text, *number))
-}
-
-/// Returns true if the integer that `text` is has the value of `number`.
-fn is_exact(text: &str, number: f64) -> bool {
-    // Beyond this bound the conversion below is not exact.
-    number.abs() < 1e38 && text.parse::<i128>() == Ok(number as i128)
-}
-
-/// Cells of a column.
-#[derive(Debug, Default)]
-struct Cells {
-    texts: Texts,
-    /// Some cell is a text although it may look like a number.
-    is_text: bool,
+    Coco,
 }
 
 /// Column with the path of a file of each sample.
@@ -158,9 +57,29 @@ pub struct Manifest {
     /// Columns with the paths of files, at least one.
     files: Vec<PathColumn>,
     /// Line of each sample.
-    lines: Vec<u64>,
+    lines: Lines,
     /// Columns without files.
     pub columns: Vec<ValueColumn>,
+    /// Names of the classes, if the manifest has them.
+    pub classes: Option<Texts>,
+}
+
+/// Places of samples in a manifest, for errors.
+#[derive(Debug)]
+enum Lines {
+    /// Number of the line of each.
+    Numbers(Vec<u64>),
+    /// Id of the image of each: COCO's files have no lines, and their paths are relative to the folder of the images.
+    Images(Vec<u64>),
+}
+
+impl Lines {
+    fn ids(&self) -> (&'static str, &[u64]) {
+        match self {
+            Self::Numbers(lines) => ("line", lines),
+            Self::Images(ids) => ("image", ids),
+        }
+    }
 }
 
 impl Manifest {
@@ -173,7 +92,13 @@ impl Manifest {
         let parsed = match form_of(name) {
             Some(Form::Separated(separator)) => utf8_text(bytes).and_then(|text| separated(text, separator)),
             Some(Form::JsonLines) => utf8_text(bytes).and_then(json_lines),
-            None => Err(Error::config("the name of a manifest ends in .csv, .tsv or .jsonl")),
+            Some(Form::Coco) => {
+                let found = utf8_text(bytes).and_then(coco::annotations).context("manifest", || name)?;
+                let files = vec![PathColumn { name: None, paths: found.paths }];
+                let (name, classes) = (name.to_owned(), Some(found.classes));
+                return Ok(Self { name, files, lines: Lines::Images(found.ids), columns: found.columns, classes });
+            }
+            None => Err(Error::config("the name of a manifest ends in .csv, .tsv, .jsonl or, for COCO, in .json")),
         };
         let (mut columns, lines) = parsed.context("manifest", || name)?;
         let path = PATH_COLUMNS.iter().find_map(|known| columns.iter().position(|(name, _)| name == known));
@@ -196,7 +121,7 @@ impl Manifest {
             return Err(Error::config(message).with("manifest", name));
         }
         let columns = values.into_iter().map(|(name, cells)| ValueColumn::new(name, cells)).collect();
-        Ok(Self { name: name.to_owned(), files, lines, columns })
+        Ok(Self { name: name.to_owned(), files, lines: Lines::Numbers(lines), columns, classes: None })
     }
 
     /// Names of the columns with the content of the files; `None` for the usual one.
@@ -212,6 +137,8 @@ impl Manifest {
     /// [`ErrorKind::NotFound`] for a file that does not exist, with the line.
     pub fn find(&self, list: &FileList, folder: &str, root: &str) -> Result<Vec<usize>> {
         let numbers: HashMap<&str, usize> = list.paths.iter().zip(0..).collect();
+        let (noun, lines) = self.lines.ids();
+        let folder = if matches!(self.lines, Lines::Images(_)) { "" } else { folder };
         let find = |column: &PathColumn, path: &str, line: u64| {
             let below = path.strip_prefix(root).and_then(|path| path.strip_prefix('/'));
             let plain = |path: &str| path.split('/').filter(|part| *part != ".").collect::<Vec<_>>().join("/");
@@ -225,12 +152,15 @@ impl Manifest {
                     "a line of the manifest has no path here"
                 } else if key.contains('\\') && numbers.contains_key(key.replace('\\', "/").as_str()) {
                     "a path of the manifest has backslashes: write it with `/`"
+                } else if noun == "image" {
+                    "a file of the manifest does not exist: the paths of COCO are relative to the folder of the \
+                     images, which is `remote`"
                 } else {
                     "a file of the manifest does not exist: its paths are relative to the manifest"
                 };
                 let error = Error::new(ErrorKind::NotFound, message)
                     .with("file", key)
-                    .with("line", line)
+                    .with(noun, line)
                     .with("manifest", &self.name);
                 match &column.name {
                     Some(name) => error
@@ -240,8 +170,8 @@ impl Manifest {
                 }
             })
         };
-        let mut found = Vec::with_capacity(self.files.len() * self.lines.len());
-        for (sample, line) in self.lines.iter().enumerate() {
+        let mut found = Vec::with_capacity(self.files.len() * lines.len());
+        for (sample, line) in lines.iter().enumerate() {
             for column in &self.files {
                 found.push(find(column, column.paths.get(sample), *line)?);
             }
@@ -259,150 +189,9 @@ fn form_of(name: &str) -> Option<Form> {
         (".tsv", Form::Separated(b'\t')),
         (".jsonl", Form::JsonLines),
         (".ndjson", Form::JsonLines),
+        (".json", Form::Coco),
     ];
     known.into_iter().find(|(extension, _)| ends_with(name, extension)).map(|(_, form)| form)
-}
-
-/// Columns by their names, in the order of the file, and the line of each sample.
-type Table = (Vec<(String, Cells)>, Vec<u64>);
-
-fn separated(bytes: &[u8], separator: u8) -> Result<Table> {
-    check_quotes(bytes, separator)?;
-    let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(bytes);
-    let failed = |e: csv::Error| {
-        let line = e.position().map_or(1, csv::Position::line);
-        let message = match e.kind() {
-            csv::ErrorKind::Utf8 { .. } => NOT_UTF8,
-            _ => "a line cannot be read",
-        };
-        Error::format(message).caused_by(e).with("line", line)
-    };
-    let names: Vec<String> = reader.headers().map_err(failed)?.iter().map(str::to_owned).collect();
-    check_names(&names)?;
-    check_separator(&names)?;
-    let mut columns: Vec<_> = names.into_iter().map(|name| (name, Cells::default())).collect();
-    let mut lines = Vec::new();
-    let mut record = csv::StringRecord::new();
-    let (mut at, mut line) = (0, 1);
-    while reader.read_record(&mut record).map_err(failed)? {
-        let mut start = record.position().and_then(|position| usize::try_from(position.byte()).ok()).unwrap_or(at);
-        // The crate's position is before empty lines, and between the two characters of a line's end.
-        while matches!(bytes.get(start), Some(b'\r' | b'\n')) {
-            start += 1;
-        }
-        line += bytes[at..start.max(at)].iter().filter(|byte| **byte == b'\n').count() as u64;
-        at = start.max(at);
-        lines.push(line);
-        columns.iter_mut().zip(&record).for_each(|((_, cells), cell)| cells.texts.push(cell));
-    }
-    Ok((columns, lines))
-}
-
-/// Checks that every quote that begins a cell ends it. Without that, the library would take all lines up to the next
-/// quote, or to the end of the file, for one cell.
-fn check_quotes(bytes: &[u8], separator: u8) -> Result<()> {
-    #[derive(PartialEq)]
-    enum Cell {
-        Starts,
-        IsPlain,
-        /// In quotes since this line.
-        IsQuoted(u64),
-        /// After a quote in quotes, which ends the cell or is the first of two.
-        MayEnd(u64),
-    }
-    let failed = |message: &str, line: u64| Err(Error::format(message.to_owned()).with("line", line));
-    let (mut cell, mut line) = (Cell::Starts, 1);
-    for byte in bytes {
-        cell = match (cell, *byte) {
-            (Cell::IsQuoted(start), b'"') => Cell::MayEnd(start),
-            (Cell::IsQuoted(start), _) => Cell::IsQuoted(start),
-            (Cell::MayEnd(start), b'"') => Cell::IsQuoted(start),
-            (_, b'\r' | b'\n') => Cell::Starts,
-            (_, byte) if byte == separator => Cell::Starts,
-            (Cell::MayEnd(start), _) => {
-                let message = "a cell in quotes goes on after the closing quote: an earlier quote is not closed, or a \
-                               quote in the cell is not written twice (a backslash does not escape it)";
-                return failed(message, start);
-            }
-            (Cell::Starts, b'"') => Cell::IsQuoted(line),
-            (Cell::Starts | Cell::IsPlain, _) => Cell::IsPlain,
-        };
-        line += u64::from(*byte == b'\n');
-    }
-    match cell {
-        Cell::IsQuoted(start) => failed("a quote is not closed: all lines after it would be one cell", start),
-        _ => Ok(()),
-    }
-}
-
-/// Reports a manifest if its one column is a line of cells with a separator that the manifest's name does not imply.
-fn check_separator(names: &[String]) -> Result<()> {
-    let [name] = names else { return Ok(()) };
-    let separators = [(';', "semicolons"), ('\t', "tabs"), (',', "commas"), ('|', "vertical bars")];
-    match separators.iter().find(|(separator, _)| name.contains(*separator)) {
-        Some((_, noun)) => Err(Error::format(format!(
-            "the cells are separated by {noun}: a .csv manifest has commas, a .tsv manifest has tabs"
-        ))
-        .with("line", 1)),
-        None => Ok(()),
-    }
-}
-
-fn check_names(names: &[String]) -> Result<()> {
-    let repeated = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name));
-    if names.len() > COLUMNS_MAX {
-        return Err(Error::format(format!("the manifest has more than {COLUMNS_MAX} columns")));
-    }
-    match repeated {
-        Some((_, name)) => Err(Error::format("a column name is used twice").with("column", name)),
-        None => Ok(()),
-    }
-}
-
-fn json_lines(bytes: &[u8]) -> Result<Table> {
-    let (mut columns, mut lines): (Vec<(String, Cells)>, Vec<u64>) = Default::default();
-    for (line, text) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
-        if text.trim_ascii().is_empty() {
-            continue;
-        }
-        let mut object: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_slice(text).map_err(|e| Error::format(not_json(text)).caused_by(e).with("line", line))?;
-        for name in object.keys() {
-            if columns.iter().any(|(known, _)| known == name) {
-                continue;
-            }
-            if columns.len() == COLUMNS_MAX {
-                return Err(
-                    Error::format(format!("the manifest has more than {COLUMNS_MAX} columns")).with("line", line)
-                );
-            }
-            let mut cells = Cells { is_text: !lines.is_empty(), ..Cells::default() };
-            lines.iter().for_each(|_| cells.texts.push(""));
-            columns.push((name.clone(), cells));
-        }
-        lines.push(line);
-        for (name, cells) in &mut columns {
-            use serde_json::Value;
-            let (text, is_text) = match object.remove(name.as_str()) {
-                None | Some(Value::Null) => (String::new(), true),
-                Some(Value::Bool(yes)) => (u8::from(yes).to_string(), false),
-                Some(Value::Number(number)) if number.is_f64() => {
-                    (digits_of(text, name)?.unwrap_or(number.to_string()), false)
-                }
-                Some(Value::Number(number)) => (number.to_string(), false),
-                Some(Value::String(text)) => (text, true),
-                Some(nested) => (nested.to_string(), true),
-            };
-            cells.texts.push(&text);
-            cells.is_text |= is_text;
-        }
-    }
-    Ok((columns, lines))
-}
-
-/// Returns the message about a line that is no JSON object.
-fn not_json(line: &[u8]) -> &'static str {
-    if std::str::from_utf8(line).is_err() { NOT_UTF8 } else { "a line is no JSON object" }
 }
 
 /// Returns the text of a manifest without the mark that some programs put in front of UTF-8.
@@ -420,18 +209,11 @@ fn utf8_text(bytes: &[u8]) -> Result<&[u8]> {
     Ok(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
 }
 
-/// Returns the integer of more than 64 bits that is the value of `key` in `object`; `None` for a value of a different
-/// kind.
-fn digits_of(object: &[u8], key: &str) -> Result<Option<String>> {
-    let Some(place) = json::find(object, &[PathPart::Key(key.to_owned())])? else { return Ok(None) };
-    let digits = String::from_utf8_lossy(&object[place]);
-    let is_integer = digits.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
-    Ok(is_integer.then(|| digits.into_owned()))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::values::{float, integer};
     use super::*;
+    use crate::format::recipe::Values;
 
     fn list(paths: &[&str]) -> FileList {
         let mut list = FileList::default();
@@ -458,9 +240,9 @@ mod tests {
         assert_eq!(manifest.columns[2].select(&[0]), Values::Numbers(vec![1e-3_f64.to_le_bytes()]));
         assert_eq!(manifest.columns[4].select(&[0]), Values::Texts(["a, \"b\"\nc"].iter().collect()));
         assert_eq!(manifest.find(&list(&["1.jpg", "0.jpg"]), "", "/data").unwrap(), [1, 0]);
-        assert_eq!(manifest.lines, [2, 4], "a cell may have line breaks");
+        assert_eq!(manifest.lines.ids().1, [2, 4], "a cell may have line breaks");
         let manifest = Manifest::parse("m.csv", b"path,a\r\n0,\"x\ny\"\r\n\r\n1,2\r\n").unwrap();
-        assert_eq!(manifest.lines, [2, 5]);
+        assert_eq!(manifest.lines.ids().1, [2, 5]);
     }
 
     #[test]
@@ -494,7 +276,8 @@ mod tests {
             ("m.csv", b"", "no column of paths"),
             ("m.jsonl", b"{\"path\": \"a\"}\n[1]\n", "line 2"),
             ("m.jsonl", b"{\"path\": \"a\"", "line 1"),
-            ("m.json", b"{}", ".jsonl"),
+            ("m.txt", b"{}", ".jsonl"),
+            ("m.json", b"{}", "no annotations of COCO"),
             (
                 "m.csv",
                 b"path,a\n0.jpg,b\n1.jpg,\"c\n2.jpg,d\n3.jpg,e\n",
@@ -528,7 +311,7 @@ mod tests {
     #[test]
     fn a_mark_of_utf8_is_no_part_of_the_first_line() {
         let lines = b"\xef\xbb\xbf{\"path\": \"0.jpg\"}\n{\"path\": \"1.jpg\"}\n";
-        assert_eq!(Manifest::parse("m.jsonl", lines).unwrap().lines, [1, 2]);
+        assert_eq!(Manifest::parse("m.jsonl", lines).unwrap().lines.ids().1, [1, 2]);
     }
 
     #[test]
