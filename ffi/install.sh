@@ -2,7 +2,8 @@
 # Installs the C library: `make install PREFIX=/usr/local DESTDIR=`, or this script with the same variables.
 #
 # Rust gives the functions of a shared library no versions. So the library is linked here, from a static one and with
-# the version script symbols.map, and with the arguments of build.rs. PROFILE=dev installs what the tests build.
+# the version script symbols.map, and with the arguments of build.rs. PROFILE=dev installs the library that the tests
+# build.
 . "$(dirname "$0")/../python/scripts/lib.sh"
 prefix=${PREFIX:-/usr/local}
 lib=${LIBDIR:-$prefix/lib} include=${INCLUDEDIR:-$prefix/include} profile=${PROFILE:-release}
@@ -15,7 +16,7 @@ soname=libforebay.so.$(constant MAJOR)
 file=$soname.$(constant MINOR)
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-# Two installations may run at once, and the static library has one place.
+# Two installations may run at once, and the static library has one path.
 mkdir -p "$target"
 exec 9>"$target/install.lock"
 flock 9

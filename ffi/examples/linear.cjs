@@ -1,6 +1,6 @@
 // linear.c in Node, with koffi (npm install koffi): node linear.cjs LIBFOREBAY FOLDER
 //
-// `next` blocks the event loop here; koffi's `function.async(...)` calls it on another thread.
+// `next` blocks the event loop here; koffi's `function.async(...)` calls it on a separate thread.
 const koffi = require("koffi");
 
 const [, , path, folder] = process.argv;

@@ -49,7 +49,7 @@ typedef enum ForebayStatus {
   FOREBAY_STATUS_STATE = 13,
   // The remote index changed since the cache was filled.
   FOREBAY_STATUS_STALE = 14,
-  // A system call failed for another reason.
+  // A system call failed for a reason without a status of its own.
   FOREBAY_STATUS_IO = 15,
   // The loader is closed, no epoch is in progress, or this is a forked child.
   FOREBAY_STATUS_CLOSED = 16,
@@ -448,7 +448,7 @@ ForebayStatus forebay_loader_new(const char *config,
                                  struct ForebayLoader **loader);
 
 // Ends the current epoch and frees the loader. Delivered batches stay valid. NULL is fine, and so is a freed handle. A
-// call in progress on another thread ends with FOREBAY_STATUS_CLOSED. In a forked child nothing is freed.
+// call in progress on a different thread ends with FOREBAY_STATUS_CLOSED. In a forked child nothing is freed.
 //
 // Threads: any.
 void forebay_loader_free(struct ForebayLoader *loader);
@@ -524,7 +524,7 @@ ForebayStatus forebay_loader_samples(const struct ForebayLoader *loader, uint64_
 ForebayStatus forebay_loader_state(const struct ForebayLoader *loader, char **state);
 
 // Ends the current epoch and makes the next one resume `state`. With `strict` 1, arguments that would change the order
-// give FOREBAY_STATUS_STATE; with 0 they are a warning in the log. Another value of `strict` is an error.
+// give FOREBAY_STATUS_STATE; with 0 they are a warning in the log. Any further value of `strict` is an error.
 //
 // Threads: any.
 //

@@ -273,7 +273,7 @@ fn open(config: LoaderConfig, device: &str) -> CallResult<Loader> {
 }
 
 /// Ends the current epoch and frees the loader. Delivered batches stay valid. NULL is fine, and so is a freed handle. A
-/// call in progress on another thread ends with FOREBAY_STATUS_CLOSED. In a forked child nothing is freed.
+/// call in progress on a different thread ends with FOREBAY_STATUS_CLOSED. In a forked child nothing is freed.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -437,7 +437,7 @@ pub unsafe extern "C" fn forebay_loader_state(loader: *const ForebayLoader, stat
 }
 
 /// Ends the current epoch and makes the next one resume `state`. With `strict` 1, arguments that would change the order
-/// give FOREBAY_STATUS_STATE; with 0 they are a warning in the log. Another value of `strict` is an error.
+/// give FOREBAY_STATUS_STATE; with 0 they are a warning in the log. Any further value of `strict` is an error.
 ///
 /// Threads: any.
 ///
@@ -452,7 +452,7 @@ pub unsafe extern "C" fn forebay_loader_load_state(
 ) -> ForebayStatus {
     guard(|| {
         let loader = LOADERS.get(loader)?;
-        // C's `bool` with another value than 0 and 1 would be undefined behaviour.
+        // C's `bool` with a value that is not 0 or 1 would be undefined behaviour.
         let strict = match strict {
             0 => false,
             1 => true,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A part of dlpack.h, so that the tests need no other header. */
+/* A part of dlpack.h, so that the tests need no further header. */
 typedef struct {
     void *data;
     struct { int32_t type, id; } device;

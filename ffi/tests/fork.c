@@ -16,7 +16,7 @@ static void *calls_all_the_time(void *batch) {
     return NULL;
 }
 
-/* Children of a process whose other threads are in calls, and may hold the library's locks during the fork. */
+/* Children of a process with more threads in calls, which may hold the library's locks during the fork. */
 static void forks_during_calls(ForebayBatch *batch) {
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) {

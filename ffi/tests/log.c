@@ -15,7 +15,7 @@ static void counts(void *context, ForebayLogLevel level, const char *message) {
     }
 }
 
-/* Loads a state of another order, which is a warning. */
+/* Loads a state of a different order, which is a warning. */
 static void warns(const char *config) {
     ForebayLoader *loader = NULL;
     OK(forebay_loader_new(config, NULL, &loader));
@@ -39,7 +39,7 @@ static void counts_skipped(void *context, ForebayLogLevel level, const char *mes
     }
 }
 
-/* Returns `text` with `to` in place of `from`, and frees `text`. */
+/* Returns `text` with `to` instead of `from`, and frees `text`. */
 static char *replaced(char *text, const char *from, const char *to) {
     char *found = strstr(text, from);
     char *out = calloc(1, strlen(text) + strlen(to) + 1);

@@ -62,7 +62,7 @@ static void wrong_handles(void) {
     forebay_string_free(NULL);
 }
 
-/* Options in a wrong place or with a wrong name: the message has the document to write. */
+/* Options in a wrong object or with a wrong name: the message has the document to write. */
 static void options_elsewhere(void) {
     static const struct {
         const char *config, *message;
@@ -236,8 +236,8 @@ static void wrong_calls_of_a_writer(const char *folder) {
     INVALID(forebay_writer_write(writer, (const ForebayValue *)((const char *)good + 1), 1), "not aligned");
     FAILS(forebay_writer_write(writer, good, 4), FOREBAY_STATUS_CONFIG, "no value (column pil)");
     FAILS(forebay_writer_write(writer, good, 0), FOREBAY_STATUS_CONFIG, "no value");
-    /* Each of them in place of the good value of that number. */
-    const struct { int place; ForebayStatus status; const char *text; ForebayValue value; } wrong[] = {
+    /* Each of them replaces the good value of that number. */
+    const struct { int index; ForebayStatus status; const char *text; ForebayValue value; } wrong[] = {
         {0, FOREBAY_STATUS_INVALID, "column is NULL", {.column = NULL}},
         {0, FOREBAY_STATUS_INVALID, "column is not UTF-8", {.column = "\xff"}},
         {0, FOREBAY_STATUS_CONFIG, "there is no column `x`", {.column = "x"}},
@@ -264,7 +264,7 @@ static void wrong_calls_of_a_writer(const char *folder) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         ForebayValue values[5];
         memcpy(values, good, sizeof good);
-        values[wrong[i].place] = wrong[i].value;
+        values[wrong[i].index] = wrong[i].value;
         FAILS(forebay_writer_write(writer, values, 5), wrong[i].status, wrong[i].text);
     }
     OK(forebay_writer_write(writer, good, 5));

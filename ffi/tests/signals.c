@@ -71,7 +71,7 @@ static uint64_t library_mask(void) {
     return mask;
 }
 
-/* The blocked signals of a thread of this process, as bits; those of a thread that has ended are the library's. */
+/* The blocked signals of a thread of this process, as bits; the bits of a thread that has ended are the library's. */
 static uint64_t blocked(const char *thread) {
     char path[512], line[512];
     uint64_t mask = library_mask();

@@ -55,7 +55,7 @@ static void *reads_batches(void *loader) {
     }
 }
 
-/* Uses a batch until another thread has freed it, and frees it as well. */
+/* Uses a batch until a second thread has freed it, and frees it as well. */
 static void *shares_a_batch(void *batch) {
     pthread_barrier_wait(&start);
     for (int i = 0; i < 100; i++) {
@@ -119,7 +119,7 @@ static void *reads_samples(void *reader) {
         CHECK(columns == 1);
         forebay_sample_free(shared_sample);
     }
-    /* Others may be reading: their calls end as usual, and further ones are errors. */
+    /* More threads may be reading: their calls end as usual, and further ones are errors. */
     pthread_barrier_wait(&start);
     ForebaySample *sample = NULL;
     ForebayStatus status = forebay_reader_sample(reader, 0, &sample);
@@ -161,7 +161,7 @@ static void *writes_samples(void *writer) {
     return NULL;
 }
 
-/* Writes until another thread has freed the writer. */
+/* Writes until a second thread has freed the writer. */
 static void *writes_until_it_is_freed(void *writer) {
     pthread_barrier_wait(&start);
     for (int64_t i = 0; i < 20; i++) {

@@ -1,6 +1,6 @@
 /* dlclose: unload CONFIG.json LIBFOREBAY.so, with the data of interface.c. The program is not linked with the library.
- * What it has of the library works after dlclose: tensors, a loader's threads, the ends of threads that called it, fork
- * and exit. */
+ * Everything that it got from the library works after dlclose: tensors, a loader's threads, the ends of threads that
+ * called it, fork and exit. */
 #include "forebay.h"
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
-/* Objects that are freed while other threads wait in a call: waits CONFIG.json, where the store holds the shards back.
+/* Objects that are freed while threads wait in a call: waits CONFIG.json, where the store holds the shards back.
  * The program prints "reading" before it reads a sample, and gets a line when the store has been asked for it. It prints
- * "freed" when the reader is freed; then the store answers this request, and no other. */
+ * "freed" when the reader is freed; then the store answers this request alone. */
 #include "check.h"
 #include <pthread.h>
 #include <sched.h>

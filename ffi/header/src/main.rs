@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Replaces `enum Name` by the name that its `typedef` gives: other languages, such as Go, take the two for different
+/// Replaces `enum Name` by the name that its `typedef` gives: some languages, such as Go, take the two for different
 /// types.
 fn with_names_of_enums(header: &str) -> String {
     let (mut lines, mut is_shifted) = (Vec::new(), false);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cheapest_of_a_list_is_found_at_any_place() {
+    fn the_cheapest_of_a_list_is_found_at_any_position() {
         assert_eq!(cheapest([HashAlgo::Sha1, HashAlgo::Xxh64]), Some(HashAlgo::Xxh64));
         assert_eq!(cheapest([]), None);
     }

@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scanner_accepts_what_python_accepts() {
+    fn the_scanner_accepts_the_same_texts_as_python() {
         for text in ["1", "-0.5e+3", " [1, {\"a\": [NaN, -Infinity]}, \"\\\"\"] ", "{}", "\"\"", "null"] {
             check(text.as_bytes()).unwrap();
         }

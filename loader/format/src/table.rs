@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_counted_in_units_from_a_place_in_a_large_file() {
+    fn samples_are_counted_in_units_from_an_offset_in_a_large_file() {
         let base = 5 << 40;
         let table = OffsetTable::of_units(&[3, 0, 2], 4).unwrap().shifted(base, base + 100);
         let ranges = [0, 1, 2].map(|i| table.range(i).unwrap());

@@ -95,7 +95,7 @@ fn transposed_chunks_are_not_read() {
 }
 
 #[test]
-fn other_files_are_errors() {
+fn foreign_files_are_errors() {
     for len in [0, 1, 100, BLOCK_BYTES as usize, 2 * BLOCK_BYTES as usize] {
         assert_eq!(places(&vec![7; len]).unwrap_err().kind(), ErrorKind::Format, "{len}");
     }
@@ -149,7 +149,7 @@ fn read(chunk: &[u8]) -> Result<usize> {
 }
 
 #[test]
-fn a_chunk_with_right_hashes_and_other_content_is_an_error() {
+fn a_chunk_with_right_hashes_and_wrong_content_is_an_error() {
     assert_eq!(read(&chunk(b'r', 2, 3, b"\0\x02\x01\x02abc")).unwrap(), 2);
     assert_eq!(read(&chunk(b'p', 0, 0, b"anything")).unwrap(), 0);
     for (kind, records, record_bytes, data) in [

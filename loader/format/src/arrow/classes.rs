@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_of_another_form_has_no_names() {
+    fn a_note_of_a_different_form_has_no_names() {
         let deep = "[".repeat(10_000);
         for note in [
             "",

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_may_lack_optional_columns_and_no_others() {
+    fn a_table_may_lack_optional_columns_alone() {
         let fields = Fields::from(vec![field("a", DataType::Int8)]);
         let names = |wanted: &[&str], optional: &[&str]| {
             let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();

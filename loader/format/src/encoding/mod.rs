@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_type_is_rejected() {
+    fn a_value_of_a_different_type_is_rejected() {
         for (name, value) in [
             ("str", Value::Int(1)),
             ("int", Value::Float(1.0)),

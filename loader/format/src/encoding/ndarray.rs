@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_whose_product_overflows_is_rejected() {
+    fn a_shape_with_a_product_that_overflows_is_rejected() {
         let mut bytes = vec![8, 2 << 2 | 3];
         bytes.extend((1u64 << 32).to_le_bytes());
         bytes.extend((1u64 << 32).to_le_bytes());

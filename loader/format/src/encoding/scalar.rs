@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_reads_back_what_it_writes() {
+    fn every_type_reads_back_its_own_values() {
         for dtype in DType::stored() {
             let mut bytes = Vec::new();
             Scalar::of_int(dtype, 100).unwrap().write(&mut bytes);

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_after_another_one_is_parsed_as_alone() {
+    fn an_entry_after_a_first_one_is_parsed_as_alone() {
         let entry = |text: &str| text["{\"shards\": [".len()..text.len() - "], \"version\": 2}".len()].to_owned();
         let second = |text: &str| {
             let names = text.replace("00000", "00001").replace("\"samples\": ", "\"samples\":  1");
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_reference_tolerates_is_tolerated() {
+    fn values_that_the_reference_tolerates_are_tolerated() {
         parse(&MDS.replace("\"version\": 2}", "\"version\": 2, \"made_by\": \"x\"}").replacen(
             ", \"made_by\": \"x\"}]",
             "}]",

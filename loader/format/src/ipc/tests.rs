@@ -35,7 +35,7 @@ fn item(kind: DataType) -> Arc<Field> {
 }
 
 #[test]
-fn a_batch_whose_bytes_cannot_have_its_rows_is_an_error() {
+fn a_batch_with_too_few_bytes_for_its_rows_is_an_error() {
     let pair = vec![Field::new("a", DataType::Null, true), Field::new("b", DataType::Int16, true)];
     let parts = UnionFields::try_new(vec![0], vec![Field::new("a", DataType::Null, true)]).unwrap();
     for kind in [

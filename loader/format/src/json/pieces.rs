@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_its_place_in_the_whole_text() {
+    fn an_error_has_its_position_in_the_whole_text() {
         for text in ["{", "[]", "{\"l\": [1,]}", "{\"l\": [1}", "{} x", "{\"a\": 1,}", "", "{\"l\": [tru]}"] {
             let whole = scan(text.as_bytes(), usize::MAX >> 1).unwrap_err().to_string();
             for step in 1..=text.len() {

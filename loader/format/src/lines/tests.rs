@@ -42,7 +42,7 @@ fn texts(values: &[&str]) -> Vec<Option<Vec<u8>>> {
 }
 
 #[test]
-fn rows_of_csv_are_those_of_python() {
+fn rows_of_csv_equal_the_rows_of_python() {
     let text = "\u{feff}id,text,\"x,y\"\r\n1,plain,1.5\r\n\r\n2,\"two\r\nlines, \"\"quoted\"\"\",2\r\n\
                 3,,\r\n4,a \"quote\" inside,-3e2\r\n5,\"\"\"\",\"7\"\r\n6,\"ab\"cd\"e,8";
     for range_bytes in [1, 30, 1 << 20] {

@@ -105,7 +105,7 @@ fn items_are_the_leaves_of_their_trees() {
 }
 
 #[test]
-fn the_lengths_of_chunks_are_those_of_their_version_or_are_requested() {
+fn the_lengths_of_chunks_follow_from_their_version_or_are_requested() {
     let (mut document, files) = two_columns();
     let lengths = |document: &serde_json::Value| -> Vec<u64> {
         index(document, &files).unwrap().shards.iter().map(|shard| shard.raw_data.bytes).collect()
@@ -204,7 +204,7 @@ fn tokens_are_read_by_item_or_by_window() {
 }
 
 #[test]
-fn what_cannot_be_read_names_its_field() {
+fn an_error_names_the_field_that_cannot_be_read() {
     let (good, files) = two_columns();
     for (field, value, kind, says) in [
         ("encryption", json!({"algorithm": "fernet", "level": "sample"}), ErrorKind::Unsupported, "encrypted"),
@@ -243,7 +243,7 @@ fn what_cannot_be_read_names_its_field() {
 }
 
 #[test]
-fn a_chunk_that_is_damaged_anywhere_is_an_error_or_has_other_values() {
+fn a_chunk_that_is_damaged_anywhere_is_an_error_or_has_different_values() {
     for (document, files) in [two_columns(), tokens()] {
         let items = index(&document, &files).unwrap();
         let mut indexes = vec![items.clone()];

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_is_too_deep_or_has_other_nodes_is_rejected() {
+    fn a_tree_that_is_too_deep_or_has_a_wrong_number_of_nodes_is_rejected() {
         let deep = [&[1; 65][..], &[0]].concat();
         for children in [&deep[..], &[2, 0], &[63, 0], &[1, 0, 0], &[0, 0]] {
             check_schema(&footer(children)).unwrap_err();

@@ -5,7 +5,7 @@ use crate::Encoding;
 use forebay_core::error::ErrorKind;
 
 #[test]
-fn another_number_of_samples_than_the_index_declares_is_an_error() {
+fn a_number_of_samples_that_differs_from_the_index_is_an_error() {
     let columns = FileColumns::new([("file".to_owned(), Encoding::Bytes)], [], None).unwrap();
     let layout = columns.layout().clone();
     let paths = ["a", "b"].iter().collect();
@@ -18,7 +18,7 @@ fn another_number_of_samples_than_the_index_declares_is_an_error() {
 }
 
 #[test]
-fn a_value_of_another_size_than_its_column_is_an_error() {
+fn a_value_with_a_size_that_differs_from_its_column_is_an_error() {
     let layout = Layout::mds([("n".to_owned(), Encoding::Int)]).unwrap();
     let e = MdsBuilder::new(&layout, 0).unwrap().push(&[b"1234567"]).unwrap_err();
     assert_eq!(e.to_string(), "a value of 7 bytes is in a column of 8 bytes (column n)");

@@ -338,7 +338,7 @@ fn every_damage_is_an_error() {
 }
 
 #[test]
-fn damaged_features_under_a_right_crc_are_errors_or_other_values() {
+fn damaged_features_under_a_right_crc_are_errors_or_different_values() {
     let file = three();
     let counts = count_features(&file[..]).unwrap();
     let shard = shard(&file, &counts);
@@ -391,7 +391,7 @@ impl ReadAt for Counted<'_> {
 }
 
 #[test]
-fn the_places_of_short_records_take_few_reads() {
+fn the_offsets_of_short_records_take_few_reads() {
     let file: Vec<u8> = (0..10_000).flat_map(|_| record(b"short")).collect();
     let counted = Counted(&file, std::cell::Cell::new(0));
     assert_eq!(super::record::offsets(&counted, 10_000).unwrap().len(), 10_000);
@@ -402,7 +402,7 @@ fn the_places_of_short_records_take_few_reads() {
 }
 
 #[test]
-fn a_record_whose_data_changed_is_found_in_a_whole_file() {
+fn a_record_with_changed_data_is_found_in_a_whole_file() {
     let mut file = Vec::new();
     (0..9_u8).for_each(|number| super::append(&[number; 100], &mut file));
     let places = super::record::offsets(&file, 9).unwrap();

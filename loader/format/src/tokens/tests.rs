@@ -143,7 +143,7 @@ fn spans_and_counts_of_windows_agree() {
 }
 
 #[test]
-fn hostile_indexes_are_rejected_with_the_place() {
+fn hostile_indexes_are_rejected_with_the_reason() {
     type Spoil = fn(&mut Files);
     let cases: [(Spoil, &str); 17] = [
         (|f| f.magic = b"MMIDIDX\0".to_vec(), "must start with MMIDIDX"),
@@ -176,7 +176,7 @@ fn hostile_indexes_are_rejected_with_the_place() {
 }
 
 #[test]
-fn an_index_of_any_other_length_is_rejected() {
+fn an_index_of_any_wrong_length_is_rejected() {
     let files = Files::new(&[3, 4, 0, 5]);
     let idx = files.idx();
     for len in 0..idx.len() {

@@ -158,7 +158,7 @@ fn a_rejected_sample_is_not_written_and_writing_continues() {
 }
 
 #[test]
-fn rows_that_would_be_read_back_as_other_cells_are_rejected() {
+fn rows_that_would_be_read_back_as_different_cells_are_rejected() {
     let layout = Layout::xsv(XsvKind::Xsv, [("a", "str"), ("b", "str")], "::", "\r\n").unwrap();
     let mut writer = Writer::new(layout, Box::new(MemorySink::default()), limited(4096)).unwrap();
     writer.write(&["x".into(), "y".into()]).unwrap();
