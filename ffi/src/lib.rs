@@ -18,6 +18,11 @@
 //! signals    the mask of the engine's threads
 //! ```
 //!
+//! `forebay_loader_next` and `forebay_loader_state` call the engine without the iteration session of Python
+//! (`forebay_loader::session`), since nothing of C's runs between the engine and the return of `next`: `state` is the
+//! position after the batches that were returned, so a program that saves before it calls `next` again saves the
+//! position after its last trained batch.
+//!
 //! The functions convert, guard and forward. A handle that is freed, NULL or of a different kind gives
 //! `FOREBAY_STATUS_INVALID`, one of the process before a fork `FOREBAY_STATUS_CLOSED`. The caller is responsible for
 //! the memory behind all remaining pointers. `cargo gate generated` compares the header with these sources.

@@ -261,20 +261,22 @@ impl Engine {
     }
 }
 
-/// Returns the outputs of a batch as a dict in the order of the fields.
-pub(crate) fn dict_of(py: Python<'_>, outputs: Vec<(Arc<str>, Output)>) -> PyResult<Bound<'_, PyDict>> {
+/// Returns the outputs of a batch as a dict in the order of the fields. The batch stays as it is, for a call after an
+/// error.
+pub(crate) fn dict_of<'py>(py: Python<'py>, outputs: &[(Arc<str>, Output)]) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (name, output) in outputs {
         match output {
-            Output::Tensor(tensor) => dict.set_item(&*name, Bound::new(py, Tensor::new(tensor))?)?,
-            Output::Text(rows) => dict.set_item(&*name, rows)?,
+            Output::Tensor(tensor) => dict.set_item(&**name, Bound::new(py, Tensor::new(tensor.clone()))?)?,
+            Output::Text(rows) => dict.set_item(&**name, rows)?,
             Output::Bytes(rows) => {
-                let rows = rows.into_iter().map(|row| object(py, row)).collect::<PyResult<Vec<_>>>()?;
-                dict.set_item(&*name, PyList::new(py, rows)?)?;
+                let rows = rows.iter().map(|row| object(py, row)).collect::<PyResult<Vec<_>>>()?;
+                dict.set_item(&**name, PyList::new(py, rows)?)?;
             }
             Output::Ragged(rows) => {
-                let rows = bytes(py, &rows)?.unbind();
-                dict.set_item(&*name, Bound::new(py, Ragged { rows })?)?;
+                let rows = rows.iter().map(|row| copied(py, row)).collect::<PyResult<Vec<_>>>()?;
+                let rows = PyList::new(py, rows)?.unbind();
+                dict.set_item(&**name, Bound::new(py, Ragged { rows })?)?;
             }
         }
     }
@@ -282,18 +284,23 @@ pub(crate) fn dict_of(py: Python<'_>, outputs: Vec<(Arc<str>, Output)>) -> PyRes
 }
 
 /// Returns a row of bytes: the object that it was read into, or a copy.
-fn object(py: Python<'_>, row: RowBytes) -> PyResult<Py<PyBytes>> {
+fn object(py: Python<'_>, row: &RowBytes) -> PyResult<Py<PyBytes>> {
     match row {
-        RowBytes::Engine(bytes) => Ok(PyBytes::new(py, &bytes).unbind()),
-        RowBytes::Consumer(row) => match row.into_any().downcast::<Row>() {
-            Ok(row) => Ok(row.into_object()),
-            Err(_) => Err(error::to_python(py, &Error::internal("a row in memory that is not Python's"))),
+        RowBytes::Engine(bytes) => copied(py, bytes),
+        RowBytes::Consumer(row) => match row.as_any().downcast_ref::<Row>() {
+            Some(row) => Ok(row.delivered(py)),
+            None => Err(error::to_python(py, &Error::internal("a row in memory that is not Python's"))),
         },
     }
 }
 
-fn bytes<'py>(py: Python<'py>, rows: &[Vec<u8>]) -> PyResult<Bound<'py, PyList>> {
-    PyList::new(py, rows.iter().map(|row| PyBytes::new(py, row)))
+/// Raises MemoryError without memory, where `PyBytes::new` panics.
+fn copied(py: Python<'_>, bytes: &[u8]) -> PyResult<Py<PyBytes>> {
+    let copy = |to: &mut [u8]| {
+        to.copy_from_slice(bytes);
+        Ok(())
+    };
+    PyBytes::new_with(py, bytes.len(), copy).map(Bound::unbind)
 }
 
 /// Arrays of different shapes, each in the MDS encoding of type, dimensions and values.

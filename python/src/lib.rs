@@ -71,7 +71,7 @@ mod _forebay {
     #[pymodule_export]
     use super::outside::{Exchange, Exchanges, Outside, is_outside};
     #[pymodule_export]
-    use super::session::{HeldBatch, Pass, Session, Taken};
+    use super::session::{HeldBatch, Pass, Session, Steps, Taken};
     #[pymodule_export]
     use super::shards::{Index, Offsets, SingleShard};
     #[pymodule_export]

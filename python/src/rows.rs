@@ -93,7 +93,7 @@ impl RowAllocator for WithRows {
 /// `bytes` object that is not complete yet.
 ///
 /// Invariant: `bytes .. bytes + len` are the contents of `object`, which lives as long as `self` and has no second
-/// reference.
+/// reference before the row is delivered in a batch.
 #[derive(Debug)]
 pub(crate) struct Row {
     object: Py<PyBytes>,
@@ -142,6 +142,11 @@ impl Row {
         let bytes = unsafe { ffi::PyBytes_AsString(object.as_ptr()) };
         let bytes = NonNull::new(bytes.cast()).ok_or_else(|| Error::internal("bytes without contents"))?;
         Ok(Self { object: object.unbind(), bytes, len })
+    }
+
+    /// Returns the object of a delivered row: the engine has filled it and has no reference to it any more.
+    pub(crate) fn delivered(&self, py: Python<'_>) -> Py<PyBytes> {
+        self.object.clone_ref(py)
     }
 
     /// Returns the object, which the engine has filled.
@@ -218,7 +223,7 @@ impl RowMemory for Row {
         unsafe { std::slice::from_raw_parts_mut(self.bytes.as_ptr(), self.len) }
     }
 
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+    fn as_any(&self) -> &dyn Any {
         self
     }
 }

@@ -11,6 +11,7 @@ use forebay_loader::session::{self, Ahead, Setup, SkipLimit, Step, Take, Trainer
 use forebay_loader::state::LoaderState;
 use forebay_loader::sync::{Arc, AtomicBool, Ordering};
 use pyo3::IntoPyObjectExt;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::time::Duration;
@@ -20,7 +21,7 @@ const ELSEWHERE: &str = "a loader belongs to the process that made it: make one 
 /// Item of a batch of one engine.
 pub(crate) enum Item {
     Batch(Batch),
-    /// The outputs as a dict, or the object that the package has put in their place. None once it is moved out.
+    /// The outputs as a dict, or the object that the package has put in their place. None while it is dropped.
     Object(Option<Py<PyAny>>),
 }
 
@@ -41,11 +42,36 @@ impl From<Batch> for Item {
 }
 
 impl Item {
-    fn into_object(mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match &mut self {
-            Self::Batch(batch) => dict_of(py, std::mem::take(&mut batch.outputs))?.into_py_any(py),
-            Self::Object(object) => Ok(object.take().unwrap_or_else(|| py.None())),
-        }
+    /// Returns the object, which takes the place of the engine's batch once it is complete: until then, such as without
+    /// memory for it, the batch remains.
+    fn object(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let made = match self {
+            Self::Batch(batch) => dict_of(py, &batch.outputs)?.into_py_any(py)?,
+            Self::Object(object) => {
+                return Ok(object.as_ref().map_or_else(|| py.None(), |object| object.clone_ref(py)));
+            }
+        };
+        *self = Self::Object(Some(made.clone_ref(py)));
+        Ok(made)
+    }
+}
+
+/// The items of a batch, taken out of it while objects are made of them: the interpreter may run other code meanwhile,
+/// so they are not locked. They are put back in any case, also where the interpreter has no memory and PyO3 panics.
+struct Lent<'a> {
+    batch: &'a session::HeldBatch<Item>,
+    items: Vec<Item>,
+}
+
+impl<'a> Lent<'a> {
+    fn of(batch: &'a session::HeldBatch<Item>) -> Self {
+        Self { batch, items: batch.with_items(std::mem::take) }
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.batch.with_items(|items| std::mem::swap(items, &mut self.items));
     }
 }
 
@@ -292,6 +318,66 @@ impl Pass {
     }
 }
 
+/// Base of the package's iterator, whose methods make a batch for the loop.
+///
+/// `next` is one call for the interpreter: from the moment when a batch counts as delivered to its arrival in the loop
+/// no Python runs, so no signal handler and no tracer can come between. The batch is released here, and not when it is
+/// dropped, since the traceback of an error may keep it.
+#[pyclass(frozen, subclass, module = "forebay._forebay")]
+pub(crate) struct Steps {
+    taking: Py<Pass>,
+}
+
+#[pymethods]
+impl Steps {
+    /// `parts` and `maker` are the derived class's.
+    #[new]
+    fn new(taking: Py<Pass>, parts: Py<PyAny>, maker: Py<PyAny>) -> Self {
+        drop((parts, maker));
+        Self { taking }
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Option<Py<PyAny>>> {
+        let mut taken = None;
+        step(slf, &mut taken).map_err(|raised| {
+            let py = slf.py();
+            let released = taken.map_or(Ok(()), |taken| taken.get().release(py));
+            let left = slf.call_method1(intern!(py, "_leave"), (raised.traceback(py),));
+            released.and(left.map(|_| ())).err().unwrap_or(raised)
+        })
+    }
+}
+
+/// Returns the next batch, which counts as delivered. None: the epoch is over. After an error the caller releases
+/// `taken`.
+fn step(steps: &Bound<'_, Steps>, taken: &mut Option<Py<Taken>>) -> PyResult<Option<Py<PyAny>>> {
+    let py = steps.py();
+    loop {
+        steps.call_method0(intern!(py, "_check"))?;
+        let Some(new) = steps.get().taking.get().take(py, false)? else {
+            steps.call_method0(intern!(py, "_end"))?;
+            return Ok(None);
+        };
+        let new = taken.insert(Py::new(py, new)?);
+        // A tuple with the batch, which may be any object. None: all its samples were left out.
+        let made = steps.call_method1(intern!(py, "_made"), (new.clone_ref(py),))?;
+        if !made.is_none() {
+            let batch = made.get_item(0)?.unbind();
+            new.get().deliver(py)?;
+            return Ok(Some(batch));
+        }
+        let lost = new.get().items(py)?;
+        new.get().leave_out(py)?;
+        // It counts for the state, but is not delivered.
+        *taken = None;
+        steps.call_method1(intern!(py, "_check_lost"), (lost,))?;
+    }
+}
+
 /// A batch that a call works on. It waits for the next call if this is dropped before its delivery.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Taken(Own<session::Taken<DeviceEngine, Item>, false>);
@@ -375,11 +461,8 @@ impl HeldBatch {
 }
 
 fn items<'py>(py: Python<'py>, batch: &session::HeldBatch<Item>) -> PyResult<Bound<'py, PyList>> {
-    // The interpreter may run other code while objects are made, so the items are not locked meanwhile.
-    let items = batch.with_items(std::mem::take);
-    let objects = items.into_iter().map(|item| item.into_object(py)).collect::<PyResult<Vec<_>>>()?;
-    let kept = objects.iter().map(|object| Item::Object(Some(object.clone_ref(py)))).collect();
-    batch.with_items(|items| *items = kept);
+    let mut lent = Lent::of(batch);
+    let objects = lent.items.iter_mut().map(|item| item.object(py)).collect::<PyResult<Vec<_>>>()?;
     PyList::new(py, objects)
 }
 

@@ -139,7 +139,7 @@ pub trait RowMemory: Send + Sync + Debug {
     fn bytes_mut(&mut self) -> &mut [MaybeUninit<u8>];
 
     /// Returns the concrete type, for the consumer to which the memory belongs.
-    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+    fn as_any(&self) -> &dyn Any;
 }
 
 /// Delivery in host memory: the user receives the batch slot itself, which returns to its pool when the batch is

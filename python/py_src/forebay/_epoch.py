@@ -64,57 +64,26 @@ class LoaderParts(NamedTuple):
     """Raises ClosedError if the loader was closed, or belongs to a different process."""
 
 
-class Epoch:
-    """Iterator of one epoch.
+class Epoch(_forebay.Steps):
+    """Iterator of one epoch. The base class has `next`, and calls the methods here for each batch.
 
     The session has its state: which batches were taken, and which of them were delivered. A batch that a call of `next` has
     taken and not delivered, because of an error or an interrupt, is the first one of the next call.
 
     Args:
+        taking: Its pass of the session.
         parts: The loader's session, engines and world.
         maker: Work on its batches.
     """
 
-    def __init__(self, parts: LoaderParts, maker: BatchMaker) -> None:
-        self._pass = parts.session.begin()
+    def __init__(self, taking: _forebay.Pass, parts: LoaderParts, maker: BatchMaker) -> None:
+        self._pass = taking
         self._parts = parts
         self._maker = maker
         # A batch was taken since the process group was checked.
         self._is_checked = False
         if maker.mapper is not None:
             maker.mapper.begin_epoch()
-
-    def __iter__(self) -> Epoch:
-        return self
-
-    def __next__(self) -> Any:
-        taken: _forebay.Taken | None = None
-        try:
-            self._parts.check()
-            if not self._pass.is_abandoned:
-                self._warn_of_dropped_place()
-            while True:
-                self._check_group()
-                taken = self._pass.take(False)
-                if taken is None:
-                    self._end()
-                    raise StopIteration
-                batches = self._made(taken)
-                if batches is not None:
-                    batch = self._maker.transformed(batches)
-                    taken.deliver()
-                    return batch
-                taken.leave_out()
-                # It counts for the state, but is not delivered.
-                lost, taken = taken.items(), None
-                self._check_lost(lost)
-        except BaseException as error:
-            if taken is not None:
-                taken.release()
-            _release(error.__traceback__)
-            # This frame is part of the traceback as well.
-            del self, taken
-            raise
 
     def peek(self) -> Any:
         """Returns the next batch, which `next` returns again. Until then it does not count, and this epoch has not begun."""
@@ -124,15 +93,15 @@ class Epoch:
                 self._check_group()
                 taken = self._pass.take(True)
                 if taken is None:
-                    self._end()
+                    self._end(3)
                     raise StopIteration
-                batches = self._made(taken)
-                if batches is not None:
-                    batch = self._maker.transformed(batches)
+                made = self._made(taken)
+                if made is not None:
                     taken.show()
-                    return batch
+                    return made[0]
+                lost = taken.items()
                 taken.leave_out()
-                lost, taken = taken.items(), None
+                taken = None
                 self._check_lost(lost)
         except StopIteration:
             raise
@@ -150,7 +119,7 @@ class Epoch:
             self._check_group()
             taken = self._pass.take(False)
             if taken is None:
-                self._end()
+                self._end(3)
                 return False
             self._begin_map(taken)
             return True
@@ -171,15 +140,27 @@ class Epoch:
         """True if a newer iterator, `load_state_dict` or `close` of the loader has ended this one."""
         return self._pass.is_abandoned
 
+    def _check(self) -> None:
+        """Checks the loader before a batch is taken."""
+        self._parts.check()
+        if not self._pass.is_abandoned:
+            self._warn_of_dropped_place()
+        self._check_group()
+
     def _check_group(self) -> None:
         if not self._is_checked:
             # The group may have been made since `iter`.
             check_group(self._parts.world)
 
-    def _made(self, taken: _forebay.Taken) -> list[Any] | None:
+    def _made(self, taken: _forebay.Taken) -> tuple[Any] | None:
+        """Returns a tuple with the batch of a step for the loop. None: all samples of a device were left out."""
+        self._is_checked = True
+        batches = self._converted(taken)
+        return None if batches is None else (self._maker.transformed(batches),)
+
+    def _converted(self, taken: _forebay.Taken) -> list[Any] | None:
         """Returns the batches of a step in the user's framework, mapped. None: all samples of one of them were left out."""
         mapper = self._maker.mapper
-        self._is_checked = True
         if mapper is None:
             return [self._maker.convert(outputs) for outputs in taken.items()]
         self._begin_map(taken)
@@ -230,7 +211,7 @@ class Epoch:
         if self._maker.mapper is not None:
             self._maker.mapper.check_lost(lost, self._parts.engines)
 
-    def _end(self) -> None:
+    def _end(self, stacklevel: int = 2) -> None:
         """Ends the epoch: all its batches were delivered."""
         if self._maker.mapper is not None:
             self._maker.mapper.workers.idle_kind = None
@@ -243,7 +224,14 @@ class Epoch:
             why = "Skip(errors=...) left out every sample"
         else:
             return
-        warnings.warn(f"an epoch has no batch: {why}", stacklevel=3)
+        warnings.warn(f"an epoch has no batch: {why}", stacklevel=stacklevel)
+
+    def _leave(self, traceback: TracebackType | None) -> None:
+        """Drops the variables of this file's frames in the traceback of an error that `next` raises.
+
+        A program may keep the error, and its traceback has the iterator, which would keep the epoch running.
+        """
+        _release(traceback)
 
     def _warn_of_dropped_place(self) -> None:
         """Warns if a state was loaded, no batch has followed it, and `set_epoch` has named an earlier epoch.
@@ -264,10 +252,7 @@ class Epoch:
 
 
 def _release(traceback: TracebackType | None) -> None:
-    """Drops the variables of this file's frames in a traceback.
-
-    A program may keep an error, and its traceback has the iterator, which would keep the epoch running.
-    """
+    """Drops the variables of this file's frames in a traceback."""
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == _release.__code__.co_filename:
             with contextlib.suppress(RuntimeError):  # A frame that runs.

@@ -295,7 +295,7 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
         self._check()
         check_group(self._world)
         self._warn_of_left_epoch()
-        return Epoch(LoaderParts(self._session, self._engines, self._world, self._check), self._maker)
+        return Epoch(self._session.begin(), LoaderParts(self._session, self._engines, self._world, self._check), self._maker)
 
     def __getitem__(self, at: object) -> Any:
         raise TypeError(

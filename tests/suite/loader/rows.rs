@@ -24,7 +24,7 @@ impl RowMemory for Given {
     fn bytes_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         &mut self.0
     }
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+    fn as_any(&self) -> &dyn Any {
         self
     }
 }

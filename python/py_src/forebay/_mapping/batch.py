@@ -115,11 +115,11 @@ class MappedBatch:
         if is_last:
             self._complete()
 
-    def _complete(self) -> None:
-        """Collates the results of all rows. Does not raise."""
+    def _complete(self, failures: type[BaseException] = BaseException) -> None:
+        """Collates the results of all rows. Raises only errors besides `failures`: interrupts of the consumer's thread."""
         try:
             self._collate()
-        except BaseException as raised:
+        except failures as raised:
             self._error = raised
         self._is_done = True
         self._end.release()
@@ -174,7 +174,7 @@ class MappedBatch:
         batch._remaining = len(batch.open_rows())
         batch.is_settled = self.is_settled
         if not batch._remaining:
-            batch._complete()
+            batch._complete(Exception)
         return batch
 
 

@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from .batch import Caller, MappedBatch
@@ -25,8 +26,8 @@ _CLOSE_SECONDS = 10.0
 class Workers:
     """Threads that map the rows of batches, the oldest batch first. They start with the first batch.
 
-    The consumer uses only locks and queues of the interpreter itself. An interrupt in a function of `threading.Condition` or `Event`
-    can leave its lock held, for which all threads would wait.
+    The consumer uses only queues of the interpreter itself. An interrupt at the end of a `with` statement, or in a function of
+    `threading.Condition` or `Event`, can leave a lock held, for which all threads would wait.
 
     Args:
         count: Number of threads.
@@ -38,8 +39,8 @@ class Workers:
         self.count = count
         self._open_caller = open_caller
         self._pid = os.getpid()
-        # Reentrant, because the garbage collector may run `close` in a thread that holds it.
-        self._lock = threading.RLock()
+        # Of the workers alone.
+        self._lock = threading.Lock()
         # Rows by batch; None ends a thread. A batch that was dropped, as `break` does, is not mapped any more.
         self._queue: queue.SimpleQueue[tuple[weakref.ref[MappedBatch], Sequence[int]] | None] = queue.SimpleQueue()
         self._is_started = False
@@ -47,9 +48,8 @@ class Workers:
         self._threads: list[threading.Thread] = []
         self._callers: dict[int, Caller] = {}
         self._is_closed = False
-        # Seconds since `take_times`: calls, waits for rows, waits for the consumer.
-        self._times = {"busy": 0.0, "input": 0.0, "output": 0.0}
-        self._samples = 0
+        # Kind, seconds and samples of the calls, waits for rows and waits for the consumer since `take_times`.
+        self._spent: deque[tuple[str, float, int]] = deque()
         # Kind of a wait that begins. None: it is not counted, as no epoch needs the workers.
         self.idle_kind: str | None = None
         # Chunks that were done.
@@ -100,10 +100,12 @@ class Workers:
 
     def take_times(self) -> tuple[tuple[float, float, float], int]:
         """Returns the seconds and the number of samples since the last call."""
-        with self._lock:
-            times, samples = tuple(self._times.values()), self._samples
-            self._times, self._samples = dict.fromkeys(self._times, 0.0), 0
-        return times, samples
+        times, samples = {"busy": 0.0, "input": 0.0, "output": 0.0}, 0
+        while self._spent:
+            kind, seconds, count = self._spent.popleft()
+            times[kind] += seconds
+            samples += count
+        return (times["busy"], times["input"], times["output"]), samples
 
     def close(self) -> None:
         """Ends the threads, after the calls that run. Calls in processes and interpreters are ended."""
@@ -113,11 +115,10 @@ class Workers:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._queue.get_nowait()
-        with self._lock:
-            for _ in self._threads:
-                self._queue.put(None)
-            callers = list(self._callers.values())
-        for caller in callers:
+        # A thread or a caller that is added after this sees that the workers are closed.
+        for _ in self._threads:
+            self._queue.put(None)
+        for caller in list(self._callers.values()):
             _call(caller, "interrupt")
         end = time.monotonic() + _CLOSE_SECONDS
         for thread in self._threads:
@@ -139,9 +140,7 @@ class Workers:
             batch = None
             with self._lock:
                 self.progress += 1
-        with self._lock:
-            caller = self._callers.pop(number, None)
-        _call(caller, "close")
+        _call(self._callers.pop(number, None), "close")
 
     def _counted(self, caller: Caller) -> Caller:
         """Returns a caller that counts before its results are known, so that a delivered batch is in the statistics."""
@@ -151,9 +150,7 @@ class Workers:
             try:
                 return caller(calls)
             finally:
-                with self._lock:
-                    self._times["busy"] += time.perf_counter() - began
-                    self._samples += len(calls)
+                self._spent.append(("busy", time.perf_counter() - began, len(calls)))
 
         return call
 
@@ -162,10 +159,8 @@ class Workers:
 
         def opened(calls: Sequence[object]) -> list[object]:
             caller = self._open_caller()
-            with self._lock:
-                self._callers[number] = caller
-                is_closed = self._is_closed
-            if is_closed:
+            self._callers[number] = caller
+            if self._is_closed:
                 _call(caller, "interrupt")
             return caller(calls)
 
@@ -175,8 +170,7 @@ class Workers:
         kind, began = self.idle_kind, time.perf_counter()
         work = self._queue.get()
         if kind is not None:
-            with self._lock:
-                self._times[kind] += time.perf_counter() - began
+            self._spent.append((kind, time.perf_counter() - began, 0))
         return None if self._is_closed else work
 
 
