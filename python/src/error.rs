@@ -22,7 +22,7 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
 fn build<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     static MAKER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let maker =
-        MAKER.get_or_try_init(py, || Ok::<_, PyErr>(py.import("forebay.errors")?.getattr("_from_engine")?.unbind()))?;
+        MAKER.get_or_try_init(py, || Ok::<_, PyErr>(py.import("forebay.errors")?.getattr("from_engine")?.unbind()))?;
     let context: Vec<(&str, &str)> = error.context().iter().map(|(name, value)| (*name, value.as_str())).collect();
     maker.bind(py).call1((error.kind().name(), error.to_string(), context))
 }

@@ -57,7 +57,7 @@ impl Item {
 }
 
 /// The items of a batch, taken out of it while objects are made of them: the interpreter may run other code meanwhile,
-/// so they are not locked. They are put back in any case, also where the interpreter has no memory and PyO3 panics.
+/// so they are not locked. The batch has them again afterwards, also if PyO3 panics because there is no memory.
 struct Lent<'a> {
     batch: &'a session::HeldBatch<Item>,
     items: Vec<Item>,

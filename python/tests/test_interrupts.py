@@ -101,7 +101,7 @@ class Interrupts:
 
 
 class Training:
-    """A loop over a loader that is interrupted, beside the batches of a loop without interrupts."""
+    """A loop over a loader that is interrupted, compared with the batches of a loop without interrupts."""
 
     def __init__(self, loader, plain, interrupts):
         self.loader, self.plain, self.interrupts = loader, plain, interrupts
@@ -135,7 +135,7 @@ class Training:
         was_interrupted, _ = self.interrupts.during("next", take)
         if was_interrupted:
             assert not found
-            return self.go_on()
+            return self.resume()
         if not found:
             assert self.number == len(expected), "the epoch ended before its last batch"
             return self.begin(self.epoch + 1)
@@ -143,8 +143,8 @@ class Training:
         self.number += 1
         return None
 
-    def go_on(self):
-        """Goes on after an interrupt, in one of the ways that the documentation of `iter` has."""
+    def resume(self):
+        """Continues after an interrupt, in one of the ways that the documentation of `iter` has."""
         way = self.interrupts.random.random()
         if way < 0.5:
             return  # The same iterator.

@@ -14,6 +14,7 @@ import forebay as fb
 import forebay._epoch
 import forebay._loader
 import forebay._position
+import forebay._steps
 
 
 @functools.cache
@@ -21,7 +22,7 @@ def step_names(code):
     return {step.offset: step.opname for step in dis.get_instructions(code)}
 
 
-LOADER_FILES = frozenset(module.__file__ for module in (forebay._epoch, forebay._loader, forebay._position))
+LOADER_FILES = frozenset(module.__file__ for module in (forebay._epoch, forebay._loader, forebay._position, forebay._steps))
 
 
 def at_each_place(call, act, files=LOADER_FILES):
@@ -120,7 +121,7 @@ def test_an_interrupt_anywhere_in_iter_uses_up_no_epoch(pictures, devices, named
     with ordered(pictures, **arguments) as loader:
         epochs = [[str(batch) for batch in loader] for _ in range(3)]
     with ordered(pictures, **arguments) as loader:
-        after, rest = loader.state_dict() | {"epoch": 1, "sample_in_epoch": loader._samples_per_step}, epochs[1][1:]
+        after, rest = loader.state_dict() | {"epoch": 1, "sample_in_epoch": loader.adapter.samples_per_step}, epochs[1][1:]
         for number in itertools.count(1):
             loader.load_state_dict(after)
             if named is not None:

@@ -9,11 +9,12 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic
 
 from . import _forebay
 from .adapter import Adapter
-from ._arguments import ByteSize, Count, by_name, checked, checks
+from ._arguments import ByteSize, Count, by_name, checked, checks, whole
 from ._choices import Device, Extra, Framework, Stats
 from ._convert import Batch, converter, replicas
 from ._devices import names_of, world_of
@@ -24,11 +25,11 @@ from ._groups import Engine, Fetch, Order, Select, Skip, TokenWindow, extra_outp
 from ._mapping.mapper import HIDDEN, Mapper
 from ._mapping.options import Map
 from ._mapping.options import checked as checked_map
-from ._position import LoaderPosition
+from ._position import LeftEpochs, load, saved
 from .remotes import outside
-from ._samples import in_any_folder
+from ._samples import Run, Sample, in_any_folder
 from ._steps import StepsOfRun
-from ._streams import Stream, configs_of
+from ._streams import Stream, config_of, configs_of
 from ._trainer_epochs import EpochSetter
 from ._transform import Transform
 from ._world import World, check_group, of_argument
@@ -129,7 +130,7 @@ def _close_all() -> None:
     workers="threads",
     **_MOVED,
 )
-class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
+class Loader(Generic[BatchT]):
     """Batches of training samples in MosaicML streaming's order, made ahead by threads of this process.
 
         with Loader(remote="s3://bucket/set", batch_size=256, shuffle=True) as loader:
@@ -215,7 +216,7 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
         _refuse_worker()
         of_streams = given("select", select)
         if streams is None:
-            sources = [Stream(remote=remote, local=local)._config(split, of_streams)]
+            sources = [config_of(Stream(remote=remote, local=local), split, of_streams)]
         elif remote is not None or local is not None:
             raise ConfigError("streams name their own remote and local: give either streams, or remote and local")
         else:
@@ -273,28 +274,22 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
         self._config = in_any_folder(config)
         if devices != ["cpu"]:
             _on_devices.add(self)
-        self._session_error = getattr(sys, "last_value", None)
         samples = config["batch_size"] * self._world.world_size * len(devices) // (config["order"]["replication"] or 1)
         self._samples_per_step = samples
         limit = None if mapper is None else mapper.skips
         self._session = _forebay.Session(self._engines, samples, mapper is not None, limit)
+        self._left_epochs = LeftEpochs(self._session, self._engines[0])
+        self._steps = StepsOfRun(self._session, self._engines, self._world)
 
     def __iter__(self) -> Iterator[BatchT]:
-        """Starts the next epoch, or resumes the position of `load_state_dict`. An earlier iterator ends.
+        """Starts the next epoch, or resumes a loaded position.
 
-        A loop that ends early, by `break`, an error or an interrupt, has used up its epoch: the next loop runs the next
-        epoch. `loader.load_state_dict(loader.state_dict())` in between continues the epoch with the batch after the
-        last one that was delivered.
-
-        Warns:
-            UserWarning: An interactive session begins an epoch after an error or an interrupt has left one.
-
-        Raises:
-            ConfigError: The process group that was initialised since the loader was made has another rank or size.
+        A loop that `break`, an error or an interrupt has left has used up its epoch.
+        loader.load_state_dict(loader.state_dict()) continues that epoch.
         """
         self._check()
         check_group(self._world)
-        self._warn_of_left_epoch()
+        self._left_epochs.warn()
         return Epoch(self._session.begin(), LoaderParts(self._session, self._engines, self._world, self._check), self._maker)
 
     def __getitem__(self, at: object) -> Any:
@@ -322,11 +317,7 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
 
     @property
     def classes(self) -> list[str] | None:
-        """Names of the classes of a folder of files, each at the number of its `label`, or of the ClassLabel of tables. None: there are none.
-
-        Raises:
-            ConfigError: Streams have different classes.
-        """
+        """Names of the classes, at their `label` (folders, ClassLabel), or None."""
         found = [classes for classes in self._engines[0].classes() if classes is not None]
         if any(classes != found[0] for classes in found):
             raise ConfigError("the streams have different classes, so a label has no common name")
@@ -339,12 +330,12 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
 
     @property
     def batch_sampler(self) -> EpochSetter:
-        """Object whose `sampler.set_epoch` is `set_epoch`: trainers look there for it."""
+        """Object with `sampler.set_epoch`, for trainers."""
         return EpochSetter(self._session, self.batch_size)
 
     @property
     def adapter(self) -> Adapter:
-        """Facts about this loader, and calls, for adapters of trainers and other libraries."""
+        """Facts and calls for adapters of trainers."""
         self._check()
         return Adapter(
             self.__iter__,
@@ -358,29 +349,78 @@ class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
             may_lack_batches=self._may_lack_batches,
         )
 
-    def stats(self) -> Stats:
-        """Returns the figures of all stages since the loader was made.
+    @property
+    def epoch(self) -> int:
+        """Epoch of the next `iter`; in a loop, the one after its own."""
+        return self._session.epoch
 
-        `bottleneck` is one line that names the stage that limits the rate. `stages` maps a stage to `busy_s`, `input_s`
-        (wait for the previous stage) and `output_s` (wait for the next stage), in seconds summed over its threads, and
-        to `items` and `bytes`. `counters` has plain numbers, `notes` has sentences about choices of the loader,
-        `elapsed_s` is the loader's age.
+    @property
+    def first_batch(self) -> int:
+        """Number of the batch that the next `iter` starts with."""
+        return self._session.first_batch()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next `iter`, or one without a batch so far, run `epoch`.
+
+        A loaded position in that epoch is resumed.
         """
+        self._check()
+        self._session.set_epoch(whole("epoch", epoch))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position after the delivered batches, as plain data.
+
+        It is equal on all ranks; other threads may call this at any time.
+        """
+        self._check()
+        check_group(self._world)
+        return saved(self._session)
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Makes the next `iter` resume a state, on any legal number of ranks.
+
+        `strict` rejects a state of other data, weights or seeds.
+        """
+        self._check()
+        load(self._session, state, strict)
+
+    def samples_of(self, step: int, *, epoch: int | None = None) -> list[Sample]:
+        """Returns this rank's samples of a step, without reading them.
+
+        Steps count from 0 over all epochs, or in `epoch`.
+        """
+        self._check()
+        return self._steps.samples(step, epoch)
+
+    def replay(self, step: int, *, epoch: int | None = None) -> Any:
+        """Returns the batch of a step again, from a second loader."""
+        self._check()
+        state = self._steps.state_before(step, epoch)
+        order, engine = self._arguments["order"] or Order(), self._arguments["engine"] or Engine()
+        changes = {"order": replace(order, skip_steps=None), "engine": replace(engine, prefetch=1), "world": self._world}
+        with type(self)(**self._arguments | changes) as again:
+            again.load_state_dict(state)
+            return next(iter(again))
+
+    def save_run(self, path: str | os.PathLike[str]) -> None:
+        """Writes the file of this run for `python -m forebay which`."""
+        self._check()
+        Run.save(path, self._config, self.state_dict())
+
+    def stats(self) -> Stats:
+        """Returns figures of all stages since the start, see docs/metrics."""
         return json.loads(_forebay.Engine.stats(self._engines))
 
     def prometheus(self) -> str:
-        """Returns the same figures as Prometheus text, labelled with the rank."""
+        """Returns these figures as Prometheus text."""
         return "".join(engine.prometheus() for engine in self._engines)
 
     def trace_json(self) -> str | None:
-        """Returns the time spans of all stages in Chrome's format, for Perfetto. None without `Engine(trace=True)`."""
+        """Returns the time spans for Perfetto, with Engine(trace=True)."""
         return self._engines[0].trace_json()
 
     def close(self) -> None:
-        """Ends the loader: threads, files and locks are gone when this returns. Delivered batches stay valid.
-
-        Threads that wait for a CUDA device are abandoned after ten seconds, with a warning in the log.
-        """
+        """Ends threads, files and locks. Delivered batches stay valid."""
         self._closed = True
         if os.getpid() != self._pid:
             return

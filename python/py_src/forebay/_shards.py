@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _forebay
 from ._arguments import address, folder, text
-from .errors import DecodeError, Error, FormatError, NotFoundError, SampleIndexError, UnsupportedError, _of_system
+from .errors import DecodeError, Error, FormatError, NotFoundError, SampleIndexError, UnsupportedError, of_system
 from .remotes import outside
 from ._values import NUMBERS
 
@@ -63,7 +63,7 @@ def _read(path: str, failed: str, start: int = 0, length: int = -1) -> bytes:
             file.seek(start)
             return file.read(length)
     except OSError as error:
-        raise _of_system(error, failed, file=path) from error
+        raise of_system(error, failed, file=path) from error
 
 
 class _LargeFile:

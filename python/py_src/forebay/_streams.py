@@ -14,7 +14,7 @@ from ._choices import Grouping
 from .errors import ConfigError
 from ._groups import GROUPS, Fetch, Select, TokenWindow, elsewhere, given, group, moved, token_window
 
-__all__ = ["Stream", "configs_of"]
+__all__ = ["Stream", "config_of", "configs_of"]
 
 
 @by_name('local="folder" or remote="s3://bucket/set"', elsewhere, **moved("Stream", ("select", "window", "fetch")))
@@ -83,6 +83,11 @@ class Stream:
 
 _OWN = {"remote": address, "split": path, "manifest": path, "window": token_window}
 _CHECKS = checks(Stream.__annotations__, without=_OWN.keys() | GROUPS.keys()) | _OWN
+
+
+def config_of(stream: Stream, split: str | None = None, select: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """Returns the engine's form of a stream; `split` and `select` are the loader's."""
+    return stream._config(split, select)
 
 
 def configs_of(streams: Any, split: str | None, select: dict[str, Any]) -> list[dict[str, Any]]:

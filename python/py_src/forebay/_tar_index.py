@@ -12,6 +12,7 @@ from ._arguments import address, whole
 from ._file_index import index_url
 from .files import StoreOptions
 from .files import open as open_file
+from .files.stores import settings_of
 
 __all__ = ["TarReport", "index_tars"]
 
@@ -64,7 +65,7 @@ def index_tars(
     """
     if threads is not None:
         whole("threads", threads, least=1)
-    tar_set = _forebay.TarSet(address("tars", tars), (store or StoreOptions())._settings(), remotes.served())
+    tar_set = _forebay.TarSet(address("tars", tars), settings_of(store), remotes.served())
     # Before the pass, since an index that cannot be written would be noticed at its end.
     url = index_url(tar_set.root if out is None else os.fspath(out), overwrite, store)
     names = tar_set.names

@@ -11,7 +11,7 @@ from typing import Any
 
 from ._arguments import shown, text
 from ._convert.ragged import DTYPES
-from .errors import ConfigError, _of_system
+from .errors import ConfigError, of_system
 
 __all__ = ["NUMBERS", "plain"]
 
@@ -105,7 +105,7 @@ def _picture(encoding: str, value: Any, column: str) -> tuple[str, Any]:
         value.save(out, format=encoding.upper())
     except (OSError, SyntaxError, ValueError) as error:
         if getattr(error, "errno", None) is not None:
-            raise _of_system(error, "a picture's file cannot be read", column=column, file=shown(value.filename)) from error
+            raise of_system(error, "a picture's file cannot be read", column=column, file=shown(value.filename)) from error
         raise ConfigError(
             f"column {column!r}: the picture cannot be stored as {encoding!r}: {error}; convert it, such as with "
             f".convert('RGB'), or pass the bytes of a file"

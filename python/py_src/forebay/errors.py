@@ -170,7 +170,7 @@ _BY_KIND = {
 }
 
 
-def _from_engine(kind: str, message: str, context: list[tuple[str, str]]) -> Error:
+def from_engine(kind: str, message: str, context: list[tuple[str, str]]) -> Error:
     """Returns the exception for an error of the engine; an unknown kind gives the base class."""
     error = _BY_KIND.get(kind, Error)(message)
     error.context = dict(context)
@@ -185,7 +185,7 @@ _REMEDIES = {
 """Errors of a limit of the system, and the changes that help."""
 
 
-def _of_system(error: OSError, message: str, **context: str) -> Error:
+def of_system(error: OSError, message: str, **context: str) -> Error:
     """Returns the exception for an error of the system about the file in `context`."""
     facts = ", ".join(f"{name} {value}" for name, value in context.items())
     if isinstance(error, FileNotFoundError):

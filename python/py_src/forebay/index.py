@@ -34,7 +34,7 @@ from ._arguments import folder, shown
 from ._command import positive
 from .errors import Error
 from ._file_index import FileReport, index_files
-from .files import StoreOptions
+from .files.stores import settings_of
 from ._progress import show
 from ._tar_index import TarReport, index_tars
 
@@ -152,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _is_folder_of_tars(source: str) -> bool:
     try:
-        return _forebay.TarSet.is_folder(source, StoreOptions()._settings(), remotes.served())
+        return _forebay.TarSet.is_folder(source, settings_of(None), remotes.served())
     except Error:
         # The index of a different kind has the reason.
         return False

@@ -43,7 +43,7 @@ from ._loader import Loader
 from ._progress import show
 from .remotes import outside
 from ._samples import Sample
-from ._streams import Stream
+from ._streams import Stream, config_of
 from .verify import verify
 from ._world import World
 from ._writer import MDSWriter
@@ -191,7 +191,7 @@ def merge_parts(out: str, parts: Sequence[str]) -> None:
 def _plan(source: str, options: dict[str, Any], wanted: list[str] | None, nulls: bool, writer: dict[str, Any]) -> _Plan:
     """Opens the data set, and divides it."""
     data = _data(source, options)
-    streams = [stream._config() for stream in data.pop("streams")]
+    streams = [config_of(stream) for stream in data.pop("streams")]
     config = {"streams": streams, "batch_size": 1, **data, "window": token_window("window", data.get("window"))}
     described = json.loads(_forebay.Engine.describe(json.dumps(config), outside(source)))
     samples, mean = described["samples"], max(1, described["bytes"] // max(1, described["samples"]))

@@ -128,7 +128,7 @@ def test_settings_are_checked_like_the_original():
 def test_attempts_that_a_program_names_count_for_an_endpoint_that_was_never_reached():
     def attempts(config):
         # A DataLoader with workers pickles it.
-        settings = json.loads(pickle.loads(pickle.dumps(s3torch._store("x", None, config)))._settings())
+        settings = json.loads(pickle.loads(pickle.dumps(s3torch.store_options("x", None, config)))._settings())
         return settings["attempts"], settings.get("first_contact_attempts")
 
     assert attempts(None) == attempts(s3torch.S3ClientConfig(profile="work")) == (10, 5)

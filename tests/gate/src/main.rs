@@ -1,13 +1,13 @@
 //! `cargo gate`: format, lints, docs, layering, import cycles, long functions, wide lines, words, names of types,
-//! machine paths, header and stub drift.
+//! machine paths, private names of Python, header and stub drift.
 //!
 //! Runs all checks, or those that the arguments name. Exits with 1 if a check finds a violation.
 
 use forebay_gate::generated::Verdict;
 use forebay_gate::violation::Violation;
 use forebay_gate::{
-    cycles, functions, generated, layering, paths, prose, rust_files, sources, stubs, tools, type_names, width,
-    word_rates, words,
+    cycles, functions, generated, layering, paths, private, prose, rust_files, sources, stubs, tools, type_names,
+    width, word_rates, words,
 };
 use std::path::Path;
 use std::process::ExitCode;
@@ -65,6 +65,9 @@ fn run(root: &Path, wanted: &[String]) -> std::io::Result<usize> {
     }
     if wants("paths") {
         report.add("paths", paths::check(&texts));
+    }
+    if wants("private") {
+        report.add("private", private::check(&texts));
     }
     if wants("stubs") {
         report.add("stubs", stubs::check(&texts));

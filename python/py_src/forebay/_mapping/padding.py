@@ -11,6 +11,7 @@ from .._arguments import shown, text, within
 from .._convert.padding import Padding, fill_of, joined
 from ..errors import ConfigError
 from ..fields import AttentionMask
+from ..fields.base import mask_of
 from ..fields.values import checked_padding
 from .rows import Form, RowsDiffer, form_of, forms_of
 
@@ -48,8 +49,8 @@ class RowPadding:
             outputs, masks = {}, {}
             for name, value in pad.items():
                 text("a name in pad of Map", name)
-                if isinstance(value, AttentionMask):
-                    masks[name] = value._mask_of()
+                if isinstance(value, AttentionMask) and (of := mask_of(value)) is not None:
+                    masks[name] = of
                 else:
                     outputs[name] = checked_padding("Map", value, pad_to_multiple)
             for name, (of, _) in masks.items():

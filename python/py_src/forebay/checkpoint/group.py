@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..errors import Error, NetworkError, _from_engine
+from ..errors import Error, NetworkError, from_engine
 
 __all__ = ["Alone", "Group", "current", "place"]
 
@@ -71,7 +71,7 @@ class Group(Alone):
         for rank, (theirs, _) in enumerate(outcomes):
             if theirs is not None:
                 kind, message = theirs
-                raise _from_engine(kind, f"rank {rank} has failed: {message}", [("rank", str(rank))])
+                raise from_engine(kind, f"rank {rank} has failed: {message}", [("rank", str(rank))])
         return [result for _, result in outcomes]
 
 

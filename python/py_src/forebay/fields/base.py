@@ -12,7 +12,7 @@ from .._convert.padding import Padding, Paddings
 from .._convert.ragged import DTYPES
 from ..errors import ConfigError
 
-__all__ = ["Field", "ImageOp"]
+__all__ = ["Field", "ImageOp", "mask_of", "spec_of"]
 
 
 # Classes and not unions: a type checker finds them as the common type of the values of a dict or of a list.
@@ -103,6 +103,20 @@ def lengths_of(kind: str, shape: Any) -> Sequence[Any]:
     if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
         raise ConfigError(f"shape of {kind} is a list of lengths, such as (3, 224), but it is {shown(shape)}")
     return shape
+
+
+def spec_of(part: Field | ImageOp) -> dict[str, Any] | None:
+    """Returns the engine's form of a field or an operation.
+
+    Raises:
+        ConfigError: An argument is wrong.
+    """
+    return part._spec()
+
+
+def mask_of(field: Field) -> tuple[str, str] | None:
+    """Returns the padded output and the type of a mask, if the field is one."""
+    return field._mask_of()
 
 
 def specs(fields: Mapping[str, Field] | None) -> list[list[Any]] | None:

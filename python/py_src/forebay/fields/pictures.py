@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from .._arguments import U32, by_name, flag, one_of, whole, within
@@ -12,7 +13,7 @@ from .base import Field, ImageOp, column_of, dtype_of
 from .boxes import Boxes, BoxLabels
 from .crops import Normalize
 
-__all__ = ["Image", "Joint", "Mask"]
+__all__ = ["Image", "Joint", "Mask", "followed_by"]
 
 
 @by_name()
@@ -149,6 +150,11 @@ class Mask(Field):
 
     def _spec(self) -> dict[str, Any]:
         return {"kind": "mask", "column": column_of(self), "ops": [op._spec() for op in self.ops], "dtype": dtype_of(self.dtype)}
+
+
+def followed_by(field: Image | Mask, ops: Sequence[ImageOp]) -> Image | Mask:
+    """Returns a field with more operations."""
+    return field._followed_by(*ops)
 
 
 def _operations(kind: str, column: str, ops: tuple[ImageOp, ...]) -> tuple[ImageOp, ...]:

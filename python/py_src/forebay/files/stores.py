@@ -14,7 +14,7 @@ from .. import _forebay, remotes
 from .._arguments import byte_size, flag, path, seconds, several, text, whole
 from ..errors import ConfigError
 
-__all__ = ["StoreOptions", "opened", "remove_files", "url_of"]
+__all__ = ["StoreOptions", "opened", "remove_files", "settings_of", "url_of"]
 
 _lock = threading.Lock()
 _opened: dict[tuple[Any, ...], _forebay.ObjectStores] = {}
@@ -94,11 +94,16 @@ class StoreOptions:
         return json.dumps(settings | {name: value for name, value in optional.items() if value is not None})
 
 
+def settings_of(options: StoreOptions | None) -> str:
+    """Returns the engine's settings."""
+    return (options or StoreOptions())._settings()
+
+
 def opened(options: StoreOptions | None) -> _forebay.ObjectStores:
     """Returns this process's connections with `options` and the environment of this call, which are made at the first one."""
     if options is not None and not isinstance(options, StoreOptions):
         raise ConfigError(f"store must be a forebay.StoreOptions, not {type(options).__name__}")
-    settings = (options or StoreOptions())._settings()
+    settings = settings_of(options)
     variables = frozenset(item for item in os.environ.items() if _VARIABLES.fullmatch(item[0]))
     key = (os.getpid(), settings, variables)
     with _lock:

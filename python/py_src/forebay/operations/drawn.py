@@ -10,6 +10,7 @@ from .._forebay import drawn_operations
 from .._arguments import U32, reals, shown, text, whole
 from ..errors import ConfigError
 from ..fields import Image, Joint, Mask
+from ..fields.base import spec_of
 
 __all__ = ["drawn"]
 
@@ -51,7 +52,7 @@ def drawn(
     except (TypeError, ValueError):
         raise ConfigError(f"size of drawn is (height, width) of the stored picture, but it is {shown(size)}") from None
     steps = drawn_operations(
-        json.dumps(field._spec()),
+        json.dumps(spec_of(field)),
         text("name of drawn", name),
         whole("augment_seed", augment_seed),
         (whole("epoch", epoch), whole("stream", stream, 0, U32), whole("draw", draw), whole("view", view, 0, U32)),

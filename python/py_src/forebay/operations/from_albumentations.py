@@ -8,7 +8,9 @@ from typing import Any, overload
 
 from .. import fields as native
 from ..errors import ConfigError
+from ..fields.base import spec_of
 from ..fields.checks import listed
+from ..fields.pictures import followed_by
 from . import by_chance, colour, compose, framing, hsv
 from .kinds_of_data import Kind
 
@@ -52,7 +54,7 @@ def from_albumentations(
     for name, of in fields.items():
         made[name] = of
         if isinstance(of, (native.Image, native.Mask)):
-            made[name] = of._followed_by(*_translated(transforms, "image" if isinstance(of, native.Image) else "mask"))
+            made[name] = followed_by(of, _translated(transforms, "image" if isinstance(of, native.Image) else "mask"))
         if isinstance(of, native.Boxes) and boxes is not None:
             made[name] = _with_params(name, of, boxes)
     return native.Joint(**made)
@@ -109,7 +111,7 @@ def _less_than_one(transform: Any) -> float | None:
 def _one(transform: Any, kind: Kind, problems: _Problems, label: str, is_forced: bool) -> list[native.ImageOp]:
     """Returns the operations of one transform."""
     if isinstance(transform, native.ImageOp):
-        transform._spec()
+        spec_of(transform)
         return [transform]
     name = _name(transform)
     if type(transform).__module__.split(".")[0] != "albumentations":
@@ -129,7 +131,7 @@ def _one(transform: Any, kind: Kind, problems: _Problems, label: str, is_forced:
         if p is not None:
             raise ConfigError("all pictures of a field are normalised: pass p=1")
         return [] if kind == "mask" else [op]
-    op._spec()  # Arguments that the library accepts, but the engine does not.
+    spec_of(op)  # Arguments that the library accepts, but the engine does not.
     if hasattr(op, "p"):
         return [replace(op, p=1.0 if p is None else p)]
     return [op if p is None else compose.RandomApply([op], p)]

@@ -11,7 +11,9 @@ from typing import Any, overload
 
 from .. import fields as native
 from ..errors import ConfigError
+from ..fields.base import spec_of
 from ..fields.checks import listed
+from ..fields.pictures import followed_by
 from . import by_chance, colour, compose, corrupt, erase
 from .kinds_of_data import Kind, of_kind, with_fill
 from .torchvision_makers import MAKERS, OF_SCRIPTS, normalize, resize_filter
@@ -172,7 +174,7 @@ def _joint(transforms: Any, fields: Mapping[str, Any]) -> native.Joint:
     for name, of in fields.items():
         made[name] = of
         if isinstance(of, (native.Image, native.Mask)):
-            made[name] = of._followed_by(*ops["image" if isinstance(of, native.Image) else "mask"])
+            made[name] = followed_by(of, ops["image" if isinstance(of, native.Image) else "mask"])
         if isinstance(of, native.Boxes):
             changed = {key: getattr(boxes, key) for key in ("to", "min_size", "min_area") if getattr(of, key) is None}
             made[name] = replace(of, **changed)
@@ -302,7 +304,7 @@ def _translate(transform: Any, context: _Context) -> list[native.ImageOp]:
     """Returns the operations of one transform."""
     name, library = type(transform).__name__, context.library
     if isinstance(transform, native.ImageOp):
-        transform._spec()
+        spec_of(transform)
         return [transform]
     if library is not None and library.has(transform):
         return _made(library.makers.get(name), transform, context) if name not in library.conversions else []
@@ -339,7 +341,7 @@ def _made(make: Callable[[Any], native.ImageOp] | None, transform: Any, context:
     if make is None:
         raise ConfigError(f"there is no such operation: {_in_a_map(context)}")
     op = make(with_fill(transform, context.kind))
-    op._spec()  # Arguments that the library accepts, but the engine does not.
+    spec_of(op)  # Arguments that the library accepts, but the engine does not.
     return [op]
 
 

@@ -53,7 +53,7 @@ class S3Exception(Exception):
 
 
 @contextlib.contextmanager
-def _raising() -> Iterator[None]:
+def raising() -> Iterator[None]:
     try:
         yield
     except Error as error:
@@ -96,7 +96,7 @@ class _DefaultAttempts(StoreOptions):
     _first_contact = 5
 
 
-def _store(region: str | None, endpoint: str | None, config: S3ClientConfig | None) -> StoreOptions:
+def store_options(region: str | None, endpoint: str | None, config: S3ClientConfig | None) -> StoreOptions:
     config = config or S3ClientConfig()
     options = _DefaultAttempts if config.max_attempts == S3ClientConfig.max_attempts else StoreOptions
     return options(
@@ -114,7 +114,7 @@ def _identity(reader: S3Reader) -> S3Reader:
     return reader
 
 
-def _bucket_and_key(url: str) -> tuple[str, str]:
+def bucket_and_key(url: str) -> tuple[str, str]:
     scheme, separator, rest = url.partition("://")
     bucket, _, key = (rest if separator else scheme).partition("/")
     return bucket, key
@@ -150,7 +150,7 @@ class S3Reader(io.BufferedIOBase):
 
     def __init__(self, url: str, store: StoreOptions | None = None, content: bytes | None = None) -> None:
         super().__init__()
-        self.bucket, self.key = _bucket_and_key(url)
+        self.bucket, self.key = bucket_and_key(url)
         self._url, self._store = url, store
         self._file: Any = None if content is None else io.BytesIO(content)
         self._size = None if content is None else len(content)
@@ -159,7 +159,7 @@ class S3Reader(io.BufferedIOBase):
         if self.closed:
             raise ValueError(f"the reader is closed: {self._url}")
         if self._file is None:
-            with _raising():
+            with raising():
                 self._file = FileReader(self._url, self._store)
             self._size = self._file.size
         return self._file
@@ -174,29 +174,29 @@ class S3Reader(io.BufferedIOBase):
         if size is not None and not isinstance(size, int):
             raise TypeError(f"argument should be integer or None, not {type(size).__name__!r}")
         file = self._open()
-        with _raising():
+        with raising():
             return file.read(-1 if size is None else size)
 
     def readinto(self, buffer: Any, /) -> int:
         file = self._open()
-        with _raising():
+        with raising():
             return file.readinto(buffer)
 
     def read1(self, size: int = -1, /) -> bytes:
         file = self._open()
-        with _raising():
+        with raising():
             return file.read1(size)
 
     def readline(self, size: int | None = -1, /) -> bytes:
         file = self._open()
-        with _raising():
+        with raising():
             return file.readline(size)
 
     def __iter__(self) -> Iterator[bytes]:
         file = self._open()
 
         def lines() -> Iterator[bytes]:
-            with _raising():
+            with raising():
                 # Not from the file itself: an iterator that is dropped would close it.
                 yield from itertools.chain(file)
 
@@ -223,19 +223,19 @@ class S3Writer(FileWriter):
     """Object that is written. It appears when it is closed, and not after an exception inside `with`."""
 
     def __init__(self, url: str, store: StoreOptions | None = None) -> None:
-        with _raising():
+        with raising():
             super().__init__(url, store)
-        self.bucket, self.key = _bucket_and_key(url)
+        self.bucket, self.key = bucket_and_key(url)
 
     def write(self, data: Any, /) -> int:
-        with _raising():
+        with raising():
             return super().write(data)
 
     def flush(self) -> None:
         """Does nothing: parts are sent as they are complete."""
 
     def close(self) -> None:
-        with _raising():
+        with raising():
             super().close()
 
 
@@ -257,7 +257,7 @@ class S3Checkpoint:
         reader_constructor: Any = None,
     ) -> None:
         self.region, self.endpoint = region, endpoint
-        self._store = _store(region, endpoint, s3client_config)
+        self._store = store_options(region, endpoint, s3client_config)
 
     def reader(self, s3_uri: str) -> S3Reader:
         """Returns a reader of an object."""
@@ -298,7 +298,7 @@ class _DataSet:
             reader_constructor: Accepted and not used.
             more: Arguments of the class alone.
         """
-        store = _store(region, endpoint, s3client_config)
+        store = store_options(region, endpoint, s3client_config)
         files = list_files(check_prefix(s3_uri), store=store).with_markers()
         return cls(files, region, endpoint, transform, store, **more)
 
@@ -316,7 +316,7 @@ class _DataSet:
     ) -> Any:
         """Makes a data set of the objects with some URLs. The remaining arguments are as in `from_prefix`."""
         uris = [object_uris] if isinstance(object_uris, str) else list(object_uris)
-        store = _store(region, endpoint, s3client_config)
+        store = store_options(region, endpoint, s3client_config)
         return cls([File(uri) for uri in uris], region, endpoint, transform, store, **more)
 
     def _sample(self, url: str, content: bytes | None = None) -> Any:
@@ -327,11 +327,11 @@ class S3MapDataset(_DataSet, torch.utils.data.Dataset):
     """Data set with `len` and `dataset[i]`: by `from_prefix` or `from_objects`."""
 
     def __len__(self) -> int:
-        with _raising():
+        with raising():
             return len(self._files)
 
     def __getitem__(self, at: int) -> Any:
-        with _raising():
+        with raising():
             file = self._files[at]
         return self._sample(file.url, b"" if is_marker(file) else None)
 
@@ -373,7 +373,7 @@ class S3IterableDataset(_DataSet, torch.utils.data.IterableDataset):
             warn_of_second_division(self, "enable_sharding=False")
         loaded = iter(self._loader)
         while True:
-            with _raising():
+            with raising():
                 item = next(loaded, None)
             if item is None:
                 return

@@ -22,7 +22,7 @@ from torch.futures import Future
 
 from ..errors import NotFoundError
 from ..files import remove_files
-from . import S3ClientConfig, S3Exception, S3Reader, S3Writer, _bucket_and_key, _raising, _store
+from . import S3ClientConfig, S3Exception, S3Reader, S3Writer, bucket_and_key, raising, store_options
 
 __all__ = [
     "BinaryPrefixStrategy",
@@ -60,7 +60,7 @@ class S3FileSystem(filesystem.FileSystemBase):
         *,
         endpoint: str | None = None,
     ) -> None:
-        self._store = _store(region, endpoint, s3client_config)
+        self._store = store_options(region, endpoint, s3client_config)
         self.failure: BaseException | None = None
         """First failure of a file that was written, which torch drops in its extra threads."""
 
@@ -90,12 +90,12 @@ class S3FileSystem(filesystem.FileSystemBase):
 
     def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
         """Copies an object and removes the old one."""
-        if _bucket_and_key(os.fspath(path))[0] != _bucket_and_key(os.fspath(new_path))[0]:
+        if bucket_and_key(os.fspath(path))[0] != bucket_and_key(os.fspath(new_path))[0]:
             raise ValueError("a rename cannot lead to another bucket")
         with self.create_stream(path, "rb") as reader, self.create_stream(new_path, "wb") as writer:
             while piece := reader.read(_COPIED):
                 writer.write(piece)
-        with _raising():
+        with raising():
             remove_files([path], store=self._store)
 
     def mkdir(self, path: str | os.PathLike[str]) -> None:
@@ -114,7 +114,7 @@ class S3FileSystem(filesystem.FileSystemBase):
 
     def rm_file(self, path: str | os.PathLike[str]) -> None:
         """Removes an object. One that does not exist is no error."""
-        with _raising():
+        with raising():
             remove_files([path], store=self._store)
 
     @classmethod

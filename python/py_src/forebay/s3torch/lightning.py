@@ -8,7 +8,7 @@ import torch
 from lightning.pytorch.plugins.io import CheckpointIO
 
 from ..files import remove_files
-from . import S3Checkpoint, S3ClientConfig, _raising
+from . import S3Checkpoint, S3ClientConfig, raising, store_options
 
 __all__ = ["S3LightningCheckpoint"]
 
@@ -28,6 +28,7 @@ class S3LightningCheckpoint(CheckpointIO):
         self, region: str | None = None, s3client_config: S3ClientConfig | None = None, endpoint: str | None = None
     ) -> None:
         self.region = region
+        self._store = store_options(region, endpoint, s3client_config)
         self._objects = S3Checkpoint(region, endpoint, s3client_config)
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str, storage_options: Any | None = None) -> None:
@@ -42,8 +43,8 @@ class S3LightningCheckpoint(CheckpointIO):
 
     def remove_checkpoint(self, path: str) -> None:
         """Removes the object of a checkpoint."""
-        with _raising():
-            remove_files([_text(path)], store=self._objects._store)
+        with raising():
+            remove_files([_text(path)], store=self._store)
 
     def teardown(self) -> None:
         """Does nothing."""

@@ -26,7 +26,7 @@ from ..layout import Layout, NoLayout
 from ..loading import Checkpoint
 from ..parts import Buffers
 from ..targets import Targets
-from .writing import _METADATA
+from .writing import METADATA_FILE
 
 __all__ = ["StorageReader"]
 
@@ -70,10 +70,10 @@ class StorageReader(filesystem.FileSystemReader):
         self.checkpoint = Checkpoint.open(url, store=self._store)
         """The checkpoint, with its `step`, `data` and `metadata`."""
         self.path = self.checkpoint.url
-        names = [name for name in self.checkpoint.parts if name.rpartition("/")[2] == _METADATA]
+        names = [name for name in self.checkpoint.parts if name.rpartition("/")[2] == METADATA_FILE]
         if len(names) != 1:
             raise ConfigError(f"{self.path} was saved by forebay.checkpoint.save: load it with forebay.checkpoint.load")
-        self._root = names[0].removesuffix(_METADATA)
+        self._root = names[0].removesuffix(METADATA_FILE)
         with self.checkpoint.open_part(names[0]) as file:
             self._metadata: Metadata = pickle.load(file)
 

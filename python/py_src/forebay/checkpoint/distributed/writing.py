@@ -30,7 +30,7 @@ __all__ = ["StorageWriter"]
 _FILE_LEAST = 64 << 20
 """Bytes that are worth a separate file and thread."""
 
-_METADATA = ".metadata"
+METADATA_FILE = ".metadata"
 """Name that torch's readers look for."""
 
 
@@ -204,7 +204,7 @@ class StorageWriter(filesystem.FileSystemWriter):
         fields = {field.name for field in dataclasses.fields(metadata)}
         metadata = dataclasses.replace(metadata, **{name: value for name, value in found.items() if name in fields})
         streams = _Streams(self._folder, self._root, Memory(None), 0)
-        with streams.create_stream(_METADATA, "wb") as file:
+        with streams.create_stream(METADATA_FILE, "wb") as file:
             pickle.dump(metadata, file)
         parts = [part for result in written for part in getattr(result, "parts", ())]
         self._folder.commit([*parts, *streams.parts])
