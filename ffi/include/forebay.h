@@ -49,7 +49,7 @@ typedef enum ForebayStatus {
   FOREBAY_STATUS_STATE = 13,
   // The remote index changed since the cache was filled.
   FOREBAY_STATUS_STALE = 14,
-  // A system call failed for a reason without a status of its own.
+  // A system call failed for a reason without a separate status.
   FOREBAY_STATUS_IO = 15,
   // The loader is closed, no epoch is in progress, or this is a forked child.
   FOREBAY_STATUS_CLOSED = 16,

@@ -42,7 +42,7 @@ pub enum ForebayStatus {
     State = 13,
     /// The remote index changed since the cache was filled.
     Stale = 14,
-    /// A system call failed for a reason without a status of its own.
+    /// A system call failed for a reason without a separate status.
     Io = 15,
     /// The loader is closed, no epoch is in progress, or this is a forked child.
     Closed = 16,
