@@ -101,7 +101,7 @@ def test_a_limit_without_locks_is_refused(tmp_path, lockless, code):
 def of_users():
     """Folder that all users can read."""
     if os.geteuid() != 0:
-        pytest.skip("only root can become another user")
+        pytest.skip("only root can become a different user")
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         yield folder

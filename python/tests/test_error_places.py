@@ -74,7 +74,7 @@ SOURCES = [mds, tars, packed_tars, pictures, rows, tokens]
 
 
 @pytest.mark.parametrize("write", SOURCES, ids=lambda write: write.__name__)
-def test_an_error_names_the_place_of_its_sample_in_the_stored_files(tmp_path, write, caplog):
+def test_an_error_names_the_location_of_its_sample_in_the_stored_files(tmp_path, write, caplog):
     remote, options, place = write(str(tmp_path / "data"))
     options |= {"remote": remote, "batch_size": 2, "framework": "numpy", "order": fb.Order(num_canonical_nodes=1)}
     with fb.Loader(**options) as loader, pytest.raises(fb.Error) as caught:

@@ -184,7 +184,7 @@ def test_bytes_columns_are_delivered_complete_from_memory_and_from_disk(tmp_path
             assert [seen[i] for i in range(200)] == rows, (name, cold)
 
 
-def test_a_mask_with_other_crops_than_its_picture_is_rejected(pictures):
+def test_a_mask_with_different_crops_than_its_picture_is_rejected(pictures):
     crop = fb.RandomResizedCrop(16)
     wrong = fb.Joint(x=fb.Image("image", crop, fb.RandomHorizontalFlip()), m=fb.Mask("image", crop))
     with pytest.raises(fb.ConfigError, match="same random operations.*both"):

@@ -107,7 +107,7 @@ def test_set_epoch_returns_to_the_epoch_of_a_loaded_state(pictures, epochs):
 
 @pytest.mark.filterwarnings("ignore:the loaded state is at batch")
 @pytest.mark.parametrize("before", ["nothing", "iter", "break", "end", "load"])
-def test_a_state_after_set_epoch_is_that_of_the_epoch(pictures, epochs, before):
+def test_a_state_after_set_epoch_is_a_state_of_the_epoch(pictures, epochs, before):
     def starts():
         loader.set_epoch(2)
         state = loader.state_dict()
@@ -183,7 +183,7 @@ def test_a_loop_that_ends_early_has_used_up_its_epoch(pictures, epochs, how):
         assert numbers(loader) == epochs[2][2:] and loader.epoch == 3
 
 
-def test_an_interactive_session_is_warned_that_a_loop_begins_another_epoch(pictures, epochs, monkeypatch):
+def test_an_interactive_session_is_warned_that_a_loop_begins_a_new_epoch(pictures, epochs, monkeypatch):
     """The session's loop is in text, as a cell of a notebook, and an error in it ends no program."""
     for name in ("last_exc", "last_type", "last_value", "last_traceback"):
         # Removed after the test as well.
@@ -200,7 +200,7 @@ def test_an_interactive_session_is_warned_that_a_loop_begins_another_epoch(pictu
         cell("first = numbers(loader)")
         assert session.locals["first"] == epochs[1]
         assert [str(warning.message).split(",")[0] for warning in found] == [f"epoch 0 was left after 1 of {STEPS} batches"]
-        # Not after a `break`, an error elsewhere after a whole epoch, or where the session has named the place.
+        # Not after a `break`, an error elsewhere after a whole epoch, or where the session has named the position.
         cell("for batch in loader:\n    break")
         cell("second = numbers(loader)")
         cell("raise KeyError")
@@ -253,7 +253,7 @@ def test_a_trainer_may_set_the_attribute_that_a_dataloader_has(pictures):
         assert loader.state_dict()["sample_in_epoch"] == 16
 
 
-def test_set_epoch_warns_once_where_it_drops_a_loaded_place(pictures, epochs):
+def test_set_epoch_warns_once_where_it_drops_a_loaded_position(pictures, epochs):
     with ordered(pictures, shuffle=True) as loader:
         state = loader.state_dict() | {"epoch": 1, "sample_in_epoch": 32}
         loader.load_state_dict(state)
@@ -453,7 +453,7 @@ def test_the_adapter_for_torch_ends_a_pass_with_its_error_and_loses_no_batch(pic
         assert numbers(loader) == epochs[0][-1:]
 
 
-def test_the_adapter_for_torch_rejects_a_step_that_is_not_that_of_the_loaded_state(pictures, epochs):
+def test_the_adapter_for_torch_rejects_a_step_that_is_not_in_the_loaded_state(pictures, epochs):
     from forebay.integrations.torch import DataLoader
 
     with ordered(pictures, shuffle=True) as loader:
@@ -462,7 +462,7 @@ def test_the_adapter_for_torch_rejects_a_step_that_is_not_that_of_the_loaded_sta
     with ordered(pictures, shuffle=True) as loader:
         loader.load_state_dict(state)
         loaded = DataLoader(loader)
-        # As a library that counts steps with another global batch.
+        # As a library that counts steps with a different global batch.
         for numbers_of_batch in list(loaded.batch_sampler)[3:]:
             with pytest.raises(fb.ConfigError, match="the library resumes at batch 3 of the epoch, but the loaded state is at batch 1"):
                 loaded.dataset.__getitems__(numbers_of_batch)

@@ -38,7 +38,7 @@ def test_a_corrupt_picture_names_itself_and_can_be_skipped(tmp_path):
         assert "tolerant=True" in str(caught.value) and "skip.errors" in str(caught.value)
     with fb.Loader(local=folder, batch_size=8, fields=fields, skip=fb.Skip(errors=1)) as loader:
         assert sum(len(b["number"]) for b in loader) == 39
-    # A batch of skipped samples is omitted if no other rank waits for it.
+    # A batch of skipped samples is omitted if no rank waits for it.
     with fb.Loader(local=folder, batch_size=1, fields=fields, skip=fb.Skip(errors=1)) as loader:
         assert numbers(loader) == [[number] for number in range(1, 40)]
         assert len(loader) == 40
@@ -73,7 +73,7 @@ def test_an_epoch_that_loses_all_its_samples_is_a_warning(tmp_path):
             assert list(loader) == []
 
 
-def test_a_batch_of_skipped_samples_repeats_one_if_another_rank_would_wait(tmp_path):
+def test_a_batch_of_skipped_samples_repeats_one_if_a_second_rank_would_wait(tmp_path):
     folder = write_pictures(tmp_path / "set", samples=40)
     spoil_first_picture(folder)
     fields = {"x": fb.Image("image", fb.Resize((8, 8))), "image": fb.Bytes("image"), **NUMBER}
@@ -133,7 +133,7 @@ class Holding(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.mark.parametrize("closed", ["iterator", "loader"])
-def test_close_ends_a_next_that_waits_in_another_thread(tmp_path, pictures, closed):
+def test_close_ends_a_next_that_waits_in_a_second_thread(tmp_path, pictures, closed):
     with ordered(pictures, shuffle=True) as loader:
         epochs = [numbers(loader) for _ in range(2)]
     errors = []
@@ -239,7 +239,7 @@ def test_a_log_handler_that_raises_loses_no_batch(pictures):
 
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
-def test_too_many_bad_samples_end_the_epoch_at_a_place_of_the_plan(tmp_path, framework):
+def test_too_many_bad_samples_end_the_epoch_at_a_step_of_the_plan(tmp_path, framework):
     bad = {3, 38, 39, 90, 91, 92, 93, 94, 95, 170}
     with fb.MDSWriter(out=str(tmp_path), columns={"n": "int", "j": "bytes"}, size_limit=2_000) as writer:
         for number in range(200):

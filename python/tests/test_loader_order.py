@@ -45,7 +45,7 @@ def test_ranks_share_an_epoch_and_a_device_list_is_ranks(pictures):
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_a_checkpoint_resumes_on_another_number_of_ranks(pictures, ranks):
+def test_a_checkpoint_resumes_on_a_different_number_of_ranks(pictures, ranks):
     order = {"shuffle": True, "order": fb.Order(num_canonical_nodes=2), "seed": 5}
     with ordered(pictures, **order) as loader:
         whole = numbers(loader)
@@ -67,8 +67,8 @@ def test_a_checkpoint_resumes_on_another_number_of_ranks(pictures, ranks):
         assert sorted(sum(parts, [])) == sorted(whole[4 + number])
 
 
-def test_a_checkpoint_among_the_places_that_canonical_nodes_add_resumes_there(tmp_path):
-    # 90 samples on 64 canonical nodes are 128 places; the reference resumes up to the 92nd.
+def test_a_checkpoint_among_the_numbers_that_canonical_nodes_add_resumes_there(tmp_path):
+    # 90 samples on 64 canonical nodes are 128 numbers; the reference resumes up to the 92nd.
     folder = write_pictures(tmp_path / "set", samples=90)
     arguments = {"local": folder, "batch_size": 4, "fields": NUMBER, "order": fb.Order(num_canonical_nodes=64), "shuffle": True}
     with fb.Loader(**arguments) as loader:
@@ -99,7 +99,7 @@ def test_a_checkpoint_among_the_places_that_canonical_nodes_add_resumes_there(tm
     assert (state["epoch"], state["sample_in_epoch"]) == (1, 0)
 
 
-def test_a_state_of_another_plan_is_rejected_with_the_arguments_that_differ(pictures):
+def test_a_state_of_a_different_plan_is_rejected_with_the_arguments_that_differ(pictures):
     with ordered(pictures, shuffle=True) as loader:
         state = loader.state_dict()
     with ordered(pictures, shuffle=True, order=fb.Order(shuffle_algo="naive")) as loader:
@@ -136,7 +136,7 @@ def at_once(pool, action):
 
 
 def test_of_two_threads_that_start_an_epoch_at_once_none_gets_a_part_of_one(pictures):
-    """One has the whole epoch; the other, whose iterator ended, an error, unless it was through already."""
+    """One has the whole epoch; the second, with an ended iterator, an error, unless it was through already."""
     with ordered(pictures) as loader, ThreadPoolExecutor(2) as pool:
 
         def read():
@@ -178,7 +178,7 @@ def test_augmentation_does_not_depend_on_threads_or_resumption(pictures):
             assert all(torch.equal(want[int(n)], x) for n, x in zip(b["number"], b["x"]))
 
 
-def test_a_state_of_other_weights_names_them_as_numbers(pictures, packed, tmp_path, caplog):
+def test_a_state_of_different_weights_names_them_as_numbers(pictures, packed, tmp_path, caplog):
     caplog.set_level(logging.WARNING, "forebay")
 
     def mix(*shares):

@@ -1,4 +1,4 @@
-"""forebay.Loader and other activity in its process: threads, forks, signals, exit."""
+"""forebay.Loader and further activity in its process: threads, forks, signals, exit."""
 
 import gc
 import http.server
@@ -19,7 +19,7 @@ import forebay as fb
 torch = pytest.importorskip("torch")
 
 
-# In a separate process: other tests leave threads and files that end at any time.
+# In a separate process: earlier tests leave threads and files that end at any time.
 DROPPED = """
 import os
 import time
@@ -132,7 +132,7 @@ def test_ctrl_c_ends_the_opening_of_a_data_set(tmp_path):
 
 
 class Silent(http.server.BaseHTTPRequestHandler):
-    """Serves the index of `folder` and takes every other request without an answer."""
+    """Serves the index of `folder` and takes every further request without an answer."""
 
     folder = ""
     asked = threading.Event()
@@ -213,4 +213,4 @@ def test_two_threads_may_call_next(pictures):
         for taker in takers:
             taker.join()
     assert sorted(sum(found, [])) == list(range(SAMPLES))
-    assert len(ended) == 2, "one thread took the end, the other an error"
+    assert len(ended) == 2, "one thread took the end, one an error"

@@ -83,7 +83,7 @@ def warnings_of_cache(caplog):
 
 @pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.parametrize("cache", ["file/cache", "/proc/cache", "file"])
-def test_files_in_place_are_read_without_a_cache(tmp_path, monkeypatch, caplog, name, cache):
+def test_files_of_this_machine_are_read_without_a_cache(tmp_path, monkeypatch, caplog, name, cache):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))
     write, options = SOURCES[name]
@@ -140,14 +140,14 @@ def run_without_home(folder, name, **environment):
 def readable():
     """Folder that all users can read."""
     if os.geteuid() != 0:
-        pytest.skip("only root can become another user")
+        pytest.skip("only root can become a different user")
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         yield folder
 
 
 @pytest.mark.parametrize("environment", [{}, {"HOME": "/root"}, {"HOME": "/"}, {"HOME": ""}], ids=str)
-def test_a_user_without_a_home_reads_files_in_place(readable, environment):
+def test_a_user_without_a_home_reads_files_without_a_copy(readable, environment):
     write_tars(f"{readable}/data")
     done = run_without_home(f"{readable}/data", "tars", **environment)
     assert done.stdout.strip() == str(list(range(SAMPLES))), done.stderr

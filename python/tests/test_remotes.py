@@ -68,7 +68,7 @@ def test_a_data_set_of_a_file_system_of_fsspec_is_written_read_and_verified(memo
     write_numbers(memory, exist_ok=True)
     assert verify(memory).is_intact
     with pytest.raises(fb.NotFoundError, match=r"no such file.*remote memory://numbers/test"):
-        fb.Loader(remote="memory://numbers", split="test", local=tmp_path / "other", batch_size=1)
+        fb.Loader(remote="memory://numbers", split="test", local=tmp_path / "second", batch_size=1)
 
 
 @pytest.fixture

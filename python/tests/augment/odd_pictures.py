@@ -17,7 +17,7 @@ NAME = "x"
 """Name of the field."""
 
 PICTURES = os.environ.get("FOREBAY_TEST_PICTURES")
-"""Number of pictures in place of each test's own."""
+"""Number of pictures that replaces each test's own number."""
 
 SIDES = [1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 33, 48, 61]
 
@@ -65,7 +65,7 @@ def drawn_steps(field, pixels, number, epoch=0):
 
 
 def in_torchvision(picture, steps, is_label=False):
-    """Returns what torchvision makes of a picture of Pillow with the numbers of `steps`."""
+    """Returns torchvision's result for a picture of Pillow with the numbers of `steps`."""
     start = mixture = None
     channels = len(picture.getbands())
     for step in steps:

@@ -69,7 +69,7 @@ def test_a_blur_draws_its_deviation():
     assert {steps[0]["sigma"] for steps in actions(fb.GaussianBlur(3, 1.5), draws=9)} == {1.5}
 
 
-def test_an_operation_that_is_added_does_not_change_the_draws_of_others():
+def test_an_operation_that_is_added_does_not_change_the_draws_of_its_neighbours():
     jitter, invert = fb.ColorJitter(0.4, 0.4, 0.4, 0.1), fb.RandomInvert()
 
     def jitters(*ops):

@@ -98,7 +98,7 @@ def test_augmentations_without_effect_leave_the_row_as_it_was(odd):
         assert all(np.array_equal(rows[number], row) for number, row in plain.items())
 
 
-def test_augmented_pictures_are_normalised_as_others(odd):
+def test_augmented_pictures_are_normalised_as_plain_pictures(odd):
     folder, _ = odd
     ops = (fb.CenterCrop(20), fb.RandomSolarize(99, 1.0))
     levels = augmented(folder, *ops)

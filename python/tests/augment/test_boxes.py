@@ -43,7 +43,7 @@ LISTS = {
 
 
 def samples():
-    """Returns pictures with boxes, of which some have none."""
+    """Returns pictures with boxes; some pictures have none."""
     rng = np.random.default_rng(4)
     for number in range(COUNT):
         height, width = (int(side) for side in rng.integers(30, 120, 2))

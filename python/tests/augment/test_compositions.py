@@ -15,7 +15,7 @@ COMPOSITIONS = {
     "a crop by chance": fb.RandomApply([fb.RandomResizedCrop((20, 30))], p=0.6),
     "one of two crops": fb.RandomChoice([fb.RandomResizedCrop((20, 30)), fb.RandomCrop((20, 30), pad_if_needed=True)], p=[0.7, 0.3]),
     "sizes and colours": fb.RandomOrder([fb.RandomZoomOut((1, 2, 250)), fb.ColorJitter(0.4), fb.RandomShortestSize((20, 31, 44)), fb.RandomAffine(20)]),
-    "compositions in each other": fb.RandomChoice(
+    "nested compositions": fb.RandomChoice(
         [fb.RandomApply([fb.Resize((33, 21)), fb.RandomHorizontalFlip(), fb.RandomOrder([fb.Pad(3, fill=9), fb.RandomInvert()])], p=0.8), fb.CenterCrop(12)]
     ),
 }
@@ -109,6 +109,6 @@ def test_transforms_of_torchvision_are_translated(composition, expected):
 
 
 @pytest.mark.parametrize("op", [fb.Normalize((0, 0, 0), (1, 1, 1)), fb.RandomErasing(), fb.FiveCrop(3)])
-def test_what_cannot_be_drawn_with_others_is_an_error(op):
+def test_what_cannot_be_drawn_in_a_choice_is_an_error(op):
     with pytest.raises(fb.ConfigError, match=f"RandomApply cannot hold {type(op).__name__}.*put it after"):
         fb.Image("image", fb.RandomApply([op]))._spec()

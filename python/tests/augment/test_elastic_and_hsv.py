@@ -19,7 +19,7 @@ COUNT = 60
 
 @pytest.fixture(scope="module")
 def ramps(tmp_path_factory):
-    """Pictures whose red and green are the column and the row."""
+    """Pictures with the column as red and the row as green."""
     folder = str(tmp_path_factory.mktemp("elastic") / "set")
     rows, columns = np.mgrid[:SIDE, :SIDE]
     ramp = np.stack([columns + 80, rows + 80, 0 * rows], -1).astype(np.uint8)

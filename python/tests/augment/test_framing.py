@@ -63,7 +63,7 @@ def test_a_picture_and_its_mask_are_framed_alike(odd):
     folder, _ = odd
     for op in OPERATIONS.values():
         if isinstance(op, (fb.ScaleJitter, fb.RandomShortestSize, fb.ResizeKeepRatio)):
-            continue  # A mask has another filter.
+            continue  # A mask has a different filter.
         plain = replace(op, fill=7)
         pair = fb.Joint(x=fb.Image("image", plain, fb.Resize((16, 16), "nearest")), y=fb.Mask("label", plain, fb.Resize((16, 16))))
         with fb.Loader(local=folder, batch_size=COUNT, shuffle=True, fields={"pair": pair}) as loader:
@@ -193,7 +193,7 @@ def test_a_crop_by_boxes_is_torchvision_s_for_the_same_part(scenes, borders):
     assert 30 < removed < 250
 
 
-def test_boxes_have_another_format_in_the_batch(scenes):
+def test_boxes_have_a_different_format_in_the_batch(scenes):
     folder, made = scenes
     joint = fb.Joint(image=fb.Image("image"), same=fb.Boxes("boxes"), other=fb.Boxes("boxes", to="cxcywh", min_size=0, min_area=40))
     for number, (same, other) in rows_of(folder, joint, "same", "other").items():

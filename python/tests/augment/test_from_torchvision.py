@@ -159,7 +159,7 @@ def test_the_last_conversion_decides_the_type(transforms, expected):
         ("abc", "number 0, 'abc': only torchvision"),
     ],
 )
-def test_a_list_that_would_give_other_pixels_is_an_error_that_names_the_transform(transforms, sentence):
+def test_a_list_that_would_give_different_pixels_is_an_error_that_names_the_transform(transforms, sentence):
     with pytest.raises(fb.ConfigError, match=sentence):
         fb.from_torchvision(transforms)
 

@@ -1,4 +1,4 @@
-"""Pictures of a Joint that have other sizes: each shows the same part of the scene."""
+"""Pictures of a Joint that have different sizes: each shows the same part of the scene."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ COUNT, SIDE, FACTOR = 300, 224, 8
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Pictures whose red is the column and green the row, with masks of the columns that are eight times smaller, and boxes."""
+    """Pictures with the column as red and the row as green, with masks of the columns that are eight times smaller, and boxes."""
     folder = str(tmp_path_factory.mktemp("sizes") / "set")
     across, down = np.meshgrid(np.arange(SIDE), np.arange(SIDE))
     picture = Image.fromarray(np.stack([across, down, across], -1).astype(np.uint8))
@@ -29,7 +29,7 @@ def batch_of(folder, **fields):
         return next(iter(loader))
 
 
-# A box that is rounded to more than a small mask would be drawn again there, and be another one.
+# A box that is rounded to more than a small mask would be drawn again there, and be a different box.
 @pytest.mark.parametrize("scale", [(0.08, 1.0), (0.5, 1.0)])
 def test_a_small_mask_is_cut_as_its_picture(folder, scale):
     crop = fb.RandomResizedCrop(32, scale=scale), fb.RandomHorizontalFlip()
@@ -50,7 +50,7 @@ def test_boxes_follow_the_picture_that_they_are_of(folder):
     crop = fb.RandomResizedCrop((SIDE, SIDE), scale=(0.5, 1))
     fields = {"picture": fb.Image("picture", crop), "mask": fb.Mask("mask", crop)}
     large = batch_of(folder, **fields, boxes=fb.Boxes("boxes", of="picture"))["boxes"]
-    # The same numbers are another part of a scene that is eight times smaller, cut by the picture's crop.
+    # The same numbers are a different part of a scene that is eight times smaller, cut by the picture's crop.
     first = batch_of(folder, picture=fields["picture"], boxes=fb.Boxes("boxes"))["boxes"]
     assert all(np.array_equal(a, b) for a, b in zip(large, first, strict=True))
     batch = batch_of(folder, **fields, boxes=fb.Boxes("boxes", of="mask"), second=fb.Boxes("boxes", of="mask"))

@@ -44,7 +44,7 @@ def batches(folder, by, epochs=1, image=None, p=1.0, **options):
                 yield {name: a[name].clone() for name in a}, {name: b[name].clone() for name in b}
 
 
-def test_repeats_of_a_sample_are_not_mixed_with_each_other(folder):
+def test_repeats_of_a_sample_are_not_mixed_together(folder):
     for rows in (9, 12):
         fields = {"mix": fb.Mix(fb.MixUp(0.5), x=picture(), y=fb.OneHot("class", CLASSES)), "class": fb.Scalar("class")}
         options = {"local": folder, "batch_size": rows, "shuffle": True, "order": fb.Order(repeat_augment=3, augment_seed=3)}
@@ -79,7 +79,7 @@ def test_a_blend_is_torchvision_s(folder, layout):
 
 
 @pytest.mark.parametrize(("dtype", "layout"), [("float32", "NCHW"), ("float16", "NHWC"), ("bfloat16", "NCHW"), ("uint8", "NHWC")])
-def test_a_cut_box_is_that_of_the_row_before(folder, dtype, layout):
+def test_a_box_is_cut_from_the_row_before(folder, dtype, layout):
     for plain, mixed in batches(folder, fb.CutMix(), 2, picture(dtype, layout)):
         x, other, got = (t.permute(0, 3, 1, 2) if layout == "NHWC" else t for t in (plain["x"], plain["x"].roll(1, 0), mixed["x"]))
         is_other = (got != x).any(1).any(0)

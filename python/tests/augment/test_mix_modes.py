@@ -1,4 +1,4 @@
-"""Modes of a Mix, which are those of timm's Mixup: partners, draws, boxes and label smoothing."""
+"""Modes of a Mix, which timm's Mixup has too: partners, draws, boxes and label smoothing."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ IMAGE = fb.Image("image", fb.CenterCrop(SIZE), dtype="float32")
 
 
 def batches(folder, by, rows=8, epochs=1, smoothing=0.0, **options):
-    """Returns pairs of batches, without and with the mix. Each sample has another class."""
+    """Returns pairs of batches, without and with the mix. Each sample has its own class."""
     mix = fb.Mix(by, x=IMAGE, y=fb.OneHot("class", COUNT, smoothing=smoothing), **options)
     arguments = {"local": folder, "batch_size": rows, "shuffle": True}
     with (
@@ -67,7 +67,7 @@ def test_a_row_is_blended_with_the_one_as_far_from_the_end(folder, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_box_is_that_of_the_row_as_far_from_the_end(folder, mode):
+def test_a_box_is_cut_from_the_row_as_far_from_the_end(folder, mode):
     boxes = set()
     for plain, mixed in batches(folder, fb.CutMix(), epochs=2, mode=mode):
         for row, (own, other, got, share) in enumerate(zip(plain["x"], plain["x"].flip(0), mixed["x"], shares_of(plain, mixed), strict=True)):

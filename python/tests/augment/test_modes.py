@@ -1,4 +1,4 @@
-"""Pictures of modes L and RGBA: what Pillow makes of the files, and torchvision of the operations."""
+"""Pictures of modes L and RGBA: equal to Pillow for files, and to torchvision for the operations."""
 
 import io
 import itertools
@@ -222,7 +222,7 @@ def test_numbers_of_normalize_are_arrays_of_any_kind():
         (lambda: fb.Image("image", fb.CenterCrop(9), fb.RandomErasing(value=(1, 2, 3)), mode="RGBA"), "one grey level"),
     ],
 )
-def test_arguments_for_other_channels_are_errors(odd, field, message):
+def test_arguments_for_wrong_channels_are_errors(odd, field, message):
     with pytest.raises(fb.ConfigError, match=message):
         fb.Loader(local=odd[0], fields={"x": field()}, batch_size=2)
 
@@ -301,7 +301,7 @@ def test_values_of_16_bits_are_turned_over_and_normalised(deep):
     assert sum(map(len, changed)) > 1000 and all((values == 40_001).all() for values in changed)
 
 
-def test_a_joint_cuts_depths_as_its_other_pictures(deep):
+def test_a_joint_cuts_depths_as_its_pictures(deep):
     crop = fb.RandomResizedCrop(24, interpolation="nearest"), fb.RandomHorizontalFlip()
     fields = {
         "depth": fb.Image("image", *crop, mode="I;16"),
@@ -328,7 +328,7 @@ def test_masks_have_labels_of_16_bits(deep):
         top, left, height, width = step["window"]
         values = np.pad(made[number].astype(np.int64), 200, constant_values=255)[200 + top :][:height, 200 + left :][:, :width]
         assert row.dtype == np.int64 and np.array_equal(row, values[:, ::-1] if step["flip"] else values)
-    # A label of a border is the first number of its colour, and fields with other types are checked on their own.
+    # A label of a border is the first number of its colour, and fields with different types are checked on their own.
     colours = fb.Mask("image", fb.Pad(1, fill=(7, 8, 9)), fb.RandomRotation(45, fill=(5, 6, 7)))
     rows = rows_of(folder, colours)
     assert all(row[0, 0] in (5, 7) and set(np.unique(row)) <= {0, 5, 7, *made[n].flat} for n, row in rows.items())
@@ -363,7 +363,7 @@ def test_a_long_picture_of_16_bits_is_resized_where_it_is_shown(tmp_path):
         (fb.Image("image", fb.RandomErasing(value="random"), mode="I;16"), "the noise of RandomErasing"),
     ],
 )
-def test_what_pictures_of_16_bits_cannot_be_is_an_error(deep, field, message):
+def test_impossible_operations_on_16_bits_are_an_error(deep, field, message):
     with pytest.raises(fb.ConfigError, match=message):
         fb.Loader(local=deep[0], fields={"x": field}, batch_size=2)
 

@@ -43,7 +43,7 @@ def saved(picture, form, **options):
 
 
 def files():
-    """Returns files of every way to store an orientation, by what they are."""
+    """Returns files of every way to store an orientation, by kind."""
     rng = np.random.default_rng(4)
     rgba = Image.fromarray(rng.integers(0, 256, (19, 32, 4), dtype=np.uint8), "RGBA")
     rgb = rgba.convert("RGB")

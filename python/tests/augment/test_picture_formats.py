@@ -97,7 +97,7 @@ def tiffs():
 
 
 def framed(left, top, transparent, index=3):
-    """Returns a GIF whose first frame covers a part of the canvas, or reaches beyond it."""
+    """Returns a GIF with a first frame that covers a part of the canvas, or reaches beyond it."""
     palette = RNG.integers(0, 256, 3 * 256, dtype=np.uint8).tobytes()
     frame = saved(Image.fromarray(RNG.integers(0, 256, (9, 14), dtype=np.uint8), "P"), "GIF")
     start = frame.index(b"\x2c" + struct.pack("<HHHH", 0, 0, 14, 9))
@@ -184,7 +184,7 @@ def test_values_of_one_channel_are_labels_and_depths(tmp_path):
         (b"no picture", "JPEG, PNG, WebP, BMP, GIF"),
     ],
 )
-def test_other_formats_are_named(tmp_path, start, message):
+def test_unknown_formats_are_named(tmp_path, start, message):
     with fb.MDSWriter(out=str(tmp_path / "set"), columns={"image": "bytes"}) as writer:
         writer.write({"image": start + bytes(40)})
     with (

@@ -224,7 +224,7 @@ def test_a_jpeg_that_is_decoded_at_a_reduced_size_is_nearly_the_same(photographs
             [batch] = loader
             scaled = loader.stats()["counters"]["pictures_scaled"]
         apart[name] = np.abs(batch["exact"].astype(int) - batch["scaled"].astype(int)).mean()
-        # The nearest pixel of a reduced picture would be a mean of others.
+        # The nearest pixel of a reduced picture would be a mean of its neighbours.
         assert (scaled > 0) == (name != "nearest")
     assert apart["nearest"] == 0
     assert 0 < apart["bicubic"] < 2 * apart["bilinear"], apart

@@ -70,7 +70,7 @@ def test_evaluation_has_the_pixels_of_timm(odd, mode):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("level", [0, 3, 9, 10])
-def test_strengths_are_those_of_timm(name, level):
+def test_strengths_are_as_in_timm(name, level):
     hparams = {"translate_const": 100, "img_mean": (1, 2, 3), "interpolation": Image.Resampling.BICUBIC}
     op = module.AugmentOp(name, 1.0, level, hparams)
     function = "Random" if name == "GaussianBlurRand" else op.level_fn

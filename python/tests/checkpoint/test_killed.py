@@ -121,7 +121,7 @@ def files_below(url):
     return [os.path.join(base, name) for base, _, names in os.walk(url) for name in names]
 
 
-def files_of_others(url):
+def files_of_other_jobs(url):
     def action():
         checkpoint.retain(url, 1)
         checkpoint.remove_incomplete(url, age=0)
@@ -148,7 +148,7 @@ def kill_at(points):
         status, _ = job(url, 0)
         assert status == 0, kills
         assert newest(url) == [2, [3.0]], kills
-        others = files_of_others(url)
+        others = files_of_other_jobs(url)
         assert not others or steps[kills] == 2 and overwrites, (kills, others)
     return steps
 

@@ -239,7 +239,7 @@ def set_order(kind, order, job, rank, pipes):
             after=lambda: reached("begun-second"),
         )
         around(owner, "_write", after=lambda: reached(f"written-{rank}"))
-        # The save that began first commits first, after the other one has begun.
+        # The save that began first commits first, after its rival has begun.
         around(Folder, "commit", before=lambda: after("ended" if is_in_turn else "begun-first"), after=lambda: reached("ended"))
 
 

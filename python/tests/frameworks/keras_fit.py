@@ -133,7 +133,7 @@ def check(folder, backup):
             batches, plain_of_size = Batches(train, "x", "y"), expected(folder, batch_size=size)
             for epoch in range(EPOCHS):
                 record, _ = fit(batches, steps_per_epoch=steps, epochs=1)
-                assert record.epochs == {0: plain_of_size[epoch][:steps]}, "another fit starts the next epoch"
+                assert record.epochs == {0: plain_of_size[epoch][:steps]}, "a second fit starts the next epoch"
     followed(folder, plain)
     if keras.config.backend() == "jax":
         with mock.patch("jax.default_backend", return_value="gpu"):

@@ -14,7 +14,7 @@ def draws(sample, rng):
 
 
 def with_picture(sample, rng):
-    """The sample with a picture that is turned in place."""
+    """The sample with a picture that is turned without a copy."""
     sample["x"] = np.ascontiguousarray(np.rot90(sample["x"], int(rng.integers(4)), (1, 2)))
     return sample
 

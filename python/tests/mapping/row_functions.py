@@ -23,7 +23,7 @@ def passes_on(sample, rng):
     return sample
 
 
-def adds_in_place(sample, rng):
-    """The sample with an array that was changed in place."""
+def adds_to_the_array(sample, rng):
+    """The sample with an array that was changed without a copy."""
     sample["a"] += 1
     return sample

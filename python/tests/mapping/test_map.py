@@ -429,7 +429,7 @@ def test_an_interrupt_anywhere_in_a_step_loses_no_batch_and_maps_each_alike(pict
                 assert [text(batch) for batch in found] == expected, f"interrupt {number} at batch {position}"
             if not positions:
                 break
-        assert number > 100, "an interrupt at each of these places"
+        assert number > 100, "an interrupt at each of these points"
 
 
 @pytest.mark.parametrize("of", ["Thread", "first"])

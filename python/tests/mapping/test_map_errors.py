@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 def test_a_second_try_gets_the_rows_as_they_were(pictures, error, workers):
     failed = []
 
-    def adds_in_place(sample, rng):
+    def adds_to_the_array(sample, rng):
         sample["number"] += 1000
         sample["x"].unsqueeze_(0)
         sample["x"] += 1
@@ -29,7 +29,7 @@ def test_a_second_try_gets_the_rows_as_they_were(pictures, error, workers):
     options = {**STORED, "fields": fields, "framework": "torch", "batch_size": 64}
     with fb.Loader(local=pictures, **options) as loader:
         expected = list(loader)
-    with mapped(pictures, adds_in_place, workers=workers, **options) as loader:
+    with mapped(pictures, adds_to_the_array, workers=workers, **options) as loader:
         batches = iter(loader)
         with pytest.raises(fb.MapError, match=f"{error.__name__}: once"):
             next(batches)
@@ -41,7 +41,7 @@ def test_a_second_try_gets_the_rows_as_they_were(pictures, error, workers):
 def test_a_second_try_gets_rows_of_varying_shapes_as_they_were(documents):
     failed = []
 
-    def adds_in_place(sample, rng):
+    def adds_to_the_array(sample, rng):
         sample["a"].unsqueeze_(0)
         sample["a"] += 1
         if not failed:
@@ -50,7 +50,7 @@ def test_a_second_try_gets_rows_of_varying_shapes_as_they_were(documents):
         return sample
 
     fields = {"a": fb.Array("a")}
-    with mapped(documents, adds_in_place, workers=1, **STORED, fields=fields, framework="torch", batch_size=3) as loader:
+    with mapped(documents, adds_to_the_array, workers=1, **STORED, fields=fields, framework="torch", batch_size=3) as loader:
         batches = iter(loader)
         with pytest.raises(fb.MapError, match="OSError: once"):
             next(batches)

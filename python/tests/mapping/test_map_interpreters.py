@@ -24,7 +24,7 @@ def interpreters(monkeypatch):
         return
     internal = pytest.importorskip("test.support.interpreters", exc_type=ImportError)
     if sys.version_info < (3, 13):
-        pytest.skip("this Python's interpreters differ from those of 3.14")
+        pytest.skip("this Python's interpreters differ from the interpreters of 3.14")
     stand_in = types.ModuleType("concurrent.interpreters")
     stand_in.create, stand_in.ExecutionFailed = internal.create, internal.ExecutionFailed
     monkeypatch.setitem(sys.modules, "concurrent.interpreters", stand_in)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from loaders import NUMBER
 from map_loops import STORED, mapped
-from row_functions import adds_in_place, passes_on, ragged, ragged_tensors
+from row_functions import adds_to_the_array, passes_on, ragged, ragged_tensors
 
 import forebay as fb
 from forebay._mapping.collate import collated
@@ -182,7 +182,7 @@ VARYING = {"fields": {"a": fb.Array("a")}, **STORED, "batch_size": 2}
 
 @pytest.mark.parametrize("kind", ["threads", "processes"])
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
-@pytest.mark.parametrize("function, more", [(passes_on, 0), (adds_in_place, 1)])
+@pytest.mark.parametrize("function, more", [(passes_on, 0), (adds_to_the_array, 1)])
 def test_arrays_that_are_passed_on_are_a_list_in_every_kind_of_worker(arrays, kind, framework, function, more):
     with mapped(arrays, function, workers=1, kind=kind, framework=framework, **VARYING) as loader:
         batches = list(loader)

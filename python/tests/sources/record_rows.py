@@ -53,7 +53,7 @@ def expected(row):
 
 
 def check_values(remote, files, **options):
-    """Compares the samples of `remote` with what TensorFlow has read of `files`."""
+    """Compares the samples of `remote` with TensorFlow's values of `files`."""
     read = json.loads(VALUES.read_text())
     fields = {name: fb.Scalar(name) for name in ("label", "score")} | {name: fb.Array(name) for name in ("box", "ids")}
     fields |= {"text": fb.Text("text"), "image": fb.Bytes("image"), "names": fb.Bytes("names")}

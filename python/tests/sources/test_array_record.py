@@ -1,6 +1,6 @@
 """ArrayRecord files: the records that the package array_record has written, in forebay's order.
 
-`tests/data/array_record` has the files, compressed; their records are those of `tests/data/tfrecord` and of `tf_examples`.
+`tests/data/array_record` has the files, compressed; their records are equal to `tests/data/tfrecord` and `tf_examples`.
 """
 
 import itertools
@@ -63,7 +63,7 @@ def test_single_samples_are_read_and_converted(tmp_path):
 
 
 def test_features_that_few_records_have_are_found_by_all_records_and_never_lost(tmp_path):
-    """30,000 records without features in as many chunks, of which 64 are seen, and 13 with some after them."""
+    """30,000 records without features in as many chunks, with 64 that are seen, and 13 with some after them."""
     unpack(tmp_path, "many.*")
     unpack(tmp_path, "samples.array_record-00003-of-00010")
     source = f"{tmp_path}/many.array_record::{tmp_path}/samples.array_record-00003-of-00010"
@@ -97,7 +97,7 @@ def test_transposed_chunks_are_refused(tmp_path):
         fb.Loader(remote=tmp_path / "transposed.array_record", batch_size=1)
 
 
-def test_other_files_are_refused(tmp_path):
+def test_wrong_files_are_refused(tmp_path):
     for content, why in [(b"", "too short"), (b"x" * 65535, "too short"), (bytes(131072), "end of the file is not of an ArrayRecord")]:
         (tmp_path / "x.array_record").write_bytes(content)
         with pytest.raises(fb.FormatError, match=f"{why}.*x.array_record"):

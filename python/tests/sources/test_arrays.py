@@ -17,7 +17,7 @@ HANDS = 3
 
 
 def array(number):
-    """An array that no other number has, in one of seven shapes."""
+    """An array that is different for each number, in one of seven shapes."""
     return np.arange(number % 7 + 1, dtype="<i4") * 1000 + number
 
 
@@ -86,7 +86,7 @@ class ArraysMatrix(SourceMatrix):
 
 
 class TestNpy(ArraysMatrix):
-    """A folder of arrays, whose folders are their classes."""
+    """A folder of arrays; their folders are their classes."""
 
     FILES = NPY
     FIELDS = {"path": fb.Text("path"), "x": fb.Array("npy"), "class": fb.Text("class"), "label": fb.Scalar("label")}
@@ -146,7 +146,7 @@ def test_an_array_of_a_file_equals_numpys(tmp_path, name):
     assert found.shape == ZOO[name].shape and np.array_equal(found, ZOO[name])
 
 
-def test_archives_of_other_programs_are_read(tmp_path):
+def test_archives_of_foreign_programs_are_read(tmp_path):
     """Sizes of 64 bits, sizes after the content, members that are no arrays, and a comment."""
     file = io.BytesIO()
 

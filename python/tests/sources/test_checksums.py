@@ -23,7 +23,7 @@ CHUNKS = FILE.parents[1] / "array_record/plain.array_record.gz"
 
 
 class Flipping(RangeHandler):
-    """Changes a bit of a byte in the first `times` answers that have it: another one each time."""
+    """Changes a bit of a byte in the first `times` answers that have it: a different bit each time."""
 
     times, at = 0, FLIPPED
 

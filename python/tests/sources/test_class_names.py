@@ -30,7 +30,7 @@ NUMBER, LABEL = {"n": fb.Scalar("n")}, {"n": fb.Scalar("n"), "label": fb.Scalar(
 
 @pytest.mark.parametrize("ending", WRITE)
 @pytest.mark.parametrize("second", [["dog", "cat"], ["cat"], ["cat", "dog", "cow"]])
-def test_files_with_other_classes_are_an_error_with_both(tmp_path, ending, second):
+def test_files_with_different_classes_are_an_error_with_both(tmp_path, ending, second):
     (tmp_path / "data").mkdir()
     write(tmp_path / f"data/a.{ending}", ["cat", "dog"], 0)
     write(tmp_path / f"data/b.{ending}", second, 4)

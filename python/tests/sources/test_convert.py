@@ -56,7 +56,7 @@ COLUMNS = ["n", "blob", "array", "fixed"]
 
 
 @pytest.mark.parametrize("processes", [1, 3])
-def test_mds_has_the_same_samples_in_other_shards(numbers, tmp_path, processes):
+def test_mds_has_the_same_samples_in_different_shards(numbers, tmp_path, processes):
     out = tmp_path / "out"
     report = convert(numbers, out, size_limit="2kb", compression="gz", hashes=["sha1", "xxh64"], processes=processes)
     assert report.samples == 1000 and report.kept == 0 and report.parts > 3
@@ -70,7 +70,7 @@ def test_columns_are_chosen(numbers, tmp_path):
     convert(numbers, tmp_path / "out", columns=["n", "fixed"], processes=1)
     assert stored(tmp_path / "out", ["n", "fixed"]) == stored(numbers, ["n", "fixed"])
     with pytest.raises(fb.ConfigError, match="no column 'x', but array, blob, fixed, n"):
-        convert(numbers, tmp_path / "other", columns=["x"])
+        convert(numbers, tmp_path / "second", columns=["x"])
 
 
 def test_tars_have_their_fields_and_keys(tmp_path):
@@ -105,7 +105,7 @@ def write_tar(path, samples):
 
 
 def uneven(start, count, of_tar):
-    """Samples of which some lack fields, and one field that only one tar has. Some values are empty."""
+    """Samples, some without fields, and one field that only one tar has. Some values are empty."""
     for n in range(start, start + count):
         fields = {"cls": b"%d" % n, "txt": b"t" * (n % 3), "bin": bytes([n]) * (n % 4), "json": b'{"a": %d}' % n}
         fields = {field: content for place, (field, content) in enumerate(fields.items()) if (n + place) % 5}
@@ -135,7 +135,7 @@ def test_tars_of_samples_with_different_fields_keep_each_field_and_its_absence(t
     as_stored = [{name: json.dumps(value).encode() if name == "json" else b"%d" % value if name == "cls" else value
                   for name, value in sample.items()} for sample in found]
     assert as_stored == expected
-    # The defaults of fields take the place of what a sample lacks, and of nothing else.
+    # The defaults of fields replace values that a sample lacks, and nothing else.
     fields = {
         "y": fb.Scalar("cls", default=-1),
         "t": fb.Text("txt", default="none"),
@@ -197,7 +197,7 @@ def test_arrays_of_numpy_are_bytes_that_an_array_reads(tmp_path):
     assert all(numpy.array_equal(ours, array) for ours, array in zip(batch["a"], arrays, strict=True))
 
 
-def test_shards_of_mds_with_other_columns_are_joined(tmp_path):
+def test_shards_of_mds_with_different_columns_are_joined(tmp_path):
     """Shards of a merged index: one lacks a number, an array and a text."""
     from forebay.to_mds import merge_parts
 
@@ -220,7 +220,7 @@ def test_shards_of_mds_with_other_columns_are_joined(tmp_path):
         writer.write({"n": "text"})
     merge_parts(str(tmp_path / "in"), ["0", "1", "2"])
     with pytest.raises(fb.ConfigError, match="other encodings in other shards.*column n, encoding int, encoding str"):
-        convert(tmp_path / "in", tmp_path / "other", processes=1)
+        convert(tmp_path / "in", tmp_path / "second", processes=1)
 
 
 def test_nulls_of_tables_are_written_if_they_are_allowed(tmp_path):
@@ -261,7 +261,7 @@ def test_megatron_has_the_same_tokens(tmp_path, window):
     assert tokens(tmp_path / "out") == tokens(source, window=window)
 
 
-def test_a_shuffle_has_each_sample_once_and_is_that_of_the_seed(numbers, tmp_path):
+def test_a_shuffle_has_each_sample_once_and_follows_the_seed(numbers, tmp_path):
     whole = stored(numbers, COLUMNS)
     for out, seed in [("a", 1), ("b", 1), ("c", 2)]:
         convert(numbers, tmp_path / out, shuffle=seed, size_limit="2kb", processes=1 + (out == "b"))
@@ -296,7 +296,7 @@ convert(sys.argv[1], sys.argv[2], size_limit="2kb", processes=int(sys.argv[3]), 
 def test_a_killed_run_continues_with_the_parts_that_are_complete(numbers, tmp_path, processes):
     out = tmp_path / "out"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    # The output is closed when the last of its processes has ended: those of a killed run end too.
+    # The output is closed when the last of its processes has ended: the processes of a killed run end too.
     command = [sys.executable, "-c", KILLED, str(numbers), str(out), str(processes)]
     killed = subprocess.run(command, env=env, capture_output=True, timeout=600)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
@@ -321,21 +321,21 @@ def test_a_damaged_part_is_written_again(numbers, tmp_path):
     assert stored(out, COLUMNS) == stored(numbers, COLUMNS) and verify(out).is_intact
 
 
-def test_another_conversion_or_data_set_in_the_folder_is_an_error(numbers, tmp_path):
+def test_a_different_conversion_or_data_set_in_the_folder_is_an_error(numbers, tmp_path):
     convert(numbers, tmp_path / "out", size_limit="2kb", processes=1)
     with pytest.raises(fb.ConfigError, match="another source or other options"):
         convert(numbers, tmp_path / "out", size_limit="3kb", processes=1)
-    (tmp_path / "other" / "kept").mkdir(parents=True)
-    (tmp_path / "other" / "kept" / "notes.txt").write_text("mine")
+    (tmp_path / "second" / "kept").mkdir(parents=True)
+    (tmp_path / "second" / "kept" / "notes.txt").write_text("mine")
     with pytest.raises(fb.ConfigError, match="has other files, such as .*notes.txt': choose another folder"):
-        convert(numbers, tmp_path / "other")
-    assert os.listdir(tmp_path / "other") == ["kept"]
+        convert(numbers, tmp_path / "second")
+    assert os.listdir(tmp_path / "second") == ["kept"]
     with pytest.raises(fb.ConfigError, match="has a data set already"):
         convert(tmp_path / "out", numbers)
 
 
 def write_numbers(kind, path, first):
-    """A data set of 600 numbers from `first`, whose files have the same sizes for any."""
+    """A data set of 600 numbers from `first`, in files of the same sizes for any."""
     values = range(first, first + 600)
     if kind == "parquet":
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
@@ -378,7 +378,7 @@ def test_parts_of_tables_that_were_written_again_are_not_kept(tmp_path):
         convert(source, tmp_path / "out", **options)
 
 
-def test_a_run_continues_from_another_folder(numbers, tmp_path, monkeypatch):
+def test_a_run_continues_from_a_different_folder(numbers, tmp_path, monkeypatch):
     monkeypatch.chdir(numbers.parent)
     report = convert(numbers.name, tmp_path / "out", size_limit="2kb", processes=1)
     assert convert(f"./{numbers.name}", tmp_path / "out", size_limit="2kb", processes=1).kept == report.parts
@@ -392,7 +392,7 @@ def test_the_command_shows_its_progress(numbers, tmp_path, capsys):
     assert main(["convert", str(numbers), str(tmp_path / "out"), "--columns", "n,blob", "--processes", "1"]) == 0
     assert "1 of 1 parts, 1000 samples" in capsys.readouterr().err
     assert stored(tmp_path / "out", ["n", "blob"]) == stored(numbers, ["n", "blob"])
-    assert main(["convert", str(tmp_path / "absent"), str(tmp_path / "other")]) == 1
+    assert main(["convert", str(tmp_path / "absent"), str(tmp_path / "second")]) == 1
     assert capsys.readouterr().err.startswith("error: ")
 
 

@@ -1,4 +1,4 @@
-"""Records that are damaged where they are stored: each is an error of its sample, and the others are read."""
+"""Records that are damaged where they are stored: each is an error of its sample, and the rest is read."""
 
 import gzip
 import json
@@ -18,13 +18,13 @@ WHOLE = [record(example({"n": [number]})) for number in range(COUNT)]
 
 
 def records():
-    """A file with a damaged record, and the numbers of the others."""
+    """A file with a damaged record, and the numbers of the whole ones."""
     damaged = [bytes(WHOLE[LOST][:-1]) + bytes([WHOLE[LOST][-1] ^ 4])]
     return b"".join(WHOLE[:LOST] + damaged + WHOLE[LOST + 1 :])
 
 
 def chunks():
-    """A file whose second chunk is damaged."""
+    """A file with a damaged second chunk."""
     content = bytearray(gzip.decompress((ARRAY_RECORDS / "set.array_record-00001-of-00003.gz").read_bytes()))
     # The data of a chunk follow its head of 40 bytes, with their length after its hash. The first is the signature.
     first = 64
@@ -69,7 +69,7 @@ def test_a_record_that_is_damaged_in_the_store_is_left_out_alone_and_found_by_ve
     assert "CRC" in "".join(verify(tmp_path / "cache").damaged.values())
 
 
-def test_one_attempt_is_compared_with_another(stored, tmp_path):
+def test_one_attempt_is_compared_with_the_next(stored, tmp_path):
     server = Served(stored.parent)
     try:
         url = f"{server.url}/{stored.name}"

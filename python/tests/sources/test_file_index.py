@@ -50,7 +50,7 @@ def expected(pictures_folder):
         return rows(loader)
 
 
-def test_a_folder_with_a_list_is_not_listed_and_read_in_place(pictures_folder, expected, cache):
+def test_a_folder_with_a_list_is_not_listed_and_read_without_a_copy(pictures_folder, expected, cache):
     with opened(pictures_folder, shuffle=True) as loader:
         taken = iter(loader)
         first, state = rows([next(taken)]), loader.state_dict()
@@ -116,7 +116,7 @@ def test_the_list_has_the_chosen_files_and_the_columns_of_the_manifest(tmp_path)
     assert list(zip(batch["p"], batch["s"].tolist(), strict=True)) == [("4.txt", 2.0), ("1.txt", 0.5)]
 
 
-def test_a_list_of_other_files_than_there_are_is_an_error_that_names_them(pictures_folder):
+def test_a_list_of_different_files_than_there_are_is_an_error_that_names_them(pictures_folder):
     index_files(pictures_folder)
     (pictures_folder / NAMES[0]).unlink()
     with pytest.raises(fb.StaleError, match="removed after its folder was listed"), opened(pictures_folder) as loader:
@@ -124,7 +124,7 @@ def test_a_list_of_other_files_than_there_are_is_an_error_that_names_them(pictur
 
 
 @pytest.mark.parametrize("change", ["cut", "version", "path"])
-def test_a_damaged_list_is_an_error_with_the_place(pictures_folder, change):
+def test_a_damaged_list_is_an_error_with_the_position(pictures_folder, change):
     index_files(pictures_folder)
     path = pictures_folder / "index.json"
     document = json.loads(path.read_text())
@@ -138,7 +138,7 @@ def test_a_damaged_list_is_an_error_with_the_place(pictures_folder, change):
         opened(pictures_folder)
 
 
-def test_files_with_another_kind_of_index_are_refused(tmp_path, capsys):
+def test_files_with_a_different_kind_of_index_are_refused(tmp_path, capsys):
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables/notes.md").write_text("")
     assert main([str(tmp_path / "tables")]) == 1

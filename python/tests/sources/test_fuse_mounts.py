@@ -54,13 +54,13 @@ def epochs(loader, name="n"):
 
 
 @pytest.mark.parametrize("source", ["shards", "records/*.tfrecord"])
-def test_files_are_read_in_place_for_several_epochs(behind_fuse, tmp_path, source):
+def test_files_are_read_without_a_copy_for_several_epochs(behind_fuse, tmp_path, source):
     _, place = behind_fuse
     with fb.Loader(remote=f"{place}/{source}", local=tmp_path / "local", fields=NUMBER, batch_size=7, framework="numpy") as loader:
         assert epochs(loader) == [list(range(COUNT))] * 2
 
 
-def test_samples_that_are_files_are_read_in_place(behind_fuse, tmp_path):
+def test_samples_that_are_files_are_read_without_a_copy(behind_fuse, tmp_path):
     _, place = behind_fuse
     stream = fb.Stream(remote=f"{place}/files", local=tmp_path / "local", files="each")
     with fb.Loader(streams=[stream], fields={"x": fb.Bytes("file")}, batch_size=7, framework="numpy") as loader:

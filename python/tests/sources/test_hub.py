@@ -114,7 +114,7 @@ def test_a_file_of_the_card_that_does_not_exist_is_an_error(hub):
     assert ids(NAME) == FIRST + SECOND
 
 
-def test_a_data_set_in_another_format_is_read_as_the_hub_converts_it(hub):
+def test_a_data_set_in_a_foreign_format_is_read_as_the_hub_converts_it(hub):
     hub.put("me/set", "data.csv", b"id\n1\n")
     converted = "refs/convert/parquet"
     hub.put("me/set", "default/train/0000.parquet", SETS[0], converted)
@@ -142,7 +142,7 @@ def test_a_folder_of_files_needs_no_index(bucket, bucket_environment, tmp_path):
     assert ids(tmp_path) == FIRST + SECOND
     with fb.Loader(local=tmp_path, batch_size=80, fields={"id": fb.Scalar("id")}, framework="numpy") as loader:
         assert [number for batch in loader for number in batch["id"].tolist()] == FIRST + SECOND
-    # A file that is added is found, and one of another kind is an error.
+    # A file that is added is found, and one of a different kind is an error.
     shutil.copy(DATA / "set-0.parquet", tmp_path / "2.parquet")
     assert ids(tmp_path) == FIRST + SECOND + FIRST
     (tmp_path / "3.arrow").write_bytes(bytes(1024))

@@ -16,7 +16,7 @@ import forebay as fb
 
 _prefixes = itertools.count()
 
-# Names that sort in another way by bytes, by parts or by letters.
+# Names that sort differently by bytes, by parts or by letters.
 NAMES = [
     "a/z.jpg", "a/b/x.jpg", "a/b-c/x.jpg", "a/B/x.JPG", "a-b/0.jpg", "a b/1 2.jpeg", "ä/ü.jpg", "a+b/100%#?.jpg",
     "名/前.jpg", "Z/.hidden.jpg", "dots./0.jpg", "a/{b}/[c]*.jpg", "z/..jpg", "z/0.jpg.jpg", "z/" + "x" * 250 + ".jpg",
@@ -106,7 +106,7 @@ def test_links_are_followed_as_by_image_folder(tmp_path):
         assert list(samples(loader).items()) == list(expected.items())
 
 
-def test_files_of_this_machine_are_read_in_place(tmp_path, cache):
+def test_files_of_this_machine_are_read_without_a_copy(tmp_path, cache):
     root = written(tmp_path / "set", [f"{n % 2}/{n}.jpg" for n in range(40)])
     with opened(root) as loader:
         assert len(samples(loader)) == 40
@@ -201,7 +201,7 @@ def test_damaged_and_empty_pictures_can_be_skipped(place, tmp_path):
     assert found == {f"{n % 2}/{n}.jpg" for n in range(2, 8)}
 
 
-def test_what_is_no_folder_of_pictures_is_refused(place, tmp_path):
+def test_a_folder_without_pictures_is_refused(place, tmp_path):
     for name, files, says in [
         ("mixed", ["0.jpg", "a/1.jpg"], r"\*/\*"),
         ("tars", ["a/1.jpg", "0.tar"], "two kinds"),
@@ -234,7 +234,7 @@ def test_names_that_cannot_be_read_are_refused(tmp_path):
         opened(root)
 
 
-def test_names_with_line_breaks_are_read_in_place(tmp_path):
+def test_names_with_line_breaks_are_read_without_a_copy(tmp_path):
     root = written(tmp_path / "set", ["a/line\nbreak.jpg", "a/back\\slash.jpg"])
     _, expected = of_torchvision(root)
     with opened(root) as loader:
@@ -250,7 +250,7 @@ def test_a_flat_folder_has_no_labels(place, tmp_path):
         opened(place(root))
 
 
-def test_streams_with_other_classes_have_no_common_labels(tmp_path):
+def test_streams_with_different_classes_have_no_common_labels(tmp_path):
     one, two = written(tmp_path / "one", ["a/0.jpg", "b/1.jpg"]), written(tmp_path / "two", ["a/2.jpg", "c/3.jpg"])
 
     def mixed(fields):

@@ -86,7 +86,7 @@ def values(reader):
     return [dict(row) for row in reader]
 
 
-def test_rows_of_csv_are_those_of_csv(tmp_path):
+def test_rows_of_csv_are_as_in_csv(tmp_path):
     text = cells(SAMPLES, "\r\n") + '\r\n"open, ""quote""",128,\r\n\r\nun"quoted,129,2e-3\r\n'
     path = tmp_path / "a.csv"
     path.write_text(text, newline="")
@@ -97,7 +97,7 @@ def test_rows_of_csv_are_those_of_csv(tmp_path):
     assert [row["score"] for row in ours] == [float(row["score"]) if row["score"] else None for row in theirs]
 
 
-def test_objects_of_json_lines_are_those_of_json(tmp_path):
+def test_objects_of_json_lines_are_as_in_json(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(json_lines(SAMPLES))
     theirs = [json.loads(line) for line in path.read_text().splitlines()]
@@ -201,7 +201,7 @@ def test_a_folder_has_the_splits_that_its_files_name(tmp_path):
         fb.Loader(remote=str(tmp_path), batch_size=1)
 
 
-def test_files_of_other_columns_are_one_data_set(tmp_path):
+def test_files_of_different_columns_are_one_data_set(tmp_path):
     (tmp_path / "a.csv").write_text("n,t\n1,x\n")
     (tmp_path / "b.tsv").write_text("t\tmore\tn\ny\t2\t0.5\n")
     fields = {"n": fb.Scalar("n"), "t": fb.Text("t"), "more": fb.Scalar("more", default=-1)}

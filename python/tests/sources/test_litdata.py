@@ -178,7 +178,7 @@ class TestWindows(OfTokens):
             first, second, *_ = (token_rows(batch)[0] for batch in loader)
         assert first == case.samples[0] and second == (*first[42:], *case.samples[1][:42])
 
-    def test_a_state_of_other_windows_is_rejected(self, case):
+    def test_a_state_of_different_windows_is_rejected(self, case):
         with opened(case) as loader:
             state = loader.state_dict()
         other = fb.Loader(remote=case.remote, window=17, batch_size=8, fields=case.options["fields"])
@@ -186,14 +186,14 @@ class TestWindows(OfTokens):
             loader.load_state_dict(state)
 
 
-def test_windows_of_other_samples_are_an_error(tmp_path):
+def test_windows_of_different_samples_are_an_error(tmp_path):
     folder = written(tmp_path / "set", [{"n": n} for n in range(3)], chunk_size=2)
     with pytest.raises(fb.ConfigError, match="files of token ids"):
         fb.Loader(remote=folder, window=2, batch_size=1)
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.int64])
-def test_windows_of_numpy_arrays_are_those_of_litdata(tmp_path, dtype):
+def test_windows_of_numpy_arrays_are_as_in_litdata(tmp_path, dtype):
     items = (np.arange(n, n + 30, dtype=dtype) for n in range(40))
     folder = written(tmp_path / "set", items, chunk_bytes=2_000, item_loader=litdata.TokensLoader())
     theirs = litdata.StreamingDataset(str(folder), item_loader=litdata.TokensLoader(block_size=7))
@@ -254,7 +254,7 @@ def test_every_type_has_the_value_of_litdata(tmp_path):
         assert number == 8
 
 
-def test_values_without_a_key_have_the_number_of_their_place(tmp_path):
+def test_values_without_a_key_have_the_number_of_their_position(tmp_path):
     lists = written(tmp_path / "lists", [[n, [n + 1, n + 2]] for n in range(5)], chunk_size=2)
     with fb.Loader(remote=lists, batch_size=5) as loader:
         assert {name: column.tolist() for name, column in next(iter(loader)).items()} == {
@@ -351,7 +351,7 @@ def test_rows_are_resumed_read_alone_and_converted(tmp_path):
     assert fb.ShardReader(tmp_path / "out")[6]["image"] == jpeg(6)
 
 
-def test_a_chunk_whose_samples_are_no_rows_as_in_the_first_one_is_named(tmp_path):
+def test_a_chunk_without_rows_as_in_the_first_one_is_named(tmp_path):
     with pytest.raises(fb.FormatError, match=r"not the rows of an Arrow file.*their types differ.*chunk-0-1\.bin"):
         fb.Loader(remote=MADE / "mixed", batch_size=1)
     # Where the first chunk has items, the chunk with rows is an error when it is read.
@@ -405,7 +405,7 @@ def test_a_list_that_is_no_array_is_an_error_that_names_the_field(nested):
         fb.Loader(remote=nested, batch_size=4, fields={"ids": fb.Array("ids"), "text": fb.Text("ids")})
 
 
-def test_other_readers_name_the_loader(tmp_path):
+def test_plain_readers_name_the_loader(tmp_path):
     folder = written(tmp_path / "set", [{"n": n} for n in range(3)], chunk_size=2)
     with pytest.raises(fb.Error, match="LitData's chunks, which a Loader reads"):
         fb.read_index(folder)

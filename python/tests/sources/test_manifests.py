@@ -101,7 +101,7 @@ def test_columns_of_a_manifest_become_columns_of_the_samples(name, root, bucket,
         check(samples(loader))
 
 
-def test_the_order_is_that_of_the_manifest_and_a_file_may_have_several_lines(root):
+def test_the_order_follows_the_manifest_and_a_file_may_have_several_lines(root):
     write_jsonl(root / "m.jsonl", [{"path": f"images/{n}.jpg", "caption": str(i)} for i, n in enumerate([3, 1, 3])])
     with opened(root, "m.jsonl") as loader:
         batch = next(iter(loader))
@@ -133,7 +133,7 @@ def test_a_manifest_that_changed_is_read_again(root):
         assert len(samples(loader)) == 8
 
 
-def test_what_is_no_manifest_is_refused(root):
+def test_a_file_that_is_no_manifest_is_refused(root):
     for name, content, says in [
         ("m.csv", "a,b\n1,2\n", "no column of paths"),
         ("m.csv", "path,file\nimages/0.jpg,1\n", "used twice|rename"),
@@ -209,7 +209,7 @@ def png(number):
 
 @pytest.fixture
 def pairs(root):
-    """The pictures with masks, depths and texts in other folders, all named by lines."""
+    """The pictures with masks, depths and texts in more folders, all named by lines."""
     rows = []
     for number in range(12):
         files = {"mask": f"masks/deep/{number}_m.png", "depth": f"depth/{number}.npy", "note": f"notes/{number}.txt"}

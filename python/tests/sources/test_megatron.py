@@ -1,4 +1,4 @@
-"""Megatron's files of token ids: documents and windows, in place and from a bucket."""
+"""Megatron's files of token ids: documents and windows, on this machine and from a bucket."""
 
 import itertools
 import os
@@ -110,7 +110,7 @@ def test_the_prefix_of_files_on_this_machine_is_their_name(tmp_path, monkeypatch
         assert [batch["n"].tolist() for batch in loader] == [[1]]
 
 
-def test_files_are_read_in_place(corpus, cache):
+def test_files_are_read_without_a_copy(corpus, cache):
     read(f"{corpus}/a_text_document", window=32)
     read(f"{corpus}/a_text_document", document_rows, fields=IDS)
     kept = [name for _, _, names in os.walk(cache) for name in names]
@@ -263,7 +263,7 @@ class TestMegatron:
         builder.finalize(f"{tmp_path}/own_text_document.idx")
         return f"{tmp_path}/own_text_document"
 
-    def test_documents_are_those_of_megatron(self, core, prefix):
+    def test_documents_are_as_in_megatron(self, core, prefix):
         theirs = core.IndexedDataset(prefix)
         assert read(prefix, document_rows, fields=IDS) == [tuple(theirs[i].tolist()) for i in range(len(theirs))]
 

@@ -40,7 +40,7 @@ def delivered(value):
 
 
 def same(found, value):
-    """Compares what the loader delivers with a value of `expected`."""
+    """Compares a delivered value with a value of `expected`."""
     value = delivered(value)
     if isinstance(found, str) and not isinstance(value, str):
         return json.loads(found) == value
@@ -94,8 +94,8 @@ def test_nested_columns_have_paths(name):
         ("absent", fb.Scalar, ["no such column; there are id, some, all", "column absent", "nulls.parquet"]),
     ],
 )
-def test_a_value_that_cannot_be_delivered_is_an_error_with_its_place(column, field, words):
-    """The other columns of the file can be read."""
+def test_a_value_that_cannot_be_delivered_is_an_error_with_its_position(column, field, words):
+    """The remaining columns of the file can be read."""
     with pytest.raises((fb.Error, ValueError)) as failed:
         with fb.Loader(remote=DATA / "nulls.parquet", batch_size=30, fields={"x": field(column)}, framework="numpy") as loader:
             next(iter(loader))
@@ -123,7 +123,7 @@ def test_a_column_of_nulls_is_as_good_as_none(tmp_path):
         found("error", [texts, nulls], fb.Text("v"))
 
 
-def test_a_column_that_cannot_be_delivered_does_not_block_the_others(caplog):
+def test_a_column_that_cannot_be_delivered_does_not_block_the_rest(caplog):
     fb.Loader(remote=DATA / "nulls.parquet", batch_size=10, framework="numpy").close()
     assert "nulls.parquet: columns whose values cannot be delivered are left out: none; the error" in caplog.text
 
@@ -199,7 +199,7 @@ def null_rows(remote, ranks=1, **more):
 
 @pytest.mark.parametrize("name", ["0.feather", "0.ipc", "0.arrows"])
 @pytest.mark.parametrize("file", ["pyarrow-file-lz4.arrow", "pyarrow-file-zstd.arrow", "pyarrow-stream.arrow"])
-def test_other_names_of_arrow_files_are_known(file, name, tmp_path):
+def test_further_names_of_arrow_files_are_known(file, name, tmp_path):
     shutil.copy(DATA / file, tmp_path / name)
     fields = {"id": fb.Scalar("id")}
     with fb.Loader(remote=DATA / file, batch_size=40, fields=fields, framework="numpy") as loader:
@@ -302,7 +302,7 @@ def test_empty_lists_and_documents_are_no_nulls_of_a_row():
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["fields", "all"])
-def test_rows_with_a_null_are_left_out_with_other_bad_samples(some_nulls, named, caplog):
+def test_rows_with_a_null_are_left_out_with_further_bad_samples(some_nulls, named, caplog):
     path, whole = some_nulls
     fields = {"id": fb.Scalar("id"), "text": fb.Text("text"), "ids": fb.Array("ids")} if named else None
     needed = ["text", "ids"] if named else ["text", "ids", "x"]
@@ -380,7 +380,7 @@ class TestParquet(SourceMatrix):
         )
 
     def test_only_the_columns_of_the_fields_are_fetched(self, case, bucket, bucket_environment, tmp_path):
-        """A loader of other columns has another folder, the same order, and takes the checkpoint of the first."""
+        """A loader of different columns has its own folder, the same order, and takes the checkpoint of the first."""
         bytes_of = {}
         shuffled = {"shuffle": True, "seed": 3}
         for name, fields in {"id": {"id": fb.Scalar("id")}, "all": FIELDS}.items():

@@ -22,7 +22,7 @@ VALUES = {
         "snappy.array_record": PARTS[:1],
     },
 }
-"""Files in `tests/data`, and those with the same records of which TensorFlow's values are recorded."""
+"""Files in `tests/data`, and files of the same records with recorded values of TensorFlow."""
 
 
 @pytest.fixture(params=list(VALUES))
@@ -50,7 +50,7 @@ def test_wildcards_braces_and_lists_name_the_same_files(container):
         assert samples_of(names) == SAMPLES
 
 
-def test_the_values_are_those_of_tensorflow(container):
+def test_the_values_are_as_in_tensorflow(container):
     for names, files in VALUES[container.name].items():
         check_values(container.made / names, files)
 

@@ -1,4 +1,4 @@
-"""Files that are replaced by others of the same length while a loader exists: an error, and never samples of two data sets."""
+"""Files that are replaced by files of the same length while a loader exists: an error, and never samples of two data sets."""
 
 import io
 import itertools
@@ -35,7 +35,7 @@ def record_file(number, value):
 
 
 def table_file(_number, value):
-    """A file of a thousand rows, whose writer has another name."""
+    """A file of a thousand rows, with a different name of its writer."""
     data = TABLE.read_bytes()
     assert data.count(b"parquet-cpp-arrow") == 1
     return data.replace(b"parquet-cpp-arrow", b"parquet-cpp-arro" + value)
@@ -70,13 +70,13 @@ def opened(source, root, **arguments):
 
 
 def replace(path, data):
-    """Puts another file in the place of one."""
+    """Replaces a file with a different one."""
     path.with_name("new").write_bytes(data)
     os.replace(path.with_name("new"), path)
 
 
 def rewrite(path, data):
-    """Changes a file in place."""
+    """Changes a file without a new inode."""
     before = path.stat().st_mtime_ns
     path.write_bytes(data)
     os.utime(path, ns=(before + 1, before + 1))
@@ -98,14 +98,14 @@ def test_a_file_that_is_replaced_before_its_first_read_is_named(source, change, 
             change(folder / name, data)
         with pytest.raises(fb.StaleError, match="changed while the job was running.*data-"):
             list(loader)
-    # Another loader takes the files as they are.
+    # A new loader takes the files as they are.
     with opened(source, folder) as loader:
         assert sum(1 for _ in loader) == len(loader)
 
 
 @pytest.mark.parametrize("change", [replace, rewrite])
 @pytest.mark.parametrize("source", ["tars", "records", "files"], indirect=False)
-def test_a_file_that_is_read_in_place_and_replaced_after_its_first_epoch_is_named(source, change, tmp_path):
+def test_a_file_that_is_read_without_a_copy_and_replaced_after_its_first_epoch_is_named(source, change, tmp_path):
     source, folder = SOURCES[source], tmp_path / "set"
     write(folder, contents(source, b"a"))
     with opened(source, folder) as loader:

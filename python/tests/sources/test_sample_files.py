@@ -1,4 +1,4 @@
-"""Folders of files, each of which is a sample."""
+"""Folders of files; each file is a sample."""
 
 import itertools
 

@@ -134,12 +134,12 @@ def test_the_names_of_a_step_have_the_rows_of_tables(suffix, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("source", ["list", "folder"])
-def test_a_run_of_relative_paths_is_named_in_another_working_directory(source, tars, folder, tmp_path, monkeypatch, capsys):
+def test_a_run_of_relative_paths_is_named_in_a_different_working_directory(source, tars, folder, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     remote = {"list": "./0.tar::1.tar", "folder": "set"}[source]
     with fb.Loader(remote=remote, local="cache", batch_size=8, shuffle=True) as loader:
-        (tmp_path / "other").mkdir()
-        monkeypatch.chdir(tmp_path / "other")
+        (tmp_path / "second").mkdir()
+        monkeypatch.chdir(tmp_path / "second")
         expected = loader.samples_of(1)
         loader.save_run("RUN.json")
     found = [json.loads(line) for line in which("RUN.json", 1, capsys, "--json")]

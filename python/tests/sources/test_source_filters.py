@@ -115,7 +115,7 @@ def test_tars_are_filtered_by_their_fields_and_keys(tars):
             kept(tars, condition, number)
 
 
-def test_a_value_of_a_tar_that_is_none_is_an_error_with_its_place(tmp_path):
+def test_a_value_of_a_tar_that_is_none_is_an_error_with_its_position(tmp_path):
     write_tar(tmp_path / "0.tar", [("a", {"cls": b"1"}), ("b", {"cls": b"one"})])
     with pytest.raises(fb.Error) as failed:
         kept(tmp_path / "0.tar", "cls == 1", fb.Scalar("cls"))
@@ -177,7 +177,7 @@ def test_of_parquet_the_columns_of_the_filter_are_read_once(bucket, bucket_envir
 
 
 def test_row_groups_are_skipped_by_their_statistics(bucket, bucket_environment, tmp_path):
-    """Nine files of 100 rows: numbers that rise from file to file, with nulls in one file and NaN in another."""
+    """Nine files of 100 rows: numbers that rise from file to file, with nulls in one file and NaN in a second one."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rows = []
     for file in range(9):
@@ -393,7 +393,7 @@ with fb.Loader(remote=sys.argv[1], select=fb.Select(filter="cls >= 0 and txt != 
 
 
 def test_processes_share_one_pass(tars, tmp_path):
-    """Of several processes one reads each shard, and the others take its answer."""
+    """Of several processes one reads each shard, and the rest takes its answer."""
     started = [
         subprocess.Popen([sys.executable, "-c", CHILD, tars], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
         for _ in range(3)
@@ -405,7 +405,7 @@ def test_processes_share_one_pass(tars, tmp_path):
 
 
 def test_a_pass_continues_with_the_shards_that_are_missing(tars, tmp_path, cache):
-    """The last shard is damaged, so the first pass ends there. When it is there again, the others are not read again."""
+    """The last shard is damaged, so the first pass ends there. When it is there again, the rest is not read again."""
     path = tmp_path / "3.tar"
     whole, times = path.read_bytes(), path.stat()
     damaged = bytearray(whole)
@@ -450,8 +450,8 @@ def test_steps_of_a_filtered_run_are_named_replayed_and_left_out(tars, tmp_path,
         assert [batch["n"].tolist() for batch in loader] == [b["n"].tolist() for i, b in enumerate(batches) if i not in (1, 2)]
 
 
-def test_a_copy_in_another_folder_has_the_state_of_the_first(tars, tmp_path):
-    """The kept samples count, and neither the place nor the words of the filter."""
+def test_a_copy_in_a_second_folder_has_the_state_of_the_first(tars, tmp_path):
+    """The kept samples count, and neither the folder nor the words of the filter."""
     for shard in range(4):
         (tmp_path / "copy").mkdir(exist_ok=True)
         shutil.copy(tmp_path / f"{shard}.tar", tmp_path / "copy")
@@ -479,7 +479,7 @@ def test_records_of_tensorflow_are_filtered(tmp_path):
 
 
 PRESENT = {"empty": [0, 1, 2], "some": [0, 2], "struct": [0, 2], "deep": [0, 1], "struct.a": [], "flat": []}
-"""Rows of `presence.parquet` whose columns are not null. Of all of these the file has nulls alone."""
+"""Rows of `presence.parquet` without a null in the columns. Of all of these the file has nulls alone."""
 
 
 @pytest.mark.parametrize("column", PRESENT)

@@ -84,7 +84,7 @@ def test_lists_inside_of_lists_are_arrays_where_they_can_be_and_block_no_other_r
     assert [json.loads(row["v"]) for row in found] == lists
 
 
-def test_a_column_that_cannot_be_delivered_does_not_block_the_others_of_a_reader(tmp_path):
+def test_a_column_that_cannot_be_delivered_does_not_block_the_rest_of_a_reader(tmp_path):
     nested = pa.array([[[b"a"]], [[b"b"]]], pa.list_(pa.list_(pa.binary())))
     lists = pa.array([[[1.5], [2, 3]], [[4]]], pa.list_(pa.list_(pa.float32())))
     write(pa.table({"bad": nested, "a": [1, 2], "v": lists}), tmp_path / "set/a.parquet")

@@ -98,7 +98,7 @@ def index_of(body):
 
 @pytest.fixture(params=["folder", "copied folder", "bucket", "http"])
 def place(request, tmp_path, bucket, bucket_environment):
-    """Address of record files, options of a loader, and a function that writes one, always at another time."""
+    """Address of record files, options of a loader, and a function that writes one, always at a later time."""
     times, prefix = itertools.count(1_600_000_000), f"rewritten-{next(_prefixes)}"
 
     def write(name, body):
@@ -132,7 +132,7 @@ def test_files_that_were_written_again_with_the_same_size_are_read_again(place):
     assert numbers_of(f"{remote}/{names}", **options) == [1, 2, 3, 4]
     write("x.tfrecord-00000-of-00002", same_size([5, 6], 200))
     assert numbers_of(f"{remote}/{names}", **options) == [5, 6, 4]
-    # As many records, of other values.
+    # As many records, of new values.
     write("x.tfrecord-00000-of-00002", same_size([7, 8], 200))
     assert numbers_of(f"{remote}/{names}", **options) == [7, 8, 4]
     assert numbers_of(f"{remote}/{names}", **options, select=fb.Select(filter="number >= 5")) == [7, 8]
@@ -141,7 +141,7 @@ def test_files_that_were_written_again_with_the_same_size_are_read_again(place):
 
 
 @pytest.mark.parametrize("stale", [[1], [1, 2], [1, 2, 3, 4], "longer"])
-def test_an_index_of_another_file_is_not_used(place, stale, caplog):
+def test_an_index_of_a_different_file_is_not_used(place, stale, caplog):
     remote, options, write, _ = place
     write("x.tfrecord-00000-of-00002", same_size([1, 2, 3], 300))
     write("x.tfrecord-00001-of-00002", same_size([4], 300))
@@ -212,7 +212,7 @@ def test_a_feature_that_the_indexed_records_may_lack_is_looked_for(tmp_path):
 
 
 def late_features(folder):
-    """Files with indexes next to them, of which the second has features that the first lacks, and longer lists."""
+    """Files with indexes next to them. The second file has features that the first lacks, and longer lists."""
     items = [[{"a": [n], "b": [float(n)]} for n in range(6)], [{"a": [n, n], "late": [b"text"], "record": [n]} for n in range(4)]]
     for number, part in enumerate(items):
         body = b"".join(record(example(item)) for item in part)
@@ -237,7 +237,7 @@ def test_a_conversion_has_features_that_only_later_files_have(tmp_path):
              for sample in fb.ShardReader(tmp_path / "out")]
     expected = [{"a": [n], "b": float(n)} for n in range(6)]
     assert found == expected + [{"a": [n, n], "late": "text", "record": n} for n in range(4)]
-    # The index is not used any more, and the columns are those of a pass.
+    # The index is not used any more, and a pass finds the columns.
     for name in ("0", "1"):
         (tmp_path / f"{name}.tfrecord.idx").unlink()
     convert(source, tmp_path / "again")
@@ -248,7 +248,7 @@ def str_of(sample):
     return {name: str(value) for name, value in sample.items()}
 
 
-def test_counts_of_other_programs_are_ignored_if_asked(tmp_path):
+def test_counts_of_foreign_programs_are_ignored_if_asked(tmp_path):
     source = late_features(tmp_path)
     fields = {"late": fb.Text("late", default="none"), "r": fb.Scalar("record", default=-1)}
     with pytest.raises(fb.ConfigError, match="no such column.*late"):
@@ -353,7 +353,7 @@ def test_a_damaged_record_is_found_when_it_is_read_and_a_damaged_length_by_the_p
 
 
 FEW = [{"n": [number], "label": [5.0] if number % 2 else [], "box": [number] if number % 3 else []} for number in range(6)]
-"""Records whose lists have at most one value, but for `n`, which has one."""
+"""Records with lists of at most one value, but for `n`, which has one."""
 
 
 @pytest.fixture
@@ -406,7 +406,7 @@ def with_unknown(data, where):
     unknown = [field(15, b"later"), varint(16 << 3) + varint(300), varint(17 << 3 | 1) + bytes(8), varint(18 << 3 | 5) + bytes(4)]
     # A group, which has a field with the number of the features.
     unknown.append(varint(19 << 3 | 3) + field(1, b"not these") + varint(19 << 3 | 4))
-    # A field of a known number and another type.
+    # A field of a known number and a different type.
     unknown.append(varint(1 << 3) + varint(5))
     return data + b"".join(unknown) if where == "end" else b"".join(unknown) + data
 
@@ -435,7 +435,7 @@ def test_unknown_fields_of_every_message_are_ignored(tmp_path):
     (tmp_path / "x.tfrecord").write_bytes(record(data) * 3)
     with fb.Loader(remote=tmp_path / "x.tfrecord", batch_size=3, fields={"ids": fb.Array("ids")}, framework="numpy") as loader:
         (batch,) = loader
-    # The numbers of the last field are those of a single one, which the list has as well.
+    # The last field has the numbers of a single one, which the list has as well.
     assert batch["ids"].tolist() == [[3, 4, 5]] * 3
 
 

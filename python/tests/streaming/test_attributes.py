@@ -27,17 +27,17 @@ ABSENT = {
     "base.partition.relaxed: get_partitions_orig": "the engine's",
     "base.shared.barrier: T*": "an interval; the barrier has its own",
     "base.shared.memory: TICK": "an interval that is not used",
-    "base.local: *": "an import of another module's function, which is not needed",
-    "base.storage.download: DEFAULT_TIMEOUT": "a constant of another module, which is not needed",
-    "base.stream: reader_from_json": "an import of another module's function, which is not needed",
+    "base.local: *": "an import of a foreign module's function, which is not needed",
+    "base.storage.download: DEFAULT_TIMEOUT": "a constant of a foreign module, which is not needed",
+    "base.stream: reader_from_json": "an import of a foreign module's function, which is not needed",
     "base.shuffle.py2s: *": "the shuffle is the engine's",
-    "*.convert.*: *": "the converters are other programs with the same arguments",
-    "base.format.mds.*er: *mds_*": "an import of another module's function, which is not needed",
-    "multimodal.webvid: *": "an import of another module's name, which is not needed",
+    "*.convert.*: *": "the converters are separate programs with the same arguments",
+    "base.format.mds.*er: *mds_*": "an import of a foreign module's function, which is not needed",
+    "multimodal.webvid: *": "an import of a foreign module's name, which is not needed",
     "base.dataset.StreamingDataset: _attach_work": "work is not shared between processes",
     "base.dataset.StreamingDataset: _share_work": "work is not shared between processes",
-    "base.dataset._Iterator: _num_threads_to_exit": "threads are ended in another way",
-    "base.format.*Writer: _process_file": "packing is in threads, with other functions",
+    "base.dataset._Iterator: _num_threads_to_exit": "threads are ended differently",
+    "base.format.*Writer: _process_file": "packing is in threads, with different functions",
     "base.format.*Writer: extra_bytes_per_*": "attributes of the object",
     "base.format.mds.encodings.NDArray: _*": "tables of the reference's encoder",
     "base.shared.memory.SharedMemory: fix_*": "resource trackers are not patched",
@@ -50,7 +50,7 @@ ABSENT = {
 
 OTHER_CALLS = {
     "base.storage.*load.Alipan*: __init__": "Alipan is not supported: the class only raises",
-    "*.convert.*: *": "the converters are other programs with the same arguments; `main` and `parse_args` are called alike",
+    "*.convert.*: *": "the converters are separate programs with the same arguments; `main` and `parse_args` are called alike",
 }
 """Functions that are called in a different way, and why."""
 

@@ -257,7 +257,7 @@ def test_hashes_and_the_cache_limit_hold_for_every_scheme(shelf, bucket, tmp_pat
     bytes_[-1] ^= 1
     damaged.write_bytes(bytes_)
     with pytest.raises(OSError, match="hash"):
-        StreamingDataset(remote=shelf, local=str(tmp_path / "other"), batch_size=4, validate_hash="sha1")[0]
+        StreamingDataset(remote=shelf, local=str(tmp_path / "second"), batch_size=4, validate_hash="sha1")[0]
 
 
 def test_an_index_that_cannot_be_downloaded_raises_the_downloader_s_exception(shelf, bucket, tmp_path):

@@ -120,7 +120,7 @@ def test_a_stream_may_select_some_of_its_shards(remote, tmp_path, workers):
     assert dataset.num_samples == len(expected)
     assert batches(dataset, workers) == expected
     assert dataset[-1] == {"number": expected[-1]}
-    assert len(os.listdir(local)) == 1 + len(whole[::2]), "the other shards are not fetched"
+    assert len(os.listdir(local)) == 1 + len(whole[::2]), "the remaining shards are not fetched"
 
 
 class Table:
@@ -457,7 +457,7 @@ def test_an_overridden_prepare_shard_of_a_data_set_is_called_for_each_shard(remo
     assert dataset.side_files == set(range(dataset.num_shards))
     dataset.side_files.clear()
     assert dataset[0] == {"number": 0}
-    assert not dataset.side_files, "what is here needs nothing"
+    assert not dataset.side_files, "files that are here need nothing"
 
 
 class Selecting(StreamingDataset):
@@ -524,7 +524,7 @@ def test_a_process_can_exit_during_a_copied_iteration(remote, tmp_path):
 
 def test_names_of_lock_files_depend_on_the_folder(remote, tmp_path):
     one = StreamingDataset(remote=remote, local=str(tmp_path / "one"))
-    other = StreamingDataset(remote=remote, local=str(tmp_path / "other"))
+    other = StreamingDataset(remote=remote, local=str(tmp_path / "second"))
     assert one._shm_prefix_int != other._shm_prefix_int
     assert os.path.basename(one._filelock_root) == "streaming"
     assert LocalDataset(remote)[3] == {"number": 3}

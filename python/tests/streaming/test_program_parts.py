@@ -299,8 +299,8 @@ def test_the_folder_of_a_different_remote_is_not_read(ours, tmp_path):
     """The reference returns the samples of the first remote."""
     first = dataset_of(ours, remote=write(tmp_path / "one", 100), local=str(tmp_path / "local"))
     assert numbers(first) == list(range(100))
-    other = {"remote": write(tmp_path / "other", 100, first=1000), "local": str(tmp_path / "local")}
-    with pytest.raises(ValueError, match="Reused local directory: .*local has the shards of .*one, and not .*other"):
+    other = {"remote": write(tmp_path / "second", 100, first=1000), "local": str(tmp_path / "local")}
+    with pytest.raises(ValueError, match="Reused local directory: .*local has the shards of .*one, and not .*second"):
         dataset_of(ours, **other)
     shutil.rmtree(tmp_path / "local")
     assert numbers(dataset_of(ours, **other)) == list(range(1000, 1100))

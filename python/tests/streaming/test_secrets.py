@@ -218,7 +218,7 @@ def test_a_data_set_does_not_show_them(library, tmp_path, caplog, monkeypatch):
     assert "gEhEiM" not in shown(caught.value)
     os.remove(library.root / "set" / "index.json")
     with pytest.raises(LibraryError) as caught:
-        StreamingDataset(remote=remote, local=str(tmp_path / "other"), batch_size=4, download_retry=2)
+        StreamingDataset(remote=remote, local=str(tmp_path / "second"), batch_size=4, download_retry=2)
     assert "gEhEiM" not in shown(caught.value) and "gEhEiM" not in caplog.text
 
 

@@ -32,7 +32,7 @@ def read(remote, local, workers):
 def test_shards_are_fetched_over_sftp(sftp, tmp_path, workers):
     assert read(sftp.url("set/train"), tmp_path / "local", workers) == list(range(COUNT))
     with pytest.raises(FileNotFoundError):
-        read(sftp.url("set/absent"), tmp_path / "other", 0)
+        read(sftp.url("set/absent"), tmp_path / "second", 0)
 
 
 class Objects(http.server.BaseHTTPRequestHandler):
@@ -103,4 +103,4 @@ def test_shards_are_fetched_from_azure(server, tmp_path, monkeypatch, workers):
     remote = "azure://account.blob.core.windows.net/container/set"
     assert read(remote, tmp_path / "local", workers) == list(range(100))
     with pytest.raises(FileNotFoundError, match="not found"):
-        read(f"{remote}/absent", tmp_path / "other", 0)
+        read(f"{remote}/absent", tmp_path / "second", 0)

@@ -75,7 +75,7 @@ def test_a_local_folder_is_registered_once(tmp_path, monkeypatch):
         get_shm_prefix([folder], ["remote"], world, retry=0)
     second, other = get_shm_prefix([folder], [None], world)
     assert second > first
-    assert len(os.listdir("/proc/self/fd")) == descriptors + 2, "of others' blocks none stays open"
+    assert len(os.listdir("/proc/self/fd")) == descriptors + 2, "no block of a different process stays open"
     for registered in (block, other):
         registered.cleanup()
     with pytest.raises(ValueError, match="Reused local directory"):

@@ -52,7 +52,7 @@ def test_files_of_one_downloader_class_are_fetched_in_parallel(remote, tmp_path)
     dataset = StreamingDataset(remote=f"meeting://{remote}", local=str(tmp_path / "local"), batch_size=4)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(dataset.prepare_shard, range(4)))
-        assert len({id(user) for user in users}) == 4, "no thread releases a connection that another one uses"
+        assert len({id(user) for user in users}) == 4, "no thread releases a connection that a second one uses"
         list(pool.map(dataset.prepare_shard, range(4, 8)))
     assert len(users) == 8 and len({id(user) for user in users}) == 4, "connections are used again"
 
@@ -152,14 +152,14 @@ def test_the_next_download_removes_the_files_of_a_killed_process(job, tmp_path):
     def halves():
         return list((tmp_path / "temporary").glob("**/shard.*"))
 
-    killed, other = job("stop"), job("stop", "other")
+    killed, other = job("stop"), job("stop", "second")
     assert killed.stdout.readline() == other.stdout.readline() == "half\n"
     killed.send_signal(signal.SIGKILL)
     killed.communicate(timeout=600)
     assert len(halves()) == 2
     output, errors = job("go").communicate(timeout=600)
     assert output == "300\n", errors
-    assert len(halves()) == 1, "that of a process that lives stays"
+    assert len(halves()) == 1, "the file of a living process stays"
     output, errors = other.communicate("x", timeout=600)
     assert output.endswith("300\n"), errors
     assert os.listdir(tmp_path / "temporary") == []
@@ -240,7 +240,7 @@ def test_shards_are_locked_by_name_if_the_index_is_missing_or_read_only(remote, 
     for folder in (remote, str(tmp_path / "new")):
         with _locks.locked(folder, "one", blocking=True) as is_ours:
             assert is_ours
-            for name in ("one", "other", None):
+            for name in ("one", "second", None):
                 with _locks.locked(folder, name, blocking=False) as is_free:
                     assert not is_free
         with _locks.locked(folder, "one", blocking=False) as is_free:
@@ -249,7 +249,7 @@ def test_shards_are_locked_by_name_if_the_index_is_missing_or_read_only(remote, 
 
 def test_the_lock_of_a_folder_excludes_the_locks_of_its_shards(remote):
     with _locks.locked(remote, "one", blocking=True):
-        for name, expected in (("one", False), ("other", True), (None, False)):
+        for name, expected in (("one", False), ("second", True), (None, False)):
             with _locks.locked(remote, name, blocking=False) as is_free:
                 assert is_free == expected
     with _locks.locked(remote, None, blocking=True):

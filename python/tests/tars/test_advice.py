@@ -173,9 +173,9 @@ def test_streams_with_different_columns_are_named_with_the_difference(folder, sh
 
 
 def test_streams_with_different_types_are_named_with_the_types(shards, tmp_path):
-    with fb.MDSWriter(out=tmp_path / "other", columns={"label": "float32", "name": "str"}) as writer:
+    with fb.MDSWriter(out=tmp_path / "second", columns={"label": "float32", "name": "str"}) as writer:
         writer.write({"label": np.float32(1), "name": "a"})
-    streams = [fb.Stream(remote=shards), fb.Stream(remote=str(tmp_path / "other"))]
+    streams = [fb.Stream(remote=shards), fb.Stream(remote=str(tmp_path / "second"))]
     fields = {"y": fb.Scalar("label"), "name": fb.Text("name")}
     message = str(error(streams=streams, fields=fields))
     assert "`y` is int64 and float32" in message and "pass these fields a `dtype` or a `shape`" in message

@@ -9,7 +9,7 @@ from test_tar_index import write
 
 import forebay as fb
 
-COUNTS = {"shards/0.tar": 3, "shards/1.tar": 5, "shards/2.tar": 2, "other/0.tar": 4, "spoiled.tar": 1}
+COUNTS = {"shards/0.tar": 3, "shards/1.tar": 5, "shards/2.tar": 2, "extra/0.tar": 4, "spoiled.tar": 1}
 
 # As `energon prepare` writes it.
 SPLIT = """exclude:
@@ -21,7 +21,7 @@ split_parts:
   - shards/{0..0}.tar
   - spoiled.tar
   val:
-  - other/0.tar
+  - extra/0.tar
   - shards/2.tar
 """
 
@@ -66,7 +66,7 @@ def expected(*tars):
 def test_a_split_has_its_tars_in_their_order_by_the_counts_of_energon(places, caplog):
     for _ in range(2):
         assert keys("train", places) == expected("shards/1.tar", "shards/0.tar")
-        assert keys("val", places) == expected("other/0.tar", "shards/2.tar")
+        assert keys("val", places) == expected("extra/0.tar", "shards/2.tar")
     assert "read once" not in caplog.text
     with pytest.raises(fb.ConfigError, match="the split has no tars.*split test"):
         keys("test", places)
@@ -84,7 +84,7 @@ def test_the_only_split_needs_no_name_and_json_is_read(folder):
 
 def test_a_copy_of_a_folder_has_the_state_of_the_folder_and_a_cache(places, folder, tmp_path):
     if "remote" not in places:
-        pytest.skip("a folder that is `local` has no other")
+        pytest.skip("a folder that is `local` has no copy")
     fields = {"key": fb.Text("__key__")}
     with fb.Loader(remote=folder, split="train", batch_size=2, fields=fields) as loader:
         state = loader.state_dict()
@@ -95,8 +95,8 @@ def test_a_copy_of_a_folder_has_the_state_of_the_folder_and_a_cache(places, fold
 
 
 def test_a_split_that_changes_has_different_tars(folder):
-    assert keys("val", {"remote": folder}) == expected("other/0.tar", "shards/2.tar")
-    (folder / ".nv-meta/split.yaml").write_text(SPLIT.replace("  - other/0.tar\n", ""))
+    assert keys("val", {"remote": folder}) == expected("extra/0.tar", "shards/2.tar")
+    (folder / ".nv-meta/split.yaml").write_text(SPLIT.replace("  - extra/0.tar\n", ""))
     assert keys("val", {"remote": folder}) == expected("shards/2.tar")
 
 

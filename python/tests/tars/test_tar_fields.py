@@ -320,7 +320,7 @@ def test_a_stream_without_the_column_has_the_default_of_a_different_kind_of_data
     assert rows == [(i, "tar", [i]) for i in range(4)] + [(10 + i, "mds", [7]) for i in range(4)]
 
 
-@pytest.mark.parametrize("counts", [False, True], ids=["counted", "of-others"])
+@pytest.mark.parametrize("counts", [False, True], ids=["counted", "foreign"])
 def test_a_stream_of_tars_without_a_file_of_a_different_extension_has_the_default(tmp_path, counts):
     """The extension `caption` shows no type, so the field's default is all that is known."""
     for name, count in (("a", 3), ("b", 2)):

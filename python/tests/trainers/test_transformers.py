@@ -126,7 +126,7 @@ def test_a_checkpoint_resumes_where_skipped_samples_have_emptied_batches(make_sp
 
 @contextlib.contextmanager
 def may_be_refused():
-    """Accepts that Transformers 4 does not resume where whole batches were left out, and no other failure."""
+    """Accepts that Transformers 4 does not resume where whole batches were left out, and only this failure."""
     try:
         yield
     except fb.ConfigError as error:
