@@ -291,3 +291,21 @@ def test_a_column_with_the_name_of_a_file_is_refused(pairs):
     write_csv(root / "m.csv", [row | {"mask": 1} for row in rows])
     with pytest.raises(fb.ConfigError, match="used twice.*mask|mask.*used twice"):
         opened(root, "m.csv")
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_cells_in_quotes_are_read_as_the_module_csv_reads_them(tmp_path, separator):
+    cells = ['a"b', "a,b", "a\tb", "a\nb", "a\r\nb", '"', '""', " a ", "é", "a", ""]
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "0.png").write_bytes(b"-")
+    path = folder / f"m.{'tsv' if separator == chr(9) else 'csv'}"
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file, delimiter=separator)
+        table.writerow(["file_name", "first", "second"])
+        table.writerows(["0.png", f"x{first}", second] for first, second in zip(cells, cells[::-1]))
+    with open(path, newline="", encoding="utf-8") as file:
+        expected = [row[1:] for row in csv.reader(file, delimiter=separator)][1:]
+    stream, fields = fb.Stream(remote=folder, manifest=path.name), {name: fb.Text(name) for name in ("first", "second")}
+    with fb.Loader(streams=[stream], batch_size=1, framework="numpy", fields=fields) as loader:
+        assert [[batch["first"][0], batch["second"][0]] for batch in loader] == expected
