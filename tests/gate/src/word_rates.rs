@@ -38,7 +38,7 @@ const CEILINGS: &[(&str, [f64; RATES.len()])] = &[
     ("python/forebay", [1.0, 0.4, 3.4, 1.4, 0.8]),
     ("python/scripts", [0.3, 0.4, 1.5, 1.2, 0.5]),
     ("python/src", [0.8, 0.4, 1.5, 1.0, 0.5]),
-    ("python/tests", [0.6, 0.4, 3.2, 1.1, 0.5]),
+    ("python/tests", [0.3, 0.4, 1.7, 0.7, 0.5]),
     ("tests", [0.3, 0.4, 3.0, 0.8, 0.5]),
     ("texts of the root", [0.3, 0.4, 1.5, 1.2, 0.6]),
 ];
