@@ -54,6 +54,8 @@ pub(super) struct Memory {
     /// Its elements, if they are stored in a different order.
     pub values: Vec<u8>,
     pub json: JsonScratch,
+    /// Token ids of the current text.
+    pub ids: forebay_text::Ids,
 }
 
 impl Memory {

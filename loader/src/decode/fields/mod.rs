@@ -8,6 +8,7 @@
 //! boxes                      boxes and their labels, which follow a picture of their Joint
 //! scalar, one_hot            number_source
 //! tokens, length, array      array_source
+//! tokenize                   the crate forebay-text; rows as of tokens (token_row)
 //! json                       json_path, `decode::json_value`
 //! text, bytes                copied
 //! ```
@@ -32,6 +33,8 @@ mod ops;
 mod picture;
 mod scalar;
 mod text;
+mod token_row;
+mod tokenize;
 mod tokens;
 mod views;
 
@@ -57,6 +60,7 @@ pub(super) use ops::{CheckedOps, of_labels};
 pub(super) use picture::{check_labels, grey_last};
 pub use scalar::Scalar;
 pub use text::Text;
+pub use tokenize::{AddedEnd, AllSpecial, AllowedSpecial, TextErrors, Tokenize};
 pub use tokens::Tokens;
 pub(super) use views::{crops, of_crop};
 
@@ -76,6 +80,8 @@ pub enum FieldSpec {
     Scalar(Scalar),
     /// Token ids.
     Tokens(Tokens),
+    /// Token ids of a text.
+    Tokenize(Tokenize),
     /// The length of an array.
     Length(Length),
     /// An array.
@@ -121,6 +127,7 @@ impl FieldSpec {
             Self::BoxLabels(field) => field,
             Self::Scalar(field) => field,
             Self::Tokens(field) => field,
+            Self::Tokenize(field) => field,
             Self::Length(field) => field,
             Self::Array(field) => field,
             Self::Text(field) => field,
@@ -147,7 +154,9 @@ impl FieldSpec {
             Self::Joint { fields } | Self::Mix { fields, .. } => {
                 fields.iter().flat_map(|(_, field)| field.texts()).collect()
             }
-            Self::Text(Text { column, .. }) | Self::Json(Json { column, .. }) => vec![column],
+            Self::Text(Text { column, .. })
+            | Self::Json(Json { column, .. })
+            | Self::Tokenize(Tokenize { column, .. }) => vec![column],
             _ => Vec::new(),
         }
     }

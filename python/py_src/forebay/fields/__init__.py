@@ -9,6 +9,7 @@ Shapes in the documentation describe a batch: N rows, H and W in pixels, C chann
     checks    checks of arguments that several operations have
     boxes     boxes around objects, and their labels
     crops     operations of the decoder: crops, resizes, flips, normalisation (more are in `forebay.operations`)
+    tokenize  token ids of text
     pictures  pictures, masks, and both with the same draws
     values    numbers, tokens, arrays, text, documents; rows that are padded, and their masks
 """
@@ -31,6 +32,7 @@ from .crops import (
     TenCrop,
 )
 from .pictures import Image, Joint, Mask
+from .tokenize import Tokenize
 from .values import Array, AttentionMask, Bytes, Json, Length, Scalar, Text, Tokens
 
 __all__ = [
@@ -61,5 +63,6 @@ __all__ = [
     "Scalar",
     "TenCrop",
     "Text",
+    "Tokenize",
     "Tokens",
 ]

@@ -70,20 +70,7 @@ class Tokens(Field):
     max_length: int | None = None
 
     def _spec(self) -> dict[str, Any]:
-        spec = {"kind": "tokens", "column": column_of(self), "dtype": dtype_of(self.dtype), "stored": dtype_of(self.stored)}
-        truncates = flag("truncate of Tokens", self.truncate)
-        pad = None if self.pad is None else whole("pad of Tokens", self.pad, -(1 << 63), 1 << 63)
-        if self.length is None:
-            if truncates:
-                raise ConfigError("truncate of Tokens cuts at `length`, which is not set: pass max_length in place of truncate")
-            if pad is None:
-                raise ConfigError("Tokens needs a length, or pad to fill rows up to the longest one of the batch: pass one of them")
-            return spec
-        for name in ("pad_to_multiple", "max_length"):
-            if getattr(self, name) is not None:
-                raise ConfigError(f"{name} of Tokens is for rows as long as the longest one of the batch: leave out it, or length")
-        spec |= {"length": whole("length of Tokens", self.length, 1), "pad": pad}
-        return spec | ({"truncate": True} if truncates else {})
+        return {"kind": "tokens", "column": column_of(self), "stored": dtype_of(self.stored), **token_rows(self)}
 
     def _padding(self) -> Padding | None:
         return padding_of(self) if self.length is None else None
@@ -253,6 +240,25 @@ class Json(Field):
 
     def _padding(self) -> Padding | None:
         return padding_of(self)
+
+
+def token_rows(field: Any) -> dict[str, Any]:
+    """Checks the options of rows of token ids, and returns the engine's form."""
+    kind = type(field).__name__
+    spec = {"dtype": dtype_of(field.dtype)}
+    truncates = flag(f"truncate of {kind}", field.truncate)
+    pad = None if field.pad is None else whole(f"pad of {kind}", field.pad, -(1 << 63), 1 << 63)
+    if field.length is None:
+        if truncates:
+            raise ConfigError(f"truncate of {kind} cuts at `length`, which is not set: pass max_length in place of truncate")
+        if pad is None:
+            raise ConfigError(f"{kind} needs a length, or pad to fill rows up to the longest one of the batch: pass one of them")
+        return spec
+    for name in ("pad_to_multiple", "max_length"):
+        if getattr(field, name) is not None:
+            raise ConfigError(f"{name} of {kind} is for rows as long as the longest one of the batch: leave out it, or length")
+    spec |= {"length": whole(f"length of {kind}", field.length, 1), "pad": pad}
+    return spec | ({"truncate": True} if truncates else {})
 
 
 _MULTIPLE_MAX = 1 << 20

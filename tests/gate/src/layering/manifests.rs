@@ -9,7 +9,7 @@ const OURS: &str = "forebay-";
 
 /// Fix of a wrong dependency between them.
 const ARROWS: &str =
-    "arrows point one way: python, ffi, bench, tests -> gpu -> loader -> {format, order, picture, store} -> core";
+    "arrows point one way: python, ffi, bench, tests -> gpu -> loader -> {format, order, picture, store, text} -> core";
 
 /// Checks the output of `cargo metadata --no-deps`.
 pub(super) fn check(crates: &[Crate], metadata: &serde_json::Value) -> Vec<Violation> {

@@ -77,6 +77,11 @@ pub const CRATES: &[Crate] = &[
     Crate { layers: FORMAT, ..krate("forebay-format", "loader/format", &["forebay-core"]) },
     Crate { layers: STORE, ..krate("forebay-store", "loader/store", &["forebay-core"]) },
     Crate {
+        external: &["serde_json", "tokenizers", "xxhash-rust"],
+        layers: TEXT,
+        ..krate("forebay-text", "loader/text", &["forebay-core"])
+    },
+    Crate {
         layers: LOADER,
         // The host path knows a device through `pipeline::sample::offload` alone. The wiring of an epoch connects the
         // two.
@@ -85,7 +90,7 @@ pub const CRATES: &[Crate] = &[
         ..krate(
             "forebay-loader",
             "loader",
-            &["forebay-core", "forebay-format", "forebay-order", "forebay-picture", "forebay-store"],
+            &["forebay-core", "forebay-format", "forebay-order", "forebay-picture", "forebay-store", "forebay-text"],
         )
     },
     Crate { may_be_unsafe: &[""], ..krate("forebay-gpu", "gpu", &["forebay-loader"]) },
@@ -219,11 +224,25 @@ const FORMAT: &[Layer] = &[
     ),
 ];
 
+const TEXT: &[Layer] = &[
+    layer(&["settings"], &[]),
+    layer(&["document"], &["settings", "forebay_core::error"]),
+    layer(&["tokenizer"], &["document", "settings", "forebay_core::error", "forebay_core::sync"]),
+];
+
 const LOADER: &[Layer] = &[
     // Columns come with their encodings, and both sides read arrays, raw pictures and JSON.
     layer(
         &["decode"],
-        &["error", "forebay_picture", "format::encoding", "format::json", "format::Column", "format::FIELDS"],
+        &[
+            "error",
+            "forebay_picture",
+            "forebay_text",
+            "format::encoding",
+            "format::json",
+            "format::Column",
+            "format::FIELDS",
+        ],
     ),
     layer(&["memory"], &["topology", "sync", "error", "forebay_core::flow"]),
     layer(&["io"], &["memory", "sync", "stats", "error", "versions"]),

@@ -1,0 +1,203 @@
+//! Fields of token ids that are made of text.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use forebay_text::{End, Settings, Special, Tokenizer};
+use serde::{Deserialize, Serialize};
+
+use super::column::{Columns, is_text, unsuitable};
+use super::json_path::JsonPath;
+use super::kind::{Compiled, FieldKind, int64};
+use super::token_row::TokenRow;
+use crate::decode::draw::FieldDraws;
+use crate::decode::json_value::{JsonForm, JsonValue};
+use crate::decode::row::Row;
+use crate::decode::step::{Decode, Memory, Stored};
+use crate::error::{Error, Result};
+use crate::format::encoding::{DType, Encoding};
+
+/// Most bytes of a text or of its ids with memory that is kept for the next sample.
+const KEPT_MAX: usize = 4 << 20;
+
+/// The token ids of a text per sample.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tokenize {
+    /// The column: text or `bytes`; with `path`, a JSON document.
+    pub column: String,
+    /// The text of a `tokenizer.json` of Hugging Face.
+    pub tokenizer: String,
+    /// Path to the text in a JSON document, such as `"meta.text"`. Default: the column is the text.
+    #[serde(default)]
+    pub path: Option<JsonPath>,
+    /// Tokens before each text.
+    #[serde(default)]
+    pub add_bos: AddedEnd,
+    /// Tokens after each text.
+    #[serde(default)]
+    pub add_eos: AddedEnd,
+    /// Special tokens that a text may contain: `"all"` or a list. All others are text.
+    #[serde(default)]
+    pub allowed_special: AllowedSpecial,
+    /// Treatment of bytes that are not UTF-8.
+    #[serde(default)]
+    pub errors: TextErrors,
+    /// Tokens per row. Without it every row is an array of its own length.
+    #[serde(default)]
+    pub length: Option<usize>,
+    /// Type of the output.
+    #[serde(default = "int64")]
+    pub dtype: DType,
+    /// Padding at the end of shorter samples; without it a shorter sample is an error.
+    #[serde(default)]
+    pub pad: Option<i64>,
+    /// If true, only the first tokens of a longer sample are kept. Otherwise it is an error.
+    #[serde(default)]
+    pub truncate: bool,
+}
+
+/// Tokens at an end of each text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "tokens at an end of a text are null (as the tokenizer's), true, false or a token's text"
+)]
+pub enum AddedEnd {
+    /// The tokens that the tokenizer's post-processor adds.
+    #[default]
+    Own,
+    /// The tokens that the post-processor adds, at least one; or none.
+    Flag(bool),
+    /// This token.
+    Token(String),
+}
+
+impl AddedEnd {
+    fn setting(&self) -> End {
+        match self {
+            Self::Own => End::Own,
+            Self::Flag(true) => End::Required,
+            Self::Flag(false) => End::Nothing,
+            Self::Token(token) => End::Token(token.clone()),
+        }
+    }
+}
+
+/// Special tokens that a text may contain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "allowed special tokens are \"all\" or a list of their texts")]
+pub enum AllowedSpecial {
+    /// All.
+    All(AllSpecial),
+    /// These.
+    These(Vec<String>),
+}
+
+/// The text `"all"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AllSpecial {
+    /// All special tokens.
+    All,
+}
+
+impl Default for AllowedSpecial {
+    fn default() -> Self {
+        Self::These(Vec::new())
+    }
+}
+
+/// Treatment of bytes that are not UTF-8.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TextErrors {
+    /// Such a sample is an error.
+    #[default]
+    Strict,
+    /// They become U+FFFD, as in Python's `bytes.decode`.
+    Replace,
+}
+
+impl FieldKind for Tokenize {
+    fn column(&self) -> &str {
+        &self.column
+    }
+
+    fn compile(&self, columns: Columns<'_>, _draws: FieldDraws) -> Result<Compiled> {
+        let &Self { length, dtype, pad, truncate, errors, .. } = self;
+        let (index, column) = columns.find(&self.column)?;
+        if !is_text(column) && column.encoding != Encoding::Bytes {
+            return Err(unsuitable(column, "a Tokenize field needs a column of text, or of bytes that are UTF-8"));
+        }
+        let ids = TokenRow { length, dtype, pad, truncate };
+        ids.check("Tokenize")?;
+        let path = match &self.path {
+            None => None,
+            Some(path) => {
+                let wrong = || Error::config("`path` of Tokenize has an empty part or a broken place in a list");
+                Some(JsonValue::new(path.parts().ok_or_else(wrong)?, JsonForm::Text)?)
+            }
+        };
+        let allowed = match &self.allowed_special {
+            AllowedSpecial::All(_) => Special::All,
+            AllowedSpecial::These(tokens) if tokens.is_empty() => Special::Nothing,
+            AllowedSpecial::These(tokens) => Special::These(tokens.clone()),
+        };
+        let settings = Settings { bos: self.add_bos.setting(), eos: self.add_eos.setting(), allowed };
+        let tokenizer = Tokenizer::load(&self.tokenizer, &settings)?;
+        let is_signed = matches!(dtype, DType::Int8 | DType::Int16);
+        let largest = (dtype.size() < 4).then(|| (1_u32 << (8 * dtype.size() - usize::from(is_signed))) - 1);
+        if largest.is_some_and(|largest| tokenizer.id_max() > largest) {
+            let message = "the tokenizer has ids that do not fit the dtype: pass a wider `dtype` to Tokenize";
+            return Err(Error::config(message).with("largest id", tokenizer.id_max()).with("dtype", dtype));
+        }
+        Ok(Compiled::new(index, TokenizeDecoder { tokenizer, path, errors, ids }, dtype, ids.shape()))
+    }
+}
+
+#[derive(Debug)]
+struct TokenizeDecoder {
+    tokenizer: Arc<Tokenizer>,
+    path: Option<JsonValue>,
+    errors: TextErrors,
+    ids: TokenRow,
+}
+
+impl Decode for TokenizeDecoder {
+    fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
+        let Memory { values, json, ids, .. } = memory;
+        let bytes = match &self.path {
+            None => stored.bytes,
+            Some(path) => {
+                let absent =
+                    || Error::decode("the document has no text at `path` of Tokenize: skip.errors leaves it out");
+                let value = path.find(stored.bytes)?.ok_or_else(absent)?;
+                path.write(value, &mut Row::Var(&mut *values), json)?;
+                values.as_slice()
+            }
+        };
+        self.tokenizer.encode(&self.text(bytes)?, ids)?;
+        values.clear();
+        values.extend(ids.as_slice().iter().flat_map(|id| id.to_le_bytes()));
+        let written = self.ids.write(values, DType::UInt32, row, "Tokenize");
+        ids.shrink();
+        if values.capacity() > KEPT_MAX {
+            *values = Vec::new();
+        }
+        written
+    }
+}
+
+impl TokenizeDecoder {
+    fn text<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, str>> {
+        match (std::str::from_utf8(bytes), self.errors) {
+            (Ok(text), _) => Ok(Cow::Borrowed(text)),
+            (Err(_), TextErrors::Replace) => Ok(String::from_utf8_lossy(bytes)),
+            (Err(e), TextErrors::Strict) => {
+                let message = "the text is not UTF-8: errors=\"replace\" of Tokenize puts U+FFFD in such bytes' place";
+                Err(Error::decode(message).with("byte", e.valid_up_to()))
+            }
+        }
+    }
+}

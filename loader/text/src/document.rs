@@ -1,0 +1,67 @@
+//! Parts of a `tokenizer.json` that the loader reads or changes itself.
+
+use forebay_core::error::{Error, Result};
+use serde_json::Value;
+
+use crate::settings::Special;
+
+/// A `tokenizer.json` of the newest form.
+pub(crate) struct Document(Value);
+
+impl Document {
+    /// Reads a document of any version.
+    pub(crate) fn read(json: &str) -> Result<Self> {
+        let broken = |message: &str| Error::config(format!("the tokenizer is not a tokenizer.json: {message}"));
+        let mut value: Value = serde_json::from_str(json).map_err(|e| broken(&e.to_string()))?;
+        tokenizers::canonicalize_value(&mut value).map_err(|e| broken(&e.to_string()))?;
+        Ok(Self(value))
+    }
+
+    /// Makes the allowed special tokens ordinary ones, which the engine finds in texts.
+    ///
+    /// # Errors
+    /// An allowed token that the tokenizer does not have as an added token.
+    pub(crate) fn allow(&mut self, allowed: &Special) -> Result<()> {
+        let empty = Vec::new();
+        let names = if let Special::These(names) = allowed { names } else { &empty };
+        for name in names {
+            let tokens = self.0.get_mut("added_tokens").and_then(Value::as_array_mut);
+            let token = tokens.and_then(|tokens| tokens.iter_mut().find(|token| token["content"] == name.as_str()));
+            let Some(token) = token.and_then(Value::as_object_mut) else {
+                let message = "the tokenizer has no such special token: correct `allowed_special`";
+                return Err(Error::config(message).with("token", name));
+            };
+            token.insert("special".to_owned(), Value::Bool(false));
+        }
+        Ok(())
+    }
+
+    /// Returns the id of an added token or of a word of the vocabulary.
+    pub(crate) fn id_of(&self, token: &str) -> Option<u32> {
+        let added = self.0.get("added_tokens").and_then(Value::as_array).into_iter().flatten();
+        let added = added.filter(|added| added["content"] == token).find_map(|added| added["id"].as_u64());
+        let in_model = || match self.0.get("model")?.get("vocab")? {
+            Value::Object(vocab) => vocab.get(token)?.as_u64(),
+            Value::Array(pieces) => Some(pieces.iter().position(|piece| piece[0] == token)? as u64),
+            _ => None,
+        };
+        added.or_else(in_model).and_then(|id| u32::try_from(id).ok())
+    }
+
+    /// Returns the largest id.
+    pub(crate) fn id_max(&self) -> u32 {
+        let added = self.0.get("added_tokens").and_then(Value::as_array).into_iter().flatten();
+        let added = added.filter_map(|token| token["id"].as_u64()).max().unwrap_or(0);
+        let in_model = match self.0.get("model").and_then(|model| model.get("vocab")) {
+            Some(Value::Object(vocab)) => vocab.values().filter_map(Value::as_u64).max().unwrap_or(0),
+            Some(Value::Array(pieces)) => pieces.len().saturating_sub(1) as u64,
+            _ => 0,
+        };
+        u32::try_from(added.max(in_model)).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the document as text.
+    pub(crate) fn text(&self) -> String {
+        self.0.to_string()
+    }
+}

@@ -1,0 +1,238 @@
+"""Token ids of text: they are equal to the ids of Hugging Face's `tokenizers`, for each kind of model."""
+
+import json
+import random
+import unicodedata
+
+import numpy as np
+import pytest
+
+import forebay as fb
+
+tokenizers = pytest.importorskip("tokenizers")
+
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
+
+TEXTS = [
+    "The quick brown fox jumps over the lazy dog, isn't it? 12345 <|end|> x",
+    "Zażółć gęślą jaźń; ÀÉÎõü e\u0301 ﬁ Ⅷ ½",
+    "Съешь же ещё этих мягких французских булок, да выпей чаю",
+    "いろはにほへと ちりぬるを 漢字仮名交じり文",
+    "敏捷的棕色狐狸跳过了懒狗。一二三",
+    "هذا نص عربي مع تشكيل: مُحَمَّد",
+    "यह हिन्दी में एक वाक्य है",
+    "இது ஒரு தமிழ் வாக்கியம்",
+    "한국어 문장입니다. 빠른 갈색 여우",
+    "ประโยคภาษาไทย שפה עברית Ελληνικά γράμματα",
+    "👩‍👩‍👧‍👦 🇩🇪 e\u200db\u00a0c\u3000d\ufeff",
+    "def f(x):\n\treturn {'a': [x  , 1e-5]}\r\n\n   # end   ",
+    "",
+    " ",
+    "\x00\x01\x7f",
+]
+
+
+def byte_level(pattern=None):
+    tokenizer = tokenizers.Tokenizer(models.BPE())
+    if pattern is None:
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    else:
+        split = pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=500, special_tokens=["<|end|>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    return tokenizer
+
+
+LLAMA_3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
+def llama_3():
+    return byte_level(LLAMA_3)
+
+
+def qwen_2():
+    return byte_level(LLAMA_3.replace("{1,3}", ""))
+
+
+def o200k():
+    ends = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    words = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+    small = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+    rest = r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    return byte_level(f"{words}*{small}+{ends}|{words}+{small}*{ends}|{rest}")
+
+
+def byte_fallback():
+    tokenizer = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    specials = ["<unk>", "<s>", "<|end|>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    trainer = trainers.BpeTrainer(vocab_size=480, special_tokens=specials, limit_alphabet=60, max_token_length=8, show_progress=False)
+    tokenizer.train_from_iterator([text.replace(" ", " ▁") for text in TEXTS[:5]], trainer)
+    document = json.loads(tokenizer.to_str())
+    document["added_tokens"] = document["added_tokens"][:3]
+    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(document))
+    tokenizer.post_processor = processors.TemplateProcessing("<s> $A", "<s> $A $B", [("<s>", 1)])
+    return tokenizer
+
+
+def unigram():
+    tokenizer = tokenizers.Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(vocab_size=300, special_tokens=["<unk>", "<|end|>"], unk_token="<unk>", show_progress=False)
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    return tokenizer
+
+
+def word_piece():
+    tokenizer = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    specials = ["[UNK]", "[CLS]", "[SEP]", "<|end|>"]
+    tokenizer.train_from_iterator(TEXTS, trainers.WordPieceTrainer(vocab_size=400, special_tokens=specials, show_progress=False))
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
+    return tokenizer
+
+
+def word_level():
+    tokenizer = tokenizers.Tokenizer(models.WordLevel(unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.train_from_iterator(TEXTS, trainers.WordLevelTrainer(special_tokens=["[UNK]", "<|end|>"], show_progress=False))
+    return tokenizer
+
+
+EXACT = [byte_level, llama_3, qwen_2, o200k, byte_fallback]
+"""Models with equal ids for all characters."""
+
+MODELS = [*EXACT, unigram, word_piece, word_level]
+
+
+def is_stable(text):
+    """True if no character has a class or a decomposition that depends on the version of Unicode: `tokenizers` has older tables."""
+    old = unicodedata.ucd_3_2_0
+    return all(old.category(c) != "Cn" and old.category(c) == unicodedata.category(c) for c in text)
+
+
+def fuzzed(count, seed=5):
+    """Texts of pieces of all scripts, and of any characters."""
+    draws = random.Random(seed)
+    pool = "".join(TEXTS) + "<|end|>'SsLl\t\n\r  "
+    for _ in range(count):
+        length = draws.randrange(40)
+        if draws.random() < 0.3:
+            points = (draws.choice([draws.randrange(0x80), draws.randrange(0xD800), draws.randrange(0xE000, 0x110000)]) for _ in range(length))
+            yield "".join(map(chr, points))
+        else:
+            starts = (draws.randrange(len(pool)) for _ in range(length // 4))
+            yield "".join(pool[start : start + draws.randrange(6)] for start in starts)
+
+
+def written(folder, texts, encoding="str"):
+    with fb.MDSWriter(out=str(folder), columns={"text": encoding}) as writer:
+        for text in texts:
+            writer.write({"text": text})
+    return str(folder)
+
+
+def rows(remote, field, batch_size=64, **options):
+    """The ids of each sample, without padding."""
+    fields = {"ids": field, "mask": fb.AttentionMask("ids")}
+    with fb.Loader(remote=remote, fields=fields, batch_size=batch_size, framework="numpy", **options) as loader:
+        return [row[mask].tolist() for batch in loader for row, mask in zip(batch["ids"], batch["mask"], strict=True)]
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    values = [*TEXTS, *fuzzed(3000)]
+    return written(tmp_path_factory.mktemp("texts") / "set", values), values
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("special", [(), "all"])
+def test_ids_are_those_of_tokenizers(texts, model, special):
+    remote, values = texts
+    is_compared = [model in EXACT or is_stable(text) for text in values]
+    assert sum(is_compared) > 1500
+    tokenizer = model()
+    tokenizer.encode_special_tokens = special == ()
+    expected = [encoding.ids for encoding in tokenizer.encode_batch(values)]
+    found = rows(remote, fb.Tokenize("text", tokenizer.to_str(), allowed_special=special, pad=0))
+    compared = zip(values, found, expected, is_compared, strict=True)
+    wrong = [(text, one, other) for text, one, other, is_compared in compared if is_compared and one != other]
+    assert not wrong, (len(wrong), wrong[:3])
+
+
+def test_a_pattern_that_the_engine_lacks_is_refused_at_the_start(tmp_path):
+    remote = written(tmp_path / "set", ["fox"])
+    with pytest.raises(fb.UnsupportedError, match="unknown regular expression"):
+        rows(remote, fb.Tokenize("text", byte_level(r"\p{Lu}?\p{Ll}+|.").to_str(), pad=0), 1)
+
+
+def test_a_tokenizer_is_a_path_or_its_contents(tmp_path):
+    remote = written(tmp_path / "set", TEXTS)
+    tokenizer = byte_level()
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(str(path))
+    expected = [encoding.ids for encoding in tokenizer.encode_batch(TEXTS[:3])]
+    for given in (path, str(path), path.read_bytes(), path.read_text()):
+        assert rows(remote, fb.Tokenize("text", given, pad=0, allowed_special="all"), 3)[:3] == expected
+    with pytest.raises(fb.NotFoundError):
+        rows(remote, fb.Tokenize("text", tmp_path / "none.json", pad=0))
+
+
+def test_ends_and_lengths_are_as_asked(tmp_path):
+    remote = written(tmp_path / "set", ["fox dog", "fox"])
+    tokenizer = word_piece()
+    body = [tokenizer.encode(text, add_special_tokens=False).ids for text in ("fox dog", "fox")]
+    file = tokenizer.to_str()
+    assert rows(remote, fb.Tokenize("text", file, pad=0), 2) == [[1, *ids, 2] for ids in body]
+    assert rows(remote, fb.Tokenize("text", file, add_bos=False, add_eos="<|end|>", pad=0), 2) == [[*ids, 3] for ids in body]
+    with fb.Loader(
+        remote=remote, fields={"ids": fb.Tokenize("text", file, length=2, truncate=True, dtype="uint16")}, batch_size=2, framework="numpy"
+    ) as loader:
+        batch = next(iter(loader))["ids"]
+    assert batch.dtype == np.uint16
+    assert batch.tolist() == [[1, body[0][0]], [1, body[1][0]]]
+
+
+def test_bytes_that_are_not_utf8_are_an_error_or_are_replaced(tmp_path):
+    values = [b"fox \xff\xc3 dog", b"fox"]
+    remote = written(tmp_path / "set", values, "bytes")
+    tokenizer = byte_level()
+    expected = [tokenizer.encode(value.decode(errors="replace")).ids for value in values]
+    assert rows(remote, fb.Tokenize("text", tokenizer.to_str(), errors="replace", pad=0), 2) == expected
+    with pytest.raises(fb.DecodeError, match="the text is not UTF-8"):
+        rows(remote, fb.Tokenize("text", tokenizer.to_str(), pad=0), 2)
+
+
+def test_a_text_is_found_by_its_path_in_lines_of_json(tmp_path):
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"doc": {"body": text}}) + "\n" for text in TEXTS))
+    tokenizer = unigram()
+    expected = [encoding.ids for encoding in tokenizer.encode_batch(TEXTS)]
+    found = rows(str(tmp_path / "*.jsonl"), fb.Tokenize("doc", tokenizer.to_str(), path="body", allowed_special="all", pad=0), 15)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tokenizer": "{}"}, "tokenizer"),
+        ({"tokenizer": 3}, "tokenizer of Tokenize is a path"),
+        ({"add_bos": 3}, "add_bos of Tokenize is True"),
+        ({"add_bos": True}, "add_bos"),
+        ({"add_eos": "<none>"}, "<none>"),
+        ({"allowed_special": "<s>"}, "allowed_special of Tokenize"),
+        ({"allowed_special": ["<none>"]}, "<none>"),
+        ({"dtype": "uint8"}, "wider `dtype`"),
+        ({"pad": None}, "Tokenize needs a length"),
+    ],
+)
+def test_wrong_arguments_are_errors_that_name_them(tmp_path, options, message):
+    remote = written(tmp_path / "set", ["fox"])
+    with pytest.raises(fb.ConfigError, match=message):
+        rows(remote, fb.Tokenize("text", **({"tokenizer": byte_level().to_str(), "pad": 0} | options)), 1)
