@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_survey_of_an_unpacked_file_has_the_same_result_as_one_of_the_content() {
-        // Larger than all windows, and with ends at any place in them.
+        // Larger than all windows, and with ends at any offset in them.
         let mut text = Vec::new();
         let mut tar = tar::Builder::new(Vec::new());
         let mut records = Vec::new();

@@ -85,7 +85,7 @@ fn unknown_name(message: &str) -> Option<(&str, &str)> {
     Some((start.strip_prefix("unknown field `")?.strip_suffix('`')?, expected))
 }
 
-/// Puts the name that may be meant in the place of a list of all names in the error about an unknown one.
+/// Puts the name that may be meant, instead of a list of all names, in the error about an unknown one.
 fn with_near_name(message: &str) -> String {
     let Some((unknown, expected)) = unknown_name(message) else { return message.to_owned() };
     let likeness = |name: &&str| strsim::jaro_winkler(&unknown.to_lowercase(), name);

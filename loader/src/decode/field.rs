@@ -254,7 +254,7 @@ impl<'de> Deserialize<'de> for Op {
 }
 
 impl Op {
-    /// Makes an operation of a composition. The luma is computed in its place there.
+    /// Makes an operation of a composition. The luma is computed at its position there.
     fn composed(mut composition: Composition<Self>) -> Self {
         for op in composition.transforms_mut() {
             if *op == Self::Grayscale {

@@ -28,7 +28,7 @@ pub(super) struct Fold<'a> {
     key: DrawKey,
 }
 
-/// Draws of a list of operations: of a field, or of one place of a composition.
+/// Draws of a list of operations: of a field, or of one position of a composition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ListDraws {
     draws: FieldDraws,

@@ -9,7 +9,7 @@ use super::operation::{Operation, Script, check_within};
 use crate::decode::draw::OpDraws;
 use crate::error::{Error, Result};
 
-/// Operations of a composition that are applied to one picture, by their places in its list, in order.
+/// Operations of a composition that are applied to one picture, by their positions in its list, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Chosen {
     places: [u8; OPERATIONS_MAX],
@@ -68,7 +68,7 @@ impl<O> Composition<O> {
     }
 
     /// Returns the operations that are applied to one picture. Each has the [part](OpDraws::part) of `draws` with the
-    /// number of its place.
+    /// number of its position.
     pub fn chosen(&self, draws: OpDraws) -> Chosen {
         match self {
             Self::RandomApply(apply) => apply.chosen(draws),

@@ -97,7 +97,7 @@ fn drawn_part(op: &Op) -> Option<Value> {
         Op::RandomCrop { .. } | Op::RandomResize { .. } | Op::RandomHorizontalFlip { .. } => op.clone(),
         Op::Framing(ref framing) if framing.is_random() => op.clone(),
         Op::Augment(ref augment) if augment.moves() => op.clone(),
-        // The place of an operation is part of its draws, so that those on colours count as well.
+        // The position of an operation is part of its draws, so that those on colours count as well.
         Op::Composed(_) => op.clone(),
         Op::Resize { .. }
         | Op::CenterCrop { .. }

@@ -82,7 +82,7 @@ impl FetchedFile<'_> {
         }
     }
 
-    /// Reads the places of the samples of the file, and compares their checksums. Returns the first error of a
+    /// Reads the offsets of the samples of the file, and compares their checksums. Returns the first error of a
     /// checksum.
     fn check(&self, shard: &Shard) -> Result<Option<Error>> {
         match self.content() {
@@ -205,7 +205,7 @@ impl ShardFetch<'_> {
     }
 
     /// Compares the `stored` bytes of a file with their hash, unpacks them, and checks the result if it is the file
-    /// with the places of the samples: without a hash, a file of the right size may still be anything. Notes a file
+    /// with the offsets of the samples: without a hash, a file of the right size may still be anything. Notes a file
     /// whose samples are damaged in `attempts`.
     fn checked<'s>(
         &self,

@@ -9,7 +9,7 @@
 //!    "iscrowd": [..], "segmentations": [[[x, y, ..], ..] or {"counts": .., "size": [height, width]}, ..]}
 //! ```
 //!
-//! A label is the place of its category among all categories by their ids. COCO's ids have gaps.
+//! A label is the index of its category among all categories by their ids. COCO's ids have gaps.
 
 use super::values::{Cells, ValueColumn};
 use crate::error::{Error, Result};
