@@ -15,7 +15,7 @@
 //! words. It is a release candidate, so its version is exact in `Cargo.toml`. `python/tests/test_tokenize.py` compares
 //! the ids with the stable Python package, and these are the differences to it:
 //!
-//! * Tables of Unicode are newer. BPE with the patterns of GPT-2 and Llama 3 has equal ids for every character.
+//! * Tables of Unicode are newer. BPE differs for letters that they have in addition, such as U+32EF0 of Unicode 17.
 //!   WordPiece, WordLevel and Unigram with normalisation or with splits at words differ for characters with a class or
 //!   a decomposition that changed between the two versions of Unicode, such as U+0C77 for BERT's punctuation.
 //! * A `Split` by a pattern that the engine does not have as code is refused. Its reader never makes the general

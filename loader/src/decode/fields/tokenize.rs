@@ -135,7 +135,7 @@ impl FieldKind for Tokenize {
         let path = match &self.path {
             None => None,
             Some(path) => {
-                let wrong = || Error::config("`path` of Tokenize has an empty part or a broken place in a list");
+                let wrong = || Error::config("`path` of Tokenize has an empty part or a broken index of a list");
                 Some(JsonValue::new(path.parts().ok_or_else(wrong)?, JsonForm::Text)?)
             }
         };
@@ -195,7 +195,7 @@ impl TokenizeDecoder {
             (Ok(text), _) => Ok(Cow::Borrowed(text)),
             (Err(_), TextErrors::Replace) => Ok(String::from_utf8_lossy(bytes)),
             (Err(e), TextErrors::Strict) => {
-                let message = "the text is not UTF-8: errors=\"replace\" of Tokenize puts U+FFFD in such bytes' place";
+                let message = "the text is not UTF-8: errors=\"replace\" of Tokenize makes U+FFFD of such bytes";
                 Err(Error::decode(message).with("byte", e.valid_up_to()))
             }
         }

@@ -29,8 +29,8 @@ class Tokenize(Field):
     data set is not trusted; `allowed_special="all"` finds them, as `tokenizers` does by default. Truncation and padding of the file are
     ignored. A process loads a tokenizer once.
 
-    Byte-level BPE has the ids of `tokenizers` 0.22, too. WordPiece, WordLevel and Unigram differ from 0.22 for rare characters that Unicode has
-    added or changed since. A file with a pattern (`Split` with a `Regex`) is an `UnsupportedError`, unless it
+    The ids differ from `tokenizers` 0.22 for rare characters that Unicode has added or changed since: with WordPiece, WordLevel and Unigram,
+    and seldom with BPE. A file with a pattern (`Split` with a `Regex`) is an `UnsupportedError`, unless it
     is the pattern of GPT-2, Llama 3, o200k or Qwen 2.
 
     Args:
