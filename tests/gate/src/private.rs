@@ -50,7 +50,7 @@ pub fn check(sources: &[Source]) -> Vec<Violation> {
             reads(&tokens)
                 .into_iter()
                 .filter(move |Read { name, may_be_module, .. }| {
-                    !own.contains(name) && !(*may_be_module && modules.contains(name)) && !is_allowed(name)
+                    !(own.contains(name) || is_allowed(name) || *may_be_module && modules.contains(name))
                 })
                 .map(|Read { line, name, .. }| Violation {
                     place: format!("{}:{line}", source.path),

@@ -22,7 +22,6 @@ use crate::sources::extension::ends_with;
 use json_lines::json_lines;
 use separated::separated;
 use std::collections::HashMap;
-use values::Cells;
 pub(super) use values::ValueColumn;
 
 /// Names of the column with the path. The first one that a manifest has is taken.
@@ -211,6 +210,7 @@ fn utf8_text(bytes: &[u8]) -> Result<&[u8]> {
 
 #[cfg(test)]
 mod tests {
+    use super::values::Cells;
     use super::values::{float, integer};
     use super::*;
     use crate::format::recipe::Values;
