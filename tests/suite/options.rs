@@ -28,7 +28,7 @@ const STREAM: &str = "python/py_src/forebay/_streams.py";
 const ARGUMENTS_MAX: usize = 24;
 
 /// Options that Python describes in its own words.
-const COMPOSITE: &[&str] = &["streams", "fields"];
+const COMPOSITE: &[&str] = &["streams", "fields", "remote"];
 
 /// A file that repeats options, and its text.
 type Text = (&'static str, String);
