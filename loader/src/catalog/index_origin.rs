@@ -36,7 +36,7 @@ pub(super) trait IndexOrigin {
         None
     }
 
-    /// Returns true if the index in `remote` has the content of `file`, of which only a part is in memory. False if it
+    /// Returns true if the index in `remote` has the content of `file`; only a part of each is in memory. False if it
     /// has not, or is compared as a whole.
     ///
     /// # Errors

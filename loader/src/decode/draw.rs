@@ -100,7 +100,7 @@ impl OpDraws {
         Self { field: self.field.part(place), ..self }
     }
 
-    /// Returns the draws for a list of operations that are the part of this one, as those of a field.
+    /// Returns the draws for a list of operations within this one, with the methods of a field's draws.
     pub fn field(self) -> FieldDraws {
         self.field
     }

@@ -58,7 +58,7 @@ impl<'a> Fold<'a> {
         Self { stages, scene, objects, first, stage: Stage::identity(size), draws, key }
     }
 
-    /// Continues with the draws of a list; returns those of the one before.
+    /// Continues with the draws of a list; returns the draws of the list before it.
     pub(super) fn replace_draws(&mut self, draws: ListDraws) -> ListDraws {
         std::mem::replace(&mut self.draws, draws)
     }

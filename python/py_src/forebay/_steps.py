@@ -33,7 +33,7 @@ class StepsOfRun:
         return of_engine(self._engines[0], *self._batch_of(step, epoch), range(first, first + len(self._engines)))
 
     def state_before(self, step: int, epoch: int | None) -> dict[str, Any]:
-        """Returns the state before a step, which may be among those of `skip_steps`."""
+        """Returns the state before a step, which `skip_steps` may name."""
         state = json.loads(self._session.state_at(*self._batch_of(step, epoch)))
         state["forebay"].pop("skipped", None)
         return state

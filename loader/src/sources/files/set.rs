@@ -39,7 +39,7 @@ pub struct FileSet {
     unpacked: Option<Unpacked>,
     /// Values of each sample.
     values: Vec<ValueColumn>,
-    /// Names of the classes of a manifest, instead of those of the folders.
+    /// Names of the classes of a manifest, instead of the folders' names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classes: Option<Texts>,
     /// Empty. In indexes of earlier versions the folders that were listed. Only [`stamp`](Self::stamp) may be after it,

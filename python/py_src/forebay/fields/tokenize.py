@@ -37,7 +37,7 @@ class Tokenize(Field):
         column: Column with the text, or with bytes that are UTF-8.
         tokenizer: Path or URL of a `tokenizer.json` of Hugging Face, or its contents as bytes or as text that begins with "{".
         path: The text's path in a column of JSON documents, as in `Json`. None: the column is the text.
-        add_bos: Tokens before each text. None: those of the tokenizer's post-processor. True: the same, and none is a
+        add_bos: Tokens before each text. None: the tokens of the tokenizer's post-processor. True: the same, and none is a
             `ConfigError`. False: none. Text: this token, such as "<s>".
         add_eos: Tokens after each text, in the same way.
         allowed_special: Special tokens that a text may contain: a list of their texts, or "all".

@@ -20,7 +20,7 @@ def dataset(loader: Loader, element_spec: Any = None, **others: Any) -> tf.data.
     Its elements are the loader's batches, after `transform`. With `framework="tensorflow"` they are not copied. Text and
     bytes are string tensors, and lists of arrays of different shapes are one `tf.RaggedTensor`. Nothing is taken ahead:
     `loader.state_dict()` is the position after the last element, unless a later `prefetch` takes elements ahead. Its `len` is the
-    batches of a whole epoch; that of datasets which are made of it is unknown.
+    batches of a whole epoch; a dataset that is made of it has an unknown `len`.
 
     Args:
         loader: The loader, for one device.

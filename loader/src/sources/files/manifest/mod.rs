@@ -210,8 +210,7 @@ fn utf8_text(bytes: &[u8]) -> Result<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::values::Cells;
-    use super::values::{float, integer};
+    use super::values::{Cells, float, integer};
     use super::*;
     use crate::format::recipe::Values;
 
