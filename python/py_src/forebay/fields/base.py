@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import numbers
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from .._arguments import shown, text, whole, within
+from .._arguments import Check, shown, text, whole, within
 from .._convert.padding import Padding, Paddings
 from .._convert.ragged import DTYPES
 from ..errors import ConfigError
+from .checks import BY_ANNOTATION
 
 __all__ = ["Field", "ImageOp", "mask_of", "spec_of"]
 
@@ -35,13 +38,26 @@ class Field:
 
 
 class ImageOp:
-    """Operation of an `Image`."""
+    """Operation of an `Image`: a dataclass of its arguments."""
 
     __slots__ = ()
 
+    _CHECKS: ClassVar[Mapping[str, Check]] = {}
+    """Checks of the arguments by their names, where the annotation does not name the check."""
+
+    _OP: ClassVar[str | None] = None
+    """The engine's name of the operation. None: the name of the class, in lower case with underscores."""
+
     def _spec(self) -> dict[str, Any]:
-        """Returns the engine's form."""
-        raise NotImplementedError
+        """Returns the engine's form: the name, and each argument by its check, unless the check returns None."""
+        kind = type(self)
+        spec: dict[str, Any] = {"op": kind._OP or re.sub("(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()}
+        for field in dataclasses.fields(self):
+            check = kind._CHECKS.get(field.name) or BY_ANNOTATION[field.type]
+            value = check(f"{field.name} of {kind.__name__}", getattr(self, field.name))
+            if value is not None:
+                spec[field.name] = value
+        return spec
 
 
 def dtype_of(value: Any) -> str | None:

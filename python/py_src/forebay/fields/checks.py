@@ -1,27 +1,33 @@
-"""Checks of arguments that several operations of pictures have."""
+"""Checks of the arguments of operations, by the annotations of the classes, and checks that several operations have."""
 
 from __future__ import annotations
 
+import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Union
 
-from .._arguments import U32, one_of, real, reals, shown, whole
+from .._arguments import U32, Check, flag, none_or, one_of, real, reals, shown, whole
 from ..errors import ConfigError
 
 __all__ = [
+    "BY_ANNOTATION",
+    "FRAMING",
     "Fill",
     "Range",
     "Size",
     "angles",
-    "border_of",
     "fill_of",
-    "filter_of",
+    "filled",
     "filters_of",
     "interpolation_of",
     "listed",
     "pair_of",
     "range_of",
+    "two_of",
+    "unless",
+    "with_alternative",
 ]
 
 Range = Union[float, Sequence[float]]
@@ -50,7 +56,7 @@ def listed(value: Any) -> list[Any]:
         return [value]
 
 
-def range_of(name: str, value: Range | None, middle: float, least: float) -> list[float] | None:
+def range_of(name: str, value: Range | None, middle: float = 0, least: float = -math.inf) -> list[float] | None:
     """Returns (smallest, largest) of a factor; None if it changes nothing."""
     if value is None:
         return None
@@ -72,10 +78,7 @@ def angles(name: str, value: Range) -> list[float]:
 
 def fill_of(name: str, value: Fill) -> list[int]:
     """Returns red, green and blue."""
-    levels = [0] if value is None else listed(value)
-    if len(levels) not in (1, 3):
-        raise ConfigError(f"{name} is a grey level or (red, green, blue), but it is {shown(value)}")
-    return [_level(name, level) for level in levels] * (3 // len(levels))
+    return filled(name, 0 if value is None else value, (1, 3), "a grey level or (red, green, blue)", _level)
 
 
 def _level(name: str, value: Any) -> int:
@@ -92,34 +95,69 @@ def interpolation_of(name: str, value: Any) -> str:
     return one_of(name, named, ("nearest", "bilinear", "bicubic"))
 
 
-def pair_of(op: str, size: Size, name: str = "size") -> list[int]:
-    """Returns both sides of an operation's size."""
+def pair_of(name: str, size: Size) -> list[int]:
+    """Returns both sides of a size."""
     pair = list(size) if isinstance(size, Sequence) and not isinstance(size, str) else [size, size]
     if len(pair) != 2:
-        raise ConfigError(f"{name} of {op} is a whole number of pixels or (height, width), but it is {size!r}")
-    return [whole(f"{name} of {op}", side, 1, U32) for side in pair]
+        raise ConfigError(f"{name} is a whole number of pixels or (height, width), but it is {size!r}")
+    return [whole(name, side, 1, U32) for side in pair]
 
 
-def filter_of(op: Any) -> dict[str, Any]:
-    """Returns an operation's filter, if it is not the usual one."""
-    name = interpolation_of(f"interpolation of {type(op).__name__}", op.interpolation)
-    return {} if name == "bilinear" else {"interpolation": name}
+def filled(name: str, value: Any, lengths: Sequence[int], what: str, check: Check) -> list[Any]:
+    """Returns a sequence of one of some lengths, repeated to the last one; one number is a sequence of it."""
+    # A set has no order.
+    values = [] if isinstance(value, (set, frozenset)) else listed(value)
+    if len(values) not in lengths:
+        raise ConfigError(f"{name} is {what}, but it is {shown(value)}")
+    return [check(name, each) for each in values] * (lengths[-1] // len(values))
 
 
-def filters_of(op: Any) -> dict[str, Any]:
-    """Returns an operation's filter, or both if one of two is drawn."""
-    if not isinstance(op.interpolation, (list, tuple)):
-        return filter_of(op)
-    name = f"interpolation of {type(op).__name__}"
-    if len(op.interpolation) != 2:
-        raise ConfigError(f"{name} is one filter, or two of which one is drawn, but it is {op.interpolation!r}")
-    first, second = (interpolation_of(name, value) for value in op.interpolation)
-    return {"interpolation": first, "alternative": second}
+def two_of(name: str, value: Any) -> list[float]:
+    """Returns two numbers; one stands for both."""
+    values = listed(value)
+    return [real(name, values[0])] * 2 if len(values) == 1 else reals(name, value, 2)
 
 
-def border_of(op: Any) -> dict[str, Any]:
-    """Returns the kind of an operation's borders, if they are not black."""
-    name = type(op).__name__
-    fill = fill_of(f"fill of {name}", op.fill)
-    mode = one_of(f"padding_mode of {name}", op.padding_mode, ("constant", "edge", "reflect", "symmetric"))
-    return ({"fill": fill} if any(fill) else {}) | ({"padding_mode": mode} if mode != "constant" else {})
+def filters_of(name: str, value: Any) -> str | list[str] | None:
+    """Returns a filter, or both if one of two is drawn; None for the usual one."""
+    if not isinstance(value, (list, tuple)):
+        return unless("bilinear", interpolation_of, name, value)
+    if len(value) != 2:
+        raise ConfigError(f"{name} is one filter, or two of which one is drawn, but it is {value!r}")
+    return [interpolation_of(name, each) for each in value]
+
+
+def with_alternative(spec: dict[str, Any]) -> dict[str, Any]:
+    """Returns an operation's form with the second filter of `filters_of` as its alternative."""
+    filters = spec.get("interpolation")
+    return spec | dict(zip(("interpolation", "alternative"), filters)) if isinstance(filters, list) else spec
+
+
+def unless(usual: Any, check: Check, name: str, value: Any) -> Any:
+    """Returns a checked value; None for the usual one, which the engine assumes."""
+    checked = check(name, value)
+    return None if checked == usual else checked
+
+
+_TWO = partial(reals, count=2)
+
+BY_ANNOTATION: Mapping[str, Check] = {
+    "bool": flag,
+    "Fill": fill_of,
+    "float": real,
+    "int": partial(whole, least=1, below=U32),
+    "int | None": partial(none_or, partial(whole, least=1, below=U32)),
+    "Interpolation": interpolation_of,
+    "Sequence[float]": _TWO,
+    "Sequence[float] | None": partial(none_or, _TWO),
+    "Size": pair_of,
+    "tuple[float, float]": _TWO,
+}
+"""Checks of arguments by the annotations of the classes."""
+
+FRAMING: Mapping[str, Check] = {
+    "fill": partial(unless, [0, 0, 0], fill_of),
+    "interpolation": partial(unless, "bilinear", interpolation_of),
+    "padding_mode": partial(unless, "constant", partial(one_of, choices=("constant", "edge", "reflect", "symmetric"))),
+}
+"""Checks of the arguments of operations on the frame, by their names."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Union
 
-from .._arguments import U32, by_name, flag, real, reals, whole
+from .._arguments import U32, by_name, none_or, reals, whole
 from .._choices import Interpolation, PaddingMode
-from ..errors import ConfigError
 from .base import ImageOp
-from .checks import Fill, Size, border_of, filter_of, filters_of, pair_of
+from .checks import FRAMING, Fill, Size, filled, filters_of, pair_of, with_alternative
 
 __all__ = [
     "IMAGENET_MEAN",
@@ -34,15 +34,18 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 """Standard deviation of ImageNet's red, green and blue, for pixels in 0..1."""
 
-def _borders(op: str, padding: Union[int, Sequence[int]]) -> list[int]:
-    """Returns (left, top, right, bottom) of an operation's padding."""
-    sides = list(padding) if isinstance(padding, Sequence) and not isinstance(padding, str) else [padding]
-    if len(sides) not in (1, 2, 4):
-        raise ConfigError(
-            f"padding of {op} is a number of pixels, (left and right, top and bottom) or (left, top, right, bottom), but it is "
-            f"{padding!r}"
-        )
-    return [whole(f"padding of {op}", side, 0, U32) for side in sides] * (4 // len(sides))
+_borders = partial(
+    filled,
+    lengths=(1, 2, 4),
+    what="a number of pixels, (left and right, top and bottom) or (left, top, right, bottom)",
+    check=partial(whole, below=U32),
+)
+"""Check of (left, top, right, bottom) of borders."""
+
+
+def _side_or_pair(name: str, value: Size) -> int | list[int]:
+    pair = pair_of(name, value)
+    return pair if isinstance(value, Sequence) else pair[0]
 
 
 @by_name()
@@ -62,14 +65,10 @@ class RandomResizedCrop(ImageOp):
     ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0)
     interpolation: Union[Interpolation, tuple[Interpolation, Interpolation]] = "bilinear"
 
+    _CHECKS = {"interpolation": filters_of}
+
     def _spec(self) -> dict[str, Any]:
-        return {
-            "op": "random_resized_crop",
-            "size": pair_of("RandomResizedCrop", self.size),
-            "scale": reals("scale of RandomResizedCrop", self.scale, 2),
-            "ratio": reals("ratio of RandomResizedCrop", self.ratio, 2),
-            **filters_of(self),
-        }
+        return with_alternative(super()._spec())
 
 
 @by_name()
@@ -92,14 +91,7 @@ class RandomCrop(ImageOp):
     fill: Fill = 0
     padding_mode: PaddingMode = "constant"
 
-    def _spec(self) -> dict[str, Any]:
-        return {
-            "op": "random_crop",
-            "size": pair_of("RandomCrop", self.size),
-            "padding": _borders("RandomCrop", self.padding),
-            "pad_if_needed": flag("pad_if_needed of RandomCrop", self.pad_if_needed),
-            **border_of(self),
-        }
+    _CHECKS = FRAMING | {"padding": _borders}
 
 
 @by_name()
@@ -119,17 +111,13 @@ class Pad(ImageOp):
     fill: Fill = 0
     padding_mode: PaddingMode = "constant"
 
-    def _spec(self) -> dict[str, Any]:
-        return {"op": "pad", "padding": _borders("Pad", self.padding), **border_of(self)}
+    _CHECKS = FRAMING | {"padding": _borders}
 
 
 @by_name()
 @dataclass(frozen=True)
 class Grayscale(ImageOp):
     """Makes the three channels equal: the luma that Pillow's mode L has."""
-
-    def _spec(self) -> dict[str, Any]:
-        return {"op": "grayscale"}
 
 
 @by_name()
@@ -138,9 +126,6 @@ class RandomHorizontalFlip(ImageOp):
     """Mirrors left and right with probability `p`."""
 
     p: float = 0.5
-
-    def _spec(self) -> dict[str, Any]:
-        return {"op": "random_horizontal_flip", "p": real("p of RandomHorizontalFlip", self.p)}
 
 
 @by_name()
@@ -161,14 +146,7 @@ class Resize(ImageOp):
     interpolation: Interpolation = "bilinear"
     max_size: int | None = None
 
-    def _spec(self) -> dict[str, Any]:
-        spec: dict[str, Any] = {"op": "resize", **filter_of(self)}
-        if self.size is not None:
-            pair = pair_of("Resize", self.size)
-            spec["size"] = pair if isinstance(self.size, Sequence) else pair[0]
-        if self.max_size is not None:
-            spec["max_size"] = whole("max_size of Resize", self.max_size, 1, U32)
-        return spec
+    _CHECKS = FRAMING | {"size": partial(none_or, _side_or_pair)}
 
 
 @by_name()
@@ -188,13 +166,7 @@ class RandomResize(ImageOp):
     max_size: int
     interpolation: Interpolation = "bilinear"
 
-    def _spec(self) -> dict[str, Any]:
-        return {
-            "op": "random_resize",
-            "min_size": whole("min_size of RandomResize", self.min_size, 1, U32),
-            "max_size": whole("max_size of RandomResize", self.max_size, 1, U32),
-            **filter_of(self),
-        }
+    _CHECKS = FRAMING
 
 
 @by_name()
@@ -203,9 +175,6 @@ class CenterCrop(ImageOp):
     """Cuts `size` pixels, one number or (height, width), from the centre."""
 
     size: Size
-
-    def _spec(self) -> dict[str, Any]:
-        return {"op": "center_crop", "size": pair_of("CenterCrop", self.size)}
 
 
 @by_name()
@@ -225,9 +194,6 @@ class FiveCrop(ImageOp):
 
     size: Size
 
-    def _spec(self) -> dict[str, Any]:
-        return {"op": "five_crop", "size": pair_of("FiveCrop", self.size)}
-
 
 @by_name()
 @dataclass(frozen=True)
@@ -238,9 +204,6 @@ class TenCrop(ImageOp):
     """
 
     size: Size
-
-    def _spec(self) -> dict[str, Any]:
-        return {"op": "ten_crop", "size": pair_of("TenCrop", self.size)}
 
 
 @by_name()

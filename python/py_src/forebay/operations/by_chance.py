@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
-from .._arguments import by_name, real, whole
+from .._arguments import by_name, whole
 from ..fields import ImageOp
 
 __all__ = [
@@ -20,19 +20,12 @@ __all__ = [
 ]
 
 
-def _chance(op: Any, name: str) -> dict[str, Any]:
-    return {"op": name, "p": real(f"p of {type(op).__name__}", op.p)}
-
-
 @by_name()
 @dataclass(frozen=True)
 class RandomVerticalFlip(ImageOp):
     """Mirrors top and bottom with probability `p`."""
 
     p: float = 0.5
-
-    def _spec(self) -> dict[str, Any]:
-        return _chance(self, "random_vertical_flip")
 
 
 @by_name()
@@ -42,9 +35,6 @@ class RandomGrayscale(ImageOp):
 
     p: float = 0.1
 
-    def _spec(self) -> dict[str, Any]:
-        return _chance(self, "random_grayscale")
-
 
 @by_name()
 @dataclass(frozen=True)
@@ -52,9 +42,6 @@ class RandomInvert(ImageOp):
     """Replaces every level by 255 minus it, with probability `p`."""
 
     p: float = 0.5
-
-    def _spec(self) -> dict[str, Any]:
-        return _chance(self, "random_invert")
 
 
 @by_name()
@@ -70,8 +57,7 @@ class RandomPosterize(ImageOp):
     bits: int
     p: float = 0.5
 
-    def _spec(self) -> dict[str, Any]:
-        return _chance(self, "random_posterize") | {"bits": whole("bits of RandomPosterize", self.bits, 0, 9)}
+    _CHECKS = {"bits": partial(whole, below=9)}
 
 
 @by_name()
@@ -87,9 +73,6 @@ class RandomSolarize(ImageOp):
     threshold: float
     p: float = 0.5
 
-    def _spec(self) -> dict[str, Any]:
-        return _chance(self, "random_solarize") | {"threshold": real("threshold of RandomSolarize", self.threshold)}
-
 
 @by_name()
 @dataclass(frozen=True)
@@ -98,9 +81,6 @@ class RandomAutocontrast(ImageOp):
 
     p: float = 0.5
 
-    def _spec(self) -> dict[str, Any]:
-        return _chance(self, "random_autocontrast")
-
 
 @by_name()
 @dataclass(frozen=True)
@@ -108,9 +88,6 @@ class RandomEqualize(ImageOp):
     """Makes the levels of each channel equally frequent, with probability `p`."""
 
     p: float = 0.5
-
-    def _spec(self) -> dict[str, Any]:
-        return _chance(self, "random_equalize")
 
 
 @by_name()
@@ -125,7 +102,3 @@ class RandomAdjustSharpness(ImageOp):
 
     sharpness_factor: float
     p: float = 0.5
-
-    def _spec(self) -> dict[str, Any]:
-        factor = real("sharpness_factor of RandomAdjustSharpness", self.sharpness_factor)
-        return _chance(self, "random_adjust_sharpness") | {"sharpness_factor": factor}

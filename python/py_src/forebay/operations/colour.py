@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from functools import partial
+from typing import Union
 
-from .._arguments import U32, by_name, real, reals, whole
-from ..errors import ConfigError
+from .._arguments import U32, by_name, whole
 from ..fields import ImageOp
-from ..fields.checks import Range, is_one, range_of
+from ..fields.checks import Range, filled, range_of, two_of
 
 __all__ = ["ColorJitter", "GaussianBlur", "RadiusBlur", "RandomChannelPermutation", "RandomPhotometricDistort"]
+
+_sides = partial(filled, lengths=(1, 2), what="a number of pixels or (columns, rows)", check=partial(whole, least=1, below=U32))
 
 
 @by_name()
@@ -31,13 +33,7 @@ class ColorJitter(ImageOp):
     saturation: Range | None = None
     hue: Range | None = None
 
-    def _spec(self) -> dict[str, Any]:
-        spec: dict[str, Any] = {"op": "color_jitter"}
-        for name, middle, least in (("brightness", 1, 0), ("contrast", 1, 0), ("saturation", 1, 0), ("hue", 0, -float("inf"))):
-            bounds = range_of(f"{name} of ColorJitter", getattr(self, name), middle, least)
-            if bounds is not None:
-                spec[name] = bounds
-        return spec
+    _CHECKS = dict.fromkeys(("brightness", "contrast", "saturation"), partial(range_of, middle=1, least=0)) | {"hue": range_of}
 
 
 @by_name()
@@ -53,16 +49,7 @@ class GaussianBlur(ImageOp):
     kernel_size: Union[int, Sequence[int]]
     sigma: Range = (0.1, 2.0)
 
-    def _spec(self) -> dict[str, Any]:
-        sides = list(self.kernel_size) if isinstance(self.kernel_size, Sequence) else [self.kernel_size]
-        if len(sides) not in (1, 2):
-            raise ConfigError(f"kernel_size of GaussianBlur is a number of pixels or (columns, rows), but it is {self.kernel_size!r}")
-        sides = [whole("kernel_size of GaussianBlur", side, 1, U32) for side in sides] * (2 // len(sides))
-        if is_one(self.sigma):
-            sigma = [real("sigma of GaussianBlur", self.sigma)] * 2
-        else:
-            sigma = reals("sigma of GaussianBlur", self.sigma, 2)
-        return {"op": "gaussian_blur", "kernel_size": sides, "sigma": sigma}
+    _CHECKS = {"kernel_size": _sides, "sigma": two_of}
 
 
 @by_name()
@@ -76,9 +63,7 @@ class RadiusBlur(ImageOp):
 
     radius: Range = (0.1, 2.0)
 
-    def _spec(self) -> dict[str, Any]:
-        name = "radius of RadiusBlur"
-        return {"op": "radius_blur", "radius": [real(name, self.radius)] * 2 if is_one(self.radius) else reals(name, self.radius, 2)}
+    _CHECKS = {"radius": two_of}
 
 
 @by_name()
@@ -100,16 +85,8 @@ class RandomPhotometricDistort(ImageOp):
     hue: Sequence[float] = (-0.05, 0.05)
     p: float = 0.5
 
-    def _spec(self) -> dict[str, Any]:
-        names = ("brightness", "contrast", "saturation", "hue")
-        ranges = {name: reals(f"{name} of RandomPhotometricDistort", getattr(self, name), 2) for name in names}
-        return {"op": "random_photometric_distort", **ranges, "p": real("p of RandomPhotometricDistort", self.p)}
-
 
 @by_name()
 @dataclass(frozen=True)
 class RandomChannelPermutation(ImageOp):
     """Exchanges the channels, in a drawn order."""
-
-    def _spec(self) -> dict[str, Any]:
-        return {"op": "random_channel_permutation"}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from functools import partial
+from typing import Union
 
-from .._arguments import by_name, flag, real, whole
-from ..errors import ConfigError
+from .._arguments import by_name, whole
 from ..fields import ImageOp
-from ..fields.checks import listed
+from ..fields.checks import filled
 
 __all__ = ["JPEG", "GaussianNoise"]
+
+_qualities = partial(filled, lengths=(1, 2), what="a number from 1 to 100, or (smallest, largest)", check=partial(whole, least=1, below=101))
 
 
 @by_name()
@@ -29,10 +31,6 @@ class GaussianNoise(ImageOp):
     sigma: float = 0.1
     clip: bool = True
 
-    def _spec(self) -> dict[str, Any]:
-        numbers = {name: real(f"{name} of GaussianNoise", getattr(self, name)) for name in ("mean", "sigma")}
-        return {"op": "gaussian_noise", **numbers, "clip": flag("clip of GaussianNoise", self.clip)}
-
 
 @by_name()
 @dataclass(frozen=True)
@@ -45,9 +43,4 @@ class JPEG(ImageOp):
 
     quality: Union[int, Sequence[int]]
 
-    def _spec(self) -> dict[str, Any]:
-        bounds = listed(self.quality)
-        if len(bounds) not in (1, 2):
-            raise ConfigError(f"quality of JPEG is a number from 1 to 100, or (smallest, largest), but it is {self.quality!r}")
-        bounds = [whole("quality of JPEG", bound, 1, 101) for bound in bounds] * (2 // len(bounds))
-        return {"op": "jpeg", "quality": bounds}
+    _CHECKS = {"quality": _qualities}

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Union
+from typing import Literal, Union
 
-from .._arguments import by_name, real, reals
+from .._arguments import by_name
 from ..fields import ImageOp
-from ..fields.checks import Fill, fill_of, interpolation_of, listed
+from ..fields.checks import Fill, interpolation_of, two_of
 
 __all__ = ["ElasticTransform"]
-
-
-def _pair(name: str, value: Any) -> list[float]:
-    """Returns two numbers; one is for both directions."""
-    if len(listed(value)) == 1:
-        return [real(name, listed(value)[0])] * 2
-    return reals(name, value, 2)
 
 
 @by_name()
@@ -37,11 +30,4 @@ class ElasticTransform(ImageOp):
     interpolation: Literal["nearest", "bilinear"] = "bilinear"
     fill: Fill = 0
 
-    def _spec(self) -> dict[str, Any]:
-        return {
-            "op": "elastic_transform",
-            "alpha": _pair("alpha of ElasticTransform", self.alpha),
-            "sigma": _pair("sigma of ElasticTransform", self.sigma),
-            "interpolation": interpolation_of("interpolation of ElasticTransform", self.interpolation),
-            "fill": fill_of("fill of ElasticTransform", self.fill),
-        }
+    _CHECKS = {"alpha": two_of, "sigma": two_of, "interpolation": interpolation_of}

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Union
 
-from .._arguments import U32, by_name, real, reals, whole
+from .._arguments import by_name, real, reals
 from ..fields import ImageOp
-from ..fields.checks import listed
+from ..fields.checks import BY_ANNOTATION, listed, unless
 
 __all__ = ["RandomErasing"]
+
+
+def _value(name: str, value: Any) -> list[float] | None:
+    """Returns a number for each channel; None for noise."""
+    if isinstance(value, str) and value in ("random", "random_colour"):
+        return None
+    values = listed(value)
+    return [real(name, values[0])] * 3 if len(values) == 1 else reals(name, values or value, 3)
 
 
 @by_name()
@@ -33,18 +42,8 @@ class RandomErasing(ImageOp):
     value: Union[float, Sequence[float], str] = 0.0
     count: int = 1
 
+    _CHECKS = {"value": _value, "count": partial(unless, 1, BY_ANNOTATION["int"])}
+
     def _spec(self) -> dict[str, Any]:
-        value = None
-        is_noise = isinstance(self.value, str) and self.value in ("random", "random_colour")
-        if not is_noise:
-            name, values = "value of RandomErasing", listed(self.value)
-            value = [real(name, values[0])] * 3 if len(values) == 1 else reals(name, values or self.value, 3)
-        return {
-            "op": "random_erasing",
-            "p": real("p of RandomErasing", self.p),
-            "scale": reals("scale of RandomErasing", self.scale, 2),
-            "ratio": reals("ratio of RandomErasing", self.ratio, 2),
-            "value": value,
-            **({"is_noise_of_box": True} if is_noise and self.value == "random_colour" else {}),
-            **({"count": whole("count of RandomErasing", self.count, 1, U32)} if self.count != 1 else {}),
-        }
+        is_of_box = isinstance(self.value, str) and self.value == "random_colour"
+        return {"value": None} | super()._spec() | ({"is_noise_of_box": True} if is_of_box else {})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Union
 
-from .._arguments import U32, by_name, flag, one_of, real, reals, whole
+from .._arguments import U32, by_name, none_or, one_of, reals, whole
 from .._choices import Interpolation, PaddingMode
 from ..fields import ImageOp
-from ..fields.checks import Fill, Size, border_of, fill_of, filter_of, filters_of, listed, pair_of
+from ..fields.checks import FRAMING, Fill, Size, filters_of, listed, pair_of, unless, with_alternative
 
 __all__ = [
     "CenterCropOrPad",
@@ -24,14 +25,13 @@ __all__ = [
 ]
 
 
-def _fill(op: Any) -> dict[str, Any]:
-    """Returns an operation's colour, if it is not black."""
-    fill = fill_of(f"fill of {type(op).__name__}", op.fill)
-    return {"fill": fill} if any(fill) else {}
+def _options(name: str, value: Any) -> list[float]:
+    options = listed(value)
+    return reals(name, options or value, len(options))
 
 
-def _fixed(op: Any, name: str) -> dict[str, Any]:
-    return {"op": name, "size": pair_of(type(op).__name__, op.size), **_fill(op)}
+def _lengths(name: str, value: Any) -> list[int]:
+    return [whole(name, length, 1, U32) for length in (value if isinstance(value, Sequence) else [value])]
 
 
 @by_name()
@@ -49,9 +49,7 @@ class RandomZoomOut(ImageOp):
     side_range: Sequence[float] = (1.0, 4.0)
     p: float = 0.5
 
-    def _spec(self) -> dict[str, Any]:
-        sides = reals("side_range of RandomZoomOut", self.side_range, 2)
-        return {"op": "random_zoom_out", "side_range": sides, "p": real("p of RandomZoomOut", self.p), **_fill(self)}
+    _CHECKS = FRAMING
 
 
 @by_name()
@@ -79,13 +77,8 @@ class RandomIoUCrop(ImageOp):
     sampler_options: Sequence[float] | None = None
     trials: int = 40
 
-    def _spec(self) -> dict[str, Any]:
-        names = ("min_scale", "max_scale", "min_aspect_ratio", "max_aspect_ratio")
-        spec = {"op": "random_iou_crop", **{name: real(f"{name} of RandomIoUCrop", getattr(self, name)) for name in names}}
-        if self.sampler_options is not None:
-            options = listed(self.sampler_options)
-            spec["sampler_options"] = reals("sampler_options of RandomIoUCrop", options or self.sampler_options, len(options))
-        return spec | {"trials": whole("trials of RandomIoUCrop", self.trials, 1, U32)}
+    _CHECKS = {"sampler_options": partial(none_or, _options)}
+    _OP = "random_iou_crop"
 
 
 @by_name()
@@ -104,13 +97,7 @@ class ScaleJitter(ImageOp):
     scale_range: Sequence[float] = (0.1, 2.0)
     interpolation: Interpolation = "bilinear"
 
-    def _spec(self) -> dict[str, Any]:
-        return {
-            "op": "scale_jitter",
-            "target_size": pair_of("ScaleJitter", self.target_size, "target_size"),
-            "scale_range": reals("scale_range of ScaleJitter", self.scale_range, 2),
-            **filter_of(self),
-        }
+    _CHECKS = FRAMING | {"target_size": pair_of}
 
 
 @by_name()
@@ -128,13 +115,7 @@ class RandomShortestSize(ImageOp):
     max_size: int | None = None
     interpolation: Interpolation = "bilinear"
 
-    def _spec(self) -> dict[str, Any]:
-        lengths = self.min_size if isinstance(self.min_size, Sequence) else [self.min_size]
-        spec = {"op": "random_shortest_size", **filter_of(self)}
-        spec["min_size"] = [whole("min_size of RandomShortestSize", length, 1, U32) for length in lengths]
-        if self.max_size is not None:
-            spec["max_size"] = whole("max_size of RandomShortestSize", self.max_size, 1, U32)
-        return spec
+    _CHECKS = FRAMING | {"min_size": _lengths}
 
 
 @by_name()
@@ -151,8 +132,7 @@ class FixedSizeCrop(ImageOp):
     size: Size
     fill: Fill = 0
 
-    def _spec(self) -> dict[str, Any]:
-        return _fixed(self, "fixed_size_crop")
+    _CHECKS = FRAMING
 
 
 @by_name()
@@ -170,9 +150,7 @@ class PadIfSmaller(ImageOp):
     fill: Fill = 0
     position: Literal["top_left", "center"] = "top_left"
 
-    def _spec(self) -> dict[str, Any]:
-        position = one_of("position of PadIfSmaller", self.position, ("top_left", "center"))
-        return _fixed(self, "pad_if_smaller") | ({"position": position} if position != "top_left" else {})
+    _CHECKS = FRAMING | {"position": partial(unless, "top_left", partial(one_of, choices=("top_left", "center")))}
 
 
 @by_name()
@@ -192,8 +170,7 @@ class CenterCropOrPad(ImageOp):
     fill: Fill = 0
     padding_mode: PaddingMode = "constant"
 
-    def _spec(self) -> dict[str, Any]:
-        return {"op": "center_crop_or_pad", "size": pair_of("CenterCropOrPad", self.size), **border_of(self)}
+    _CHECKS = FRAMING
 
 
 @by_name()
@@ -211,8 +188,7 @@ class RandomCropOrPad(ImageOp):
     fill: Fill = 0
     padding_mode: PaddingMode = "constant"
 
-    def _spec(self) -> dict[str, Any]:
-        return {"op": "random_crop_or_pad", "size": pair_of("RandomCropOrPad", self.size), **border_of(self)}
+    _CHECKS = FRAMING
 
 
 @by_name()
@@ -240,14 +216,7 @@ class ResizeKeepRatio(ImageOp):
     random_aspect_prob: float = 0.0
     random_aspect_range: Sequence[float] = (0.9, 1.11)
 
+    _CHECKS = {"interpolation": filters_of}
+
     def _spec(self) -> dict[str, Any]:
-        numbers = ("longest", "random_scale_prob", "random_aspect_prob")
-        ranges = ("random_scale_range", "random_aspect_range")
-        return {
-            "op": "resize_keep_ratio",
-            "size": pair_of("ResizeKeepRatio", self.size),
-            **filters_of(self),
-            **{name: real(f"{name} of ResizeKeepRatio", getattr(self, name)) for name in numbers},
-            **{name: reals(f"{name} of ResizeKeepRatio", getattr(self, name), 2) for name in ranges},
-            "random_scale_area": flag("random_scale_area of ResizeKeepRatio", self.random_scale_area),
-        }
+        return with_alternative(super()._spec())

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from .._arguments import by_name, flag, real, reals
+from .._arguments import by_name, none_or, reals
 from .._choices import Interpolation
 from ..errors import ConfigError
 from ..fields import ImageOp
-from ..fields.checks import Fill, Range, angles, fill_of, interpolation_of, is_one
+from ..fields.checks import Fill, Range, angles, is_one
 
 __all__ = ["RandomAffine", "RandomPerspective", "RandomRotation"]
 
 
-def _sampling(op: Any) -> dict[str, Any]:
-    name = type(op).__name__
-    return {
-        "interpolation": interpolation_of(f"interpolation of {name}", op.interpolation),
-        "fill": fill_of(f"fill of {name}", op.fill),
-    }
-
-
-def _center(op: Any) -> dict[str, Any]:
-    return {} if op.center is None else {"center": reals(f"center of {type(op).__name__}", op.center, 2)}
+def _shear(name: str, value: Any) -> list[float]:
+    if is_one(value) or (isinstance(value, Sequence) and len(value) == 2):
+        return [*angles(name, value), 0.0, 0.0]
+    if not isinstance(value, Sequence) or len(value) != 4:
+        raise ConfigError(f"{name} is one number, or two or four numbers of degrees, but it is {value!r}")
+    return reals(name, value, 4)
 
 
 @by_name()
@@ -47,14 +44,7 @@ class RandomRotation(ImageOp):
     center: Sequence[float] | None = None
     fill: Fill = 0
 
-    def _spec(self) -> dict[str, Any]:
-        return {
-            "op": "random_rotation",
-            "degrees": angles("degrees of RandomRotation", self.degrees),
-            "expand": flag("expand of RandomRotation", self.expand),
-            **_center(self),
-            **_sampling(self),
-        }
+    _CHECKS = {"degrees": angles}
 
 
 @by_name()
@@ -81,23 +71,7 @@ class RandomAffine(ImageOp):
     fill: Fill = 0
     center: Sequence[float] | None = None
 
-    def _spec(self) -> dict[str, Any]:
-        spec = {"op": "random_affine", "degrees": angles("degrees of RandomAffine", self.degrees)}
-        for name in ("translate", "scale"):
-            value = getattr(self, name)
-            if value is not None:
-                spec[name] = reals(f"{name} of RandomAffine", value, 2)
-        if self.shear is not None:
-            spec["shear"] = self._shear()
-        return {**spec, **_center(self), **_sampling(self)}
-
-    def _shear(self) -> list[float]:
-        name, shear = "shear of RandomAffine", self.shear
-        if is_one(shear) or (isinstance(shear, Sequence) and len(shear) == 2):
-            return [*angles(name, shear), 0.0, 0.0]
-        if not isinstance(shear, Sequence) or len(shear) != 4:
-            raise ConfigError(f"{name} is one number, or two or four numbers of degrees, but it is {shear!r}")
-        return reals(name, shear, 4)
+    _CHECKS = {"degrees": angles, "shear": partial(none_or, _shear)}
 
 
 @by_name()
@@ -116,11 +90,3 @@ class RandomPerspective(ImageOp):
     p: float = 0.5
     interpolation: Interpolation = "bilinear"
     fill: Fill = 0
-
-    def _spec(self) -> dict[str, Any]:
-        return {
-            "op": "random_perspective",
-            "distortion_scale": real("distortion_scale of RandomPerspective", self.distortion_scale),
-            "p": real("p of RandomPerspective", self.p),
-            **_sampling(self),
-        }

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .._arguments import by_name, real
+from .._arguments import by_name
 from ..fields import ImageOp
 from ..fields.checks import Range, range_of
 
 __all__ = ["HueSaturationValue", "RandomHSV"]
+
+
+def _limits(name: str, value: Any) -> list[float]:
+    return range_of(name, value) or [0.0, 0.0]
 
 
 @by_name()
@@ -26,10 +30,6 @@ class RandomHSV(ImageOp):
     hgain: float = 0.015
     sgain: float = 0.7
     vgain: float = 0.4
-
-    def _spec(self) -> dict[str, Any]:
-        gains = {name: real(f"{name} of RandomHSV", getattr(self, name)) for name in ("hgain", "sgain", "vgain")}
-        return {"op": "random_hsv", **gains}
 
 
 @by_name()
@@ -49,7 +49,4 @@ class HueSaturationValue(ImageOp):
     val_shift_limit: Range = 20
     p: float = 0.5
 
-    def _spec(self) -> dict[str, Any]:
-        names = ("hue_shift_limit", "sat_shift_limit", "val_shift_limit")
-        limits = {name: range_of(f"{name} of HueSaturationValue", getattr(self, name), 0, -float("inf")) or [0.0, 0.0] for name in names}
-        return {"op": "hue_saturation_value", **limits, "p": real("p of HueSaturationValue", self.p)}
+    _CHECKS = dict.fromkeys(("hue_shift_limit", "sat_shift_limit", "val_shift_limit"), _limits)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Union
 
-from .._arguments import U32, by_name, flag, one_of, real, whole
+from .._arguments import U32, by_name, none_or, one_of, real, whole
 from ..errors import ConfigError
 from ..fields import ImageOp
-from ..fields.checks import Fill, fill_of, interpolation_of
+from ..fields.checks import Fill, interpolation_of
 
 __all__ = ["LevelAugment"]
 
@@ -45,6 +46,29 @@ NAMES = (
 """timm's operations."""
 
 
+def _choices(name: str, value: Any) -> list[list[dict[str, Any]]]:
+    return [[_operation(name, operation) for operation in choice] for choice in value]
+
+
+def _operation(name: str, operation: Any) -> dict[str, Any]:
+    if not isinstance(operation, (list, tuple)) or len(operation) != 3:
+        raise ConfigError(f"{name} are lists of (name, probability, level), but one has {operation!r}")
+    of, p, magnitude = operation
+    return {
+        "name": one_of(f"name in {name}", of, NAMES),
+        "p": real(f"probability in {name}", p),
+        "magnitude": real(f"level in {name}", magnitude),
+    }
+
+
+def _filters(name: str, value: Any) -> list[str]:
+    return [interpolation_of(name, each) for each in (value if isinstance(value, (list, tuple)) else [value])]
+
+
+def _weights(name: str, value: Any) -> list[float]:
+    return [real(name, weight) for weight in value]
+
+
 @by_name()
 @dataclass(frozen=True)
 class LevelAugment(ImageOp):
@@ -76,30 +100,9 @@ class LevelAugment(ImageOp):
     translate_const: float = 250.0
     translate_pct: float = 0.45
 
+    _CHECKS = {"choices": _choices, "count": partial(whole, below=U32), "interpolation": _filters, "weights": partial(none_or, _weights)}
+
     def _spec(self) -> dict[str, Any]:
-        name = "interpolation of LevelAugment"
-        filters = list(self.interpolation) if isinstance(self.interpolation, (list, tuple)) else [self.interpolation]
-        spec = {
-            "op": "level_augment",
-            "choices": [[_operation(operation) for operation in choice] for choice in self.choices],
-            "count": whole("count of LevelAugment", self.count, 0, U32),
-            "is_uniform": flag("is_uniform of LevelAugment", self.is_uniform),
-            "interpolations": [interpolation_of(name, value) for value in filters],
-            "fill": fill_of("fill of LevelAugment", self.fill),
-        }
-        numbers = ("magnitude_std", "magnitude_max", "translate_const", "translate_pct")
-        spec |= {number: real(f"{number} of LevelAugment", getattr(self, number)) for number in numbers}
-        if self.weights is not None:
-            spec["weights"] = [real("weights of LevelAugment", weight) for weight in self.weights]
+        spec = super()._spec()
+        spec["interpolations"] = spec.pop("interpolation")
         return spec
-
-
-def _operation(operation: Any) -> dict[str, Any]:
-    if not isinstance(operation, (list, tuple)) or len(operation) != 3:
-        raise ConfigError(f"choices of LevelAugment are lists of (name, probability, level), but one has {operation!r}")
-    name, p, magnitude = operation
-    return {
-        "name": one_of("name in choices of LevelAugment", name, NAMES),
-        "p": real("probability in choices of LevelAugment", p),
-        "magnitude": real("level in choices of LevelAugment", magnitude),
-    }

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
-from .._arguments import U32, by_name, flag, one_of, real, whole
+from .._arguments import U32, by_name, one_of, whole
 from .._choices import Interpolation
 from ..fields import ImageOp
-from ..fields.checks import Fill, fill_of, interpolation_of
+from ..fields.checks import Fill
 
 __all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
 
-
-def _policy(op: Any, name: str) -> dict[str, Any]:
-    of = type(op).__name__
-    return {
-        "op": name,
-        "interpolation": interpolation_of(f"interpolation of {of}", op.interpolation),
-        "fill": fill_of(f"fill of {of}", op.fill),
-    }
+_bins = partial(whole, least=2, below=U32)
 
 
-def _count(op: Any, name: str, least: int) -> int:
-    return whole(f"{name} of {type(op).__name__}", getattr(op, name), least, U32)
+def _policy(name: str, value: Any) -> str:
+    # torchvision has an enumeration of them.
+    return one_of(name, getattr(value, "value", value), ("imagenet", "cifar10", "svhn"))
 
 
 @by_name()
@@ -42,8 +37,7 @@ class TrivialAugmentWide(ImageOp):
     interpolation: Interpolation = "nearest"
     fill: Fill = None
 
-    def _spec(self) -> dict[str, Any]:
-        return _policy(self, "trivial_augment_wide") | {"num_magnitude_bins": _count(self, "num_magnitude_bins", 2)}
+    _CHECKS = {"num_magnitude_bins": _bins}
 
 
 @by_name()
@@ -65,12 +59,7 @@ class RandAugment(ImageOp):
     interpolation: Interpolation = "nearest"
     fill: Fill = None
 
-    def _spec(self) -> dict[str, Any]:
-        return _policy(self, "rand_augment") | {
-            "num_ops": _count(self, "num_ops", 0),
-            "magnitude": _count(self, "magnitude", 0),
-            "num_magnitude_bins": _count(self, "num_magnitude_bins", 2),
-        }
+    _CHECKS = {"num_ops": partial(whole, below=U32), "magnitude": partial(whole, below=U32), "num_magnitude_bins": _bins}
 
 
 @by_name()
@@ -88,11 +77,7 @@ class AutoAugment(ImageOp):
     interpolation: Interpolation = "nearest"
     fill: Fill = None
 
-    def _spec(self) -> dict[str, Any]:
-        # torchvision has an enumeration of them.
-        policy = getattr(self.policy, "value", self.policy)
-        policy = one_of("policy of AutoAugment", policy, ("imagenet", "cifar10", "svhn"))
-        return _policy(self, "auto_augment") | {"policy": policy}
+    _CHECKS = {"policy": _policy}
 
 
 @by_name()
@@ -118,11 +103,4 @@ class AugMix(ImageOp):
     interpolation: Interpolation = "bilinear"
     fill: Fill = None
 
-    def _spec(self) -> dict[str, Any]:
-        return _policy(self, "aug_mix") | {
-            "severity": _count(self, "severity", 1),
-            "mixture_width": _count(self, "mixture_width", 1),
-            "chain_depth": whole("chain_depth of AugMix", self.chain_depth, -(1 << 31), 1 << 31),
-            "alpha": real("alpha of AugMix", self.alpha),
-            "all_ops": flag("all_ops of AugMix", self.all_ops),
-        }
+    _CHECKS = {"chain_depth": partial(whole, least=-(1 << 31), below=1 << 31)}
