@@ -9,8 +9,9 @@ from typing import Any
 from .._forebay import Ragged, Tensor
 from ..errors import ConfigError
 from .padding import Paddings
+from .ragged import array
 
-__all__ = ["Batch", "Convert", "each"]
+__all__ = ["Batch", "Convert", "each", "on_host"]
 
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
 """Function of the engine's outputs by name that returns the framework's."""
@@ -62,16 +63,25 @@ class Batch:
 
 
 def each(
-    tensor: Callable[[Tensor], Any], array: Callable[[bytes], Any], padded: Callable[[Any], Any] = lambda rows: rows
+    tensor: Callable[[Tensor], Any], row: Callable[[bytes], Any], padded: Callable[[Any], Any] = lambda rows: rows
 ) -> Convert:
-    """Returns a converter that applies `tensor` to tensors, `array` to each ragged array, and `padded` to arrays of numpy, which
+    """Returns a converter that applies `tensor` to tensors, `row` to each ragged array, and `padded` to arrays of numpy, which
     are padded rows. Lists stay as they are."""
 
     def convert(value: Any) -> Any:
         if isinstance(value, Tensor):
             return tensor(value)
         if isinstance(value, Ragged):
-            return [array(row) for row in value.rows]
+            return [row(each) for each in value.rows]
         return value if isinstance(value, list) else padded(value)
 
     return lambda outputs: {name: convert(value) for name, value in outputs.items()}
+
+
+def on_host(value: Any, bfloat16: Any) -> Any:
+    """Returns an output as arrays of numpy, or as it is; `bfloat16` is the type for such arrays."""
+    import numpy
+
+    if isinstance(value, Tensor):
+        return numpy.from_dlpack(value.bits()).view(bfloat16) if value.dtype == "bfloat16" else numpy.from_dlpack(value)
+    return [array(row, bfloat16) for row in value.rows] if isinstance(value, Ragged) else value

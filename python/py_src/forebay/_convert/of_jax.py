@@ -10,15 +10,15 @@ Lists stay on the host: text, bytes, and numpy arrays for arrays of different sh
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
 import ml_dtypes
 import numpy
 
-from .._forebay import Ragged, Tensor
 from ..errors import ConfigError
-from .batch import Batch, Convert, each
+from .batch import Batch, Convert, each, on_host
 from .ragged import array
 from .sharding import Sharded
 
@@ -30,11 +30,11 @@ def converter(batch: Batch) -> Convert:
         ConfigError: There is a sharding that the batches do not fit, or that is not for this process.
     """
     if not batch.is_on_host and batch.sharding is None:
-        return each(jax.dlpack.from_dlpack, _ragged)
+        return each(jax.dlpack.from_dlpack, partial(array, bfloat16=ml_dtypes.bfloat16))
     sharded = None if batch.sharding is None else Sharded(batch)
 
     def convert(outputs: dict[str, Any]) -> dict[str, Any]:
-        values = {name: _on_host(value) for name, value in outputs.items()}
+        values = _on_host(outputs)
         if sharded is not None:
             sharded.fill(values)
         arrays = {name: value for name, value in values.items() if isinstance(value, numpy.ndarray)}
@@ -58,18 +58,8 @@ def mapped(batch: Batch) -> tuple[Convert, Convert]:
         # Types of JAX, bfloat16 among them.
         return outputs | jax.device_put({name: value for name, value in arrays.items() if value.dtype.kind in "biufcV"})
 
-    return lambda outputs: {name: _on_host(value) for name, value in outputs.items()}, to_batch
+    return _on_host, to_batch
 
 
-def _on_host(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        if value.dtype == "bfloat16":
-            return numpy.from_dlpack(value.bits()).view(ml_dtypes.bfloat16)
-        return numpy.from_dlpack(value)
-    if isinstance(value, Ragged):
-        return [_ragged(row) for row in value.rows]
-    return value
-
-
-def _ragged(row: bytes) -> numpy.ndarray:
-    return array(row, ml_dtypes.bfloat16)
+def _on_host(outputs: dict[str, Any]) -> dict[str, Any]:
+    return {name: on_host(value, ml_dtypes.bfloat16) for name, value in outputs.items()}

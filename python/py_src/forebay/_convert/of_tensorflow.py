@@ -11,7 +11,7 @@ import numpy
 import tensorflow as tf
 
 from .._forebay import Ragged, Tensor
-from .batch import Batch, Convert
+from .batch import Batch, Convert, on_host
 from .ragged import array
 
 
@@ -26,19 +26,9 @@ def mapped(batch: Batch) -> tuple[Convert, Convert]:
     """Returns the functions that convert the engine's outputs for a function of rows, and such outputs to the batch."""
     tf.constant(0)
     return (
-        lambda outputs: {name: _on_host(value) for name, value in outputs.items()},
+        lambda outputs: {name: on_host(value, tf.bfloat16.as_numpy_dtype) for name, value in outputs.items()},
         lambda outputs: {name: _tensor(value) for name, value in outputs.items()},
     )
-
-
-def _on_host(value: Any) -> Any:
-    """Returns an output as arrays of numpy, or as it is."""
-    bfloat16 = tf.bfloat16.as_numpy_dtype
-    if isinstance(value, Tensor):
-        if value.dtype == "bfloat16":
-            return numpy.from_dlpack(value.bits()).view(bfloat16)
-        return numpy.from_dlpack(value)
-    return [array(row, bfloat16) for row in value.rows] if isinstance(value, Ragged) else value
 
 
 def _tensor(value: Any) -> Any:

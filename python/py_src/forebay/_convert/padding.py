@@ -11,7 +11,7 @@ from .._forebay import Ragged, Tensor
 from ..errors import ConfigError
 from .ragged import array
 
-__all__ = ["Padding", "Paddings", "fill_of", "joined"]
+__all__ = ["Padding", "Paddings", "fill_of", "joined", "masks_of"]
 
 _HOST = 1
 """DLPack's number of host memory."""
@@ -61,17 +61,23 @@ class Paddings:
         Raises:
             ConfigError: Rows cannot be padded: they differ in more than their first dimension, or `pad` does not fit their type.
         """
-        import numpy
-
         padded, lengths = dict(outputs), {}
         for name, padding in self._outputs.items():
             if isinstance(outputs[name], Ragged):
                 padded[name], lengths[name] = _padded(name, outputs[name], padding)
             elif isinstance(outputs[name], Tensor):
                 padded[name], lengths[name] = _padded_tensor(name, outputs[name], padding)
-        for mask, (name, dtype) in self._masks.items():
-            padded[mask] = (numpy.arange(padded[name].shape[1]) < lengths[name][:, None]).astype(dtype, copy=False)
-        return padded
+        return padded | masks_of(self._masks, padded, lengths)
+
+
+def masks_of(masks: Mapping[str, tuple[str, str]], batch: Mapping[str, Any], lengths: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns masks of padded outputs with rows of `lengths`; each mask has its output and its type in `masks`."""
+    import numpy  # Not with the package, which works without it.
+
+    return {
+        mask: (numpy.arange(batch[name].shape[1]) < lengths[name][:, None]).astype(dtype, copy=False)
+        for mask, (name, dtype) in masks.items()
+    }
 
 
 def _padded_tensor(name: str, tensor: Tensor, padding: Padding) -> tuple[Any, Any]:
@@ -115,13 +121,14 @@ def _padded(name: str, ragged: Ragged, padding: Padding) -> tuple[Any, Any]:
 
 
 def joined(rows: Sequence[Any], fill: Any, padding: Padding) -> tuple[Any, Any]:
-    """Returns arrays of numpy that differ in their first dimension alone as one array, and their lengths."""
+    """Returns arrays of numpy, or tensors of torch, that differ in their first dimension alone as one, and their lengths."""
     import numpy
 
     first = rows[0]
     lengths = numpy.array([len(row) if padding.max_length is None else min(len(row), padding.max_length) for row in rows])
-    length = padding.total(int(lengths.max()))
-    batch = numpy.empty((len(rows), length, *first.shape[1:]), first.dtype)
+    shape = (len(rows), padding.total(int(lengths.max())), *first.shape[1:])
+    # A tensor stays on its device.
+    batch = numpy.empty(shape, first.dtype) if isinstance(first, numpy.ndarray) else first.new_empty(shape)
     for place, (row, end) in enumerate(zip(rows, lengths)):
         batch[place, :end] = row[:end]
         batch[place, end:] = fill

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from .._arguments import shown, text, within
-from .._convert.padding import Padding, fill_of, joined
+from .._convert.padding import Padding, fill_of, joined, masks_of
 from ..errors import ConfigError
 from ..fields import AttentionMask
 from ..fields.base import mask_of
@@ -97,18 +97,12 @@ class RowPadding:
                 remedy = "pad of Map fills the first dimension: return arrays that are equal in the others"
                 raise RowsDiffer(row, problem, f"{remedy}, or leave {name} out of pad and return a list, such as [x], which stays a list")
         assert first is not None
-        if first.library == "torch":
-            return _joined_tensors(values, _torch_fill(name, first, padding), padding)
-        return joined(values, fill_of(name, first.dtype, padding), padding)
+        fill = _torch_fill(name, first, padding) if first.library == "torch" else fill_of(name, first.dtype, padding)
+        return joined(values, fill, padding)
 
     def masks(self, batch: Mapping[str, Any], lengths: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the masks of padded outputs with rows of `lengths`."""
-        import numpy  # Not with the package, which works without it.
-
-        return {
-            mask: (numpy.arange(batch[name].shape[1]) < lengths[name][:, None]).astype(dtype, copy=False)
-            for mask, (name, dtype) in self._masks.items()
-        }
+        return masks_of(self._masks, batch, lengths)
 
 
 def _arrays(values: Sequence[Any], padding: Padding) -> list[Any]:
@@ -154,14 +148,3 @@ def _torch_fill(name: str, form: Form, padding: Padding) -> Any:
     if not fits:
         raise ConfigError(f"pad of {name} is {value!r}, which does not fit its type, {dtype}")
     return value if dtype.is_floating_point or dtype.is_complex else int(value)
-
-
-def _joined_tensors(rows: Sequence[Any], fill: Any, padding: Padding) -> tuple[Any, Any]:
-    """Returns tensors that differ in their first dimension alone as one tensor, and their lengths."""
-    import numpy
-
-    lengths = numpy.array([len(row) for row in rows])
-    batch = rows[0].new_full((len(rows), padding.total(int(lengths.max())), *rows[0].shape[1:]), fill)
-    for place, row in enumerate(rows):
-        batch[place, : len(row)] = row
-    return batch, lengths
