@@ -1,11 +1,15 @@
 """Arguments of operations: wrong ones are errors that name them, before any sample is read."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from odd_pictures import NAME, write_odd_pictures
 
 import forebay as fb
+from forebay import fields, operations
 from forebay.fields import specs
+from forebay.fields.checks import BY_ANNOTATION
 
 NORM = fb.Normalize(fb.IMAGENET_MEAN, fb.IMAGENET_STD)
 
@@ -24,6 +28,7 @@ def folder(tmp_path_factory):
         (fb.RandomPosterize(9), "bits of RandomPosterize is a whole number, at most 8, but it is 9"),
         (fb.RandomSolarize("a"), "threshold of RandomSolarize is a number, but it is 'a'"),
         (fb.GaussianBlur((3, 3, 3)), "kernel_size of GaussianBlur is a number of pixels or (columns, rows)"),
+        (fb.Pad({1, 2}), "padding of Pad is a number of pixels, (left and right, top and bottom)"),
         (fb.RandomRotation(-3), "degrees of RandomRotation is a number of degrees, at least 0"),
         (fb.RandomRotation(3, "cubic"), 'interpolation of RandomRotation is "nearest", "bilinear" or "bicubic", but it is \'cubic\''),
         (fb.RandomRotation(3, fill=300), "fill of RandomRotation is a whole number, at most 255, but it is 300"),
@@ -53,12 +58,22 @@ def test_numbers_of_numpy_and_iterators_are_arguments():
     pairs = [
         (fb.RandomErasing(value=np.zeros(3)), fb.RandomErasing(value=(0, 0, 0))),
         (fb.RandomErasing(value=np.array(2.0)), fb.RandomErasing(value=2)),
+        (fb.GaussianBlur(np.array([3, 5]), np.array(2.0)), fb.GaussianBlur((3, 5), 2.0)),
         (fb.RandomRotation(3, fill=np.float32(7)), fb.RandomRotation(3, fill=7)),
         (fb.RandomRotation(3, fill=np.array([1, 2, 3])), fb.RandomRotation(3, fill=(1, 2, 3))),
         (fb.RandomApply(op for op in [fb.RandomInvert()]), fb.RandomApply([fb.RandomInvert()])),
     ]
     for given, plain in pairs:
         assert given._spec() == given._spec() == plain._spec()
+
+
+def test_every_argument_of_every_operation_has_a_check():
+    found = {getattr(module, name) for module in (fields, operations) for name in module.__all__}
+    kinds = {kind for kind in found if isinstance(kind, type) and issubclass(kind, fields.ImageOp)}
+    with_own_form = {fields.ImageOp, fb.Normalize, fb.RandomApply, fb.RandomChoice, fb.RandomOrder}
+    assert len(kinds) > 40
+    for kind in kinds - with_own_form:
+        assert {field.name for field in dataclasses.fields(kind) if field.type not in BY_ANNOTATION} <= kind._CHECKS.keys(), kind
 
 
 def test_a_size_that_is_no_pair_is_an_error_of_drawn():
