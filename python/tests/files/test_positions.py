@@ -38,6 +38,17 @@ def every():
     return [f"{number:02}" for number in range(FILES)]
 
 
+def test_the_order_of_a_seed_and_an_epoch_and_a_saved_position_stay_as_they_are(tmp_path):
+    for number in range(8):
+        (tmp_path / str(number)).write_bytes(b"x")
+    for seed, epoch, order in [(0, 0, "06431725"), (0, 1, "06734152"), (7, 0, "15473206")]:
+        assert "".join(rest(fb.load_files(f"{tmp_path}/", shuffle=True, seed=seed, epoch=epoch, shard="none"))) == order
+    loader = fb.load_files(f"{tmp_path}/", shuffle=True, seed=7, shard="none")
+    position = {"epoch": 0, "seed": 7, "shuffle": True, "start": 0, "taken": 3, "ahead": [], "share": 0, "shares": 1, "workers": 0}
+    loader.load_state_dict(position | {"ended": False, "ordered": True, "files": 8})
+    assert "".join(rest(loader)) == "73206"
+
+
 def test_workers_that_have_returned_different_numbers_continue_as_the_same_workers_alone(prefix, process):
     seen, states = [], []
     for worker, count in ((0, 5), (1, 3)):

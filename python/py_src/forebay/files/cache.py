@@ -1,5 +1,9 @@
 """Files on local disk, by their address and version, for all processes of a node.
 
+The engine's cache does not serve here. It keeps the shards of one data set in a folder of their own, with the names and the sizes that
+`index.json` records, and its locks are bytes of that index. A list of files has no index: one folder keeps files of any lists, stores
+and versions, with equal names among them, and the checksum of a file is known only after its fetch.
+
     FOLDER/total             bytes on disk of the files and of those that are being written; its lock is held for every
                              change
     FOLDER/new/ID-BYTES      file that is being written, of BYTES at its end. Its writer holds its lock

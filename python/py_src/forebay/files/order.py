@@ -1,4 +1,10 @@
-"""Order of files, their division among ranks and workers, and the position in it."""
+"""Order of files, their division among ranks and workers, and the position in it.
+
+The engine's order (`forebay-order`) does not serve here. Its plan of an epoch needs the sizes of all shards before the
+first sample, and a list of files may still grow while it is read. It gives all ranks equally many samples, and here
+each rank or worker takes its share of the files without repeats, which may arrive out of order. And positions that
+programs have saved count in the shuffle of this module.
+"""
 
 from __future__ import annotations
 
