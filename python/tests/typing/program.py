@@ -18,6 +18,7 @@ fields = {
     "mask": fb.AttentionMask("ids"),
     "text": fb.Text("caption"),
     "meta": fb.Json("json", "width", dtype="int64"),
+    "caption": fb.Json("json", "caption", "str"),
     "boxes": fb.Joint(image=image, boxes=fb.Boxes("boxes", format="xywh")),
     "array": fb.Array("embedding", dtype=np.dtype("float32"), shape=(16,)),
     "raw": fb.Bytes("blob"),

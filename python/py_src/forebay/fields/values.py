@@ -219,7 +219,7 @@ class Json(Field):
 
     column: str
     path: str | Sequence[str | int] | None = None
-    dtype: DType | None = None
+    dtype: Literal["str", "json"] | DType | None = None
     shape: Sequence[int | None] | None = None
     default: Any = None
     pad: float | None = None
