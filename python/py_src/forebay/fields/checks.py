@@ -113,7 +113,7 @@ def filled(name: str, value: Any, lengths: Sequence[int], what: str, check: Chec
 
 
 def two_of(name: str, value: Any) -> list[float]:
-    """Returns two numbers; one stands for both."""
+    """Returns two numbers; one number is used twice."""
     values = listed(value)
     return [real(name, values[0])] * 2 if len(values) == 1 else reals(name, value, 2)
 

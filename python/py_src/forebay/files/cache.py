@@ -1,6 +1,6 @@
 """Files on local disk, by their address and version, for all processes of a node.
 
-The engine's cache does not serve here. It keeps the shards of one data set in a folder of their own, with the names and the sizes that
+The engine's cache does not serve here. It keeps the shards of one data set in a separate folder, with the names and the sizes that
 `index.json` records, and its locks are bytes of that index. A list of files has no index: one folder keeps files of any lists, stores
 and versions, with equal names among them, and the checksum of a file is known only after its fetch.
 
