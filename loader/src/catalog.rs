@@ -77,7 +77,7 @@ use crate::topology::Topology;
 pub(crate) use absent_columns::StreamColumns;
 pub(crate) use again::repeated;
 pub(crate) use cache_folder::writable_local;
-use column_units::check_units;
+pub(crate) use column_units::check_units;
 pub(crate) use column_uses::columns_of;
 pub use known_columns::KnownColumn;
 pub(crate) use open::open_streams;
@@ -124,7 +124,7 @@ impl Catalog {
         let mut catalog = Self::assemble(opened, config.cache_limit, config.engine.allow_unsafe_types, stats)?;
         catalog.project(config.fields.as_deref(), config.has_extra(ExtraOutput::SampleKeys), config.skip)?;
         catalog.check_labels(config.fields.as_deref())?;
-        check_units(&catalog.streams, config)?;
+        check_units(catalog.streams.iter().map(|stream| stream.index.shards.iter()), config)?;
         Ok(catalog)
     }
 

@@ -2,7 +2,6 @@
 //! file would be different times, and a batch of both would not show it.
 
 use super::column_uses::columns_of;
-use super::stream::Stream;
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Error, Result};
 use crate::format::Shard;
@@ -18,20 +17,23 @@ struct First<'a> {
 }
 
 /// Checks that each column that `fields` read, or all columns without that, has one unit in all tables of `streams`,
-/// and each column of a stream's filter one unit in all tables of the stream.
+/// and each column of a stream's filter one unit in all tables of the stream. A stream is given by its shards.
 ///
 /// # Errors
 ///
 /// `Config` for a column with two units, with both and their files.
-pub(super) fn check_units(streams: &[Stream], config: &LoaderConfig) -> Result<()> {
+pub(crate) fn check_units<'a, S>(streams: impl Iterator<Item = S>, config: &'a LoaderConfig) -> Result<()>
+where
+    S: Iterator<Item = &'a Shard>,
+{
     let read: Option<Vec<&str>> =
         config.fields.as_deref().map(|fields| columns_of(fields).iter().map(|column| column.name).collect());
     let filters = config.streams.iter().map(filtered_columns).collect::<Result<Vec<_>>>()?;
     let mut units: HashMap<&str, First<'_>> = HashMap::new();
-    for (stream, filtered) in streams.iter().zip(&filters) {
+    for (shards, filtered) in streams.zip(&filters) {
         let mut units_of_stream: HashMap<&str, First<'_>> = HashMap::new();
         let mut last: Option<&Fields> = None;
-        for shard in stream.index.shards.iter().filter(|shard| shard.samples > 0) {
+        for shard in shards.filter(|shard| shard.samples > 0) {
             let Some(table) = shard.recipe.as_deref().and_then(|recipe| recipe.as_table()) else { continue };
             let fields = table.fields();
             // Nearly all files of a data set have the same columns.

@@ -147,7 +147,7 @@ fn kind_of(output: &Output) -> String {
         RowShape::Fixed(lengths) => format!("{} of shape {lengths:?}", output.dtype),
         RowShape::Text => "text".to_owned(),
         RowShape::Bytes => "bytes".to_owned(),
-        RowShape::RaggedArray => "arrays of any shape".to_owned(),
+        RowShape::RaggedArray => format!("{} arrays of any shape", output.dtype),
     }
 }
 

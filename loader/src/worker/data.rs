@@ -1,7 +1,7 @@
 //! Data set of a worker process, as plain memory.
 
 use crate::cache::{CachedIndex, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, with_advice_on_remote};
-use crate::catalog::{IndexedStream, Session, open_streams};
+use crate::catalog::{IndexedStream, Session, check_units, open_streams};
 use crate::clock::Clock;
 use crate::config::{LoaderConfig, SkipConfig, read};
 use crate::error::{Error, Result};
@@ -111,13 +111,15 @@ impl DataSet {
     ///
     /// # Errors
     ///
-    /// `NotFound` for a stream without an index, `Config` for one without samples; the errors of stores and folders.
+    /// `NotFound` for a stream without an index, `Config` for one without samples, and for tables with times of
+    /// different units in one column; the errors of stores and folders.
     pub fn of_loader(config: &LoaderConfig, outside: Option<Outside>) -> Result<Self> {
         let stats = Arc::new(Stats::new(false));
         // A null belongs to its row: the remaining rows of the shard can be read.
-        let config = &LoaderConfig { skip: SkipConfig { errors: 1, ..config.skip }, ..config.clone() };
+        let config = &LoaderConfig { skip: SkipConfig { errors: 1, ..config.skip }, fields: None, ..config.clone() };
         let (topology, network) = (Topology::detect()?, Simulation::default());
         let opened = open_streams(&Session::new(config, &stats, &topology, &network, outside))?;
+        check_units(opened.iter().map(|stream| stream.cache.shards.iter()), config)?;
         let of_stream = |stream: &IndexedStream| {
             let of_remote = stream.remote.as_ref().and_then(Remote::versions);
             stream.cache.versions.as_ref().or(of_remote).map(|versions| versions.frozen()).unwrap_or_default()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import decimal
 import json
 import operator
@@ -88,7 +89,8 @@ class ShardReader(Sequence[dict[str, Any]]):
 
     A sample is a dict of its columns: numbers, text and bytes in types of Python and numpy, arrays of numpy, raw pixels
     as a Pillow image. JPEG, PNG and pickle columns are returned as the stored bytes. Compressed shards are unpacked in
-    memory, and the last one is kept; of a raw shard above 256 MiB only the samples are read. Hashes are not checked; the loader checks them when it fetches or unpacks a shard.
+    memory, and the last one is kept; of a raw shard above 256 MiB only the samples are read. Hashes are not checked: the
+    loader checks them when it fetches or unpacks a shard.
 
     Shards behind a URL and files of lists, such as WebDataset's tars, are fetched into the folder that a loader uses without
     `local` (of tables a loader with `Skip(errors=...)`), when their first sample is read; tars, LitData's chunks and loose
@@ -104,6 +106,7 @@ class ShardReader(Sequence[dict[str, Any]]):
         NotFoundError: There is no index, or a shard is missing. `reader[number]` raises its subclass
             `SampleIndexError`, which is an `IndexError`, for a number beyond the end.
         FormatError: The index or a shard is damaged.
+        ConfigError: A column of tables has times of different units in two files.
         DecodeError: A value cannot be converted; the message names column, sample and shard.
         AccessError: The file system denies access.
     """
@@ -174,12 +177,8 @@ class ShardReader(Sequence[dict[str, Any]]):
         return (self[i] for i in range(self._total))
 
     def _shard_of(self, number: int) -> int:
-        low, high = 0, len(self._starts)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._starts[middle] <= number else (low, middle)
         # An empty shard has the same start as the next one; the last of them has the sample.
-        return low
+        return bisect.bisect_right(self._starts, number) - 1
 
     def _shard(self, number: int) -> tuple[_forebay.Offsets, memoryview | _LargeFile]:
         if self._open is None or self._open[0] != number:

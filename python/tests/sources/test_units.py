@@ -63,3 +63,8 @@ def test_zones_of_one_unit_are_the_same_instants(tmp_path):
     fields = {"x": fb.Scalar("zoned")}
     with fb.Loader(remote=folder(tmp_path, "ms", "us"), batch_size=4, framework="numpy", fields=fields) as loader:
         assert set(next(iter(loader))["x"].tolist()) == {1577934245000000}
+
+
+def test_a_reader_of_samples_refuses_two_units(tmp_path):
+    with pytest.raises(fb.ConfigError, match="times of different units in two files"):
+        fb.ShardReader(folder(tmp_path, "ms", "us"))
