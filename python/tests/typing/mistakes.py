@@ -1,6 +1,15 @@
 """Mistakes that a type checker finds, each in a line that ends with `# mistake`. It is not run."""
 
+from typing import TypedDict
+
 import forebay as fb
+
+
+class Batch(TypedDict):
+    """Outputs of `typed`."""
+
+    x: list[str]
+
 
 loader = fb.Loader(remote="s3://bucket/set", batch_size=4)
 framework = fb.Loader(remote="s3://bucket/set", batch_size=4, framework="pytorch")  # mistake
@@ -24,4 +33,13 @@ method = loader.statistics()  # mistake
 kind = fb.Map(lambda sample, rng: sample, kind="thread")  # mistake
 shard = fb.load_files("s3://bucket/", shard="rank")  # mistake
 files = fb.Stream(remote="s3://bucket/set", files="all")  # mistake
+errors = fb.Loader(remote="s3://bucket/set", batch_size=4, on_error="skip")  # mistake
+columns = fb.MDSWriter(out="out", columns=["x", "y"])  # mistake
+no_columns = fb.MDSWriter(out="out")  # mistake
+crop = fb.Image("jpg", fb.RandomResizeCrop(224))  # mistake
+typed: fb.Loader[Batch] = fb.Loader(remote="s3://bucket/set", batch_size=4)
+for named in typed:
+    value = named["y"]  # mistake
+for _, data in fb.load_files("s3://bucket/", failed="return"):
+    length = len(data)  # mistake
 hashes = fb.MDSWriter(out="out", columns={"x": "int"}, hashes=["xxhash"])  # mistake

@@ -1,7 +1,7 @@
 """A program that uses the public interface: type checkers find nothing in it, in their strict mode. It is not run."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -71,6 +71,19 @@ def own_batches() -> torch.Tensor:
     return total
 
 
+class Batch(TypedDict):
+    """Outputs of a loader with their types, so that a wrong key is found."""
+
+    x: torch.Tensor
+    name: list[str]
+
+
+def typed() -> None:
+    loader: fb.Loader[Batch] = fb.Loader(local="set", batch_size=4, fields={"x": image, "name": fb.Text("name")})
+    for batch in loader:
+        print(batch["x"].shape, batch["name"][0].upper())
+
+
 def files() -> None:
     store = fb.StoreOptions(endpoint="http://127.0.0.1:9000", part_size="16mb")
     listed = fb.list_files("s3://bucket/texts/", masks="*.txt", store=store)
@@ -78,8 +91,11 @@ def files() -> None:
     for url, data in fb.load_files(listed, shard="none", failed="return"):
         if isinstance(data, fb.Error):
             print(url, data.kind, data.context)
-        elif data is not None:
+        else:
             print(data.splitlines())
+    for _, content in fb.load_files(listed, whole_max=1 << 20):
+        print(None if content is None else len(content))
+    print([len(content) for _, content in fb.load_files(listed)])
     with fb.open("s3://bucket/a.txt", "wb") as file:
         file.write(b"text")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Union, overload
 
 from .._arguments import byte_size, flag, folder, one_of, whole
 from .._choices import Shard
@@ -15,6 +15,10 @@ from .listing import File, files_of
 from .order import FileOrder
 from .stores import StoreOptions, opened
 
+if TYPE_CHECKING:
+    # Type checkers have this module; programs need not install it.
+    from typing_extensions import Unpack
+
 __all__ = ["FileLoader", "is_marker", "load_files"]
 
 
@@ -23,7 +27,10 @@ def is_marker(file: File) -> bool:
     return file.url.endswith("/") and file.size == 0
 
 
-class FileLoader(FileOrder):
+ReadT = TypeVar("ReadT", covariant=True)
+
+
+class FileLoader(FileOrder, Generic[ReadT]):
     """Files of stores as pairs of URL and bytes, many of them in flight.
 
     `load_files` makes it and describes its arguments. It is an iterable of `(url, bytes)`, alone or as the data set of
@@ -59,7 +66,7 @@ class FileLoader(FileOrder):
         left = max(len(self._files) - self._start, 0)
         return max(-(-(left - rank) // ranks) - self._taken, 0)
 
-    def __iter__(self) -> Iterator[tuple[str, bytes | Error | None]]:
+    def __iter__(self) -> Iterator[tuple[str, ReadT]]:
         remaining = self._rest()
         loop = self._current
         reads = opened(self._store).reads(self._concurrency, self._buffer, self._whole_max)
@@ -134,6 +141,26 @@ class FileLoader(FileOrder):
         return data
 
 
+_Urls = Union[str, os.PathLike[str], Iterable[Any]]
+_Raise = Literal["raise"]
+_Return = Literal["return"]
+# Arguments on which the type of the items does not depend.
+_Options = TypedDict(
+    "_Options",
+    {"ordered": bool, "shuffle": bool, "seed": int, "epoch": int, "shard": Shard, "buffer": Union[int, str], "concurrency": int,
+     "cache": Union[str, os.PathLike[str], None], "cache_limit": Union[int, str, None], "store": Union[StoreOptions, None]},
+    total=False,
+)
+
+
+@overload
+def load_files(urls: _Urls, *, whole_max: None = None, failed: _Raise = ..., **options: Unpack[_Options]) -> FileLoader[bytes]: ...
+@overload
+def load_files(urls: _Urls, *, whole_max: int, failed: _Raise = ..., **options: Unpack[_Options]) -> FileLoader[bytes | None]: ...
+@overload
+def load_files(urls: _Urls, *, whole_max: None = None, failed: _Return, **options: Unpack[_Options]) -> FileLoader[bytes | Error]: ...
+@overload
+def load_files(urls: _Urls, *, whole_max: int | None = ..., failed: _Raise | _Return = ..., **options: Unpack[_Options]) -> FileLoader[bytes | Error | None]: ...
 def load_files(
     urls: str | os.PathLike[str] | Iterable[Any],
     *,
@@ -149,7 +176,7 @@ def load_files(
     cache_limit: int | str | None = None,
     failed: Literal["raise", "return"] = "raise",
     store: StoreOptions | None = None,
-) -> FileLoader:
+) -> FileLoader[Any]:
     """Reads whole files of stores ahead of their consumer.
 
     Up to `concurrency` files are in flight while the consumer works on the last one. Large files are fetched in several
