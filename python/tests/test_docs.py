@@ -18,14 +18,13 @@ import megatron_files
 import PIL.Image
 import pytest
 from litdata.streaming import Cache
+from pages import PAGES, ROOT, blocks
 from picture_set import CLASSES, jpeg, write_pictures
 
 import forebay as fb
 
 torch = pytest.importorskip("torch")
 
-ROOT = pathlib.Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "python" / "docs").glob("*.md"))]
 STAND_INS = {"s3://bucket/": "bucket/", "hf://datasets/": "hub/", "https://host/": "bucket/", '"/data/': '"local/'}
 """Addresses on the pages, and the folders used instead."""
 
@@ -35,29 +34,12 @@ PARQUET = {
 }
 """Files of `tests/data/parquet`, and their paths in the stand-ins."""
 
-LANGUAGES = {"c", "cpp", "sh", "text"}
-"""Languages of blocks that are not run here. `tests/suite/ffi/page.rs` runs the blocks of the page about C."""
-
-BLOCK = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```$", re.M | re.S)
-
-
 EXAMPLES = {"data/pictures": ("get-started", "Write a data set"), "data/text": ("data", "Tokens")}
 """Data sets that several pages read, with the page and the section that write them."""
 
 
 def name_of(page):
     return page.stem
-
-
-def blocks(page):
-    """The Python of a page: line and text, in order."""
-    text = page.read_text()
-    for block in BLOCK.finditer(text):
-        language, shown = block.groups()
-        if language == "python":
-            yield text.count("\n", 0, block.start(2)), shown
-        else:
-            assert language in LANGUAGES, f"{page.name}: no test runs a block of the language {language!r}"
 
 
 def write_examples(page):
@@ -77,9 +59,7 @@ def run_blocks(page, replaced, names):
         for address, stand_in in replaced.items():
             text = text.replace(address, stand_in)
         # A traceback shows the line of the page.
-        indent = len(text) - len(text.lstrip(" "))
-        code = re.sub(rf"^ {{{indent}}}", "", text, flags=re.M)
-        exec(compile("\n" * line + code, page.name, "exec"), names)
+        exec(compile("\n" * line + text, page.name, "exec"), names)
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ import os
 import platform
 import shutil
 import sys
+from typing import Any
 
 import dataset
 import report
@@ -79,7 +80,7 @@ def measure(args: argparse.Namespace, remote: str | None, local: str, classes: i
     if remote is not None:
         # Cold: no shard is resident yet.
         shutil.rmtree(local, ignore_errors=True)
-    data = {"remote": remote, "local": local, "batch_size": args.batch_size or 64, "shuffle": True}
+    data: dict[str, Any] = {"remote": remote, "local": local, "batch_size": args.batch_size or 64, "shuffle": True}
     size = 224
     fields = {
         "x": fb.Image(args.image_column, fb.RandomResizedCrop(size), fb.RandomHorizontalFlip()),

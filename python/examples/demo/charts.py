@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -24,7 +25,7 @@ COLOURS = {
 }
 """CSS variables of the page, and their placeholders in matplotlib."""
 
-_STYLE = {
+_STYLE: Any = {
     "axes.axisbelow": True,
     "axes.edgecolor": "none",
     "axes.labelcolor": COLOURS["soft"],
@@ -82,9 +83,10 @@ def bars(rows: Sequence[tuple[str, Sequence[float]]], parts: Sequence[tuple[str,
             widths = [values[place] for _, values in rows]
             drawn = axes.barh(names, widths, 0.65, left=left, label=part, color=COLOURS[colour])
             left = [start + width for start, width in zip(left, widths)]
-        # A bar that is too short to see has no label.
-        labels = [f"{number(round(total, 2))} {unit}" if total >= 0.005 else "" for total in left]
-        axes.bar_label(drawn, labels, padding=5, color=COLOURS["soft"])
+            if place == len(parts) - 1:
+                # A bar that is too short to see has no label.
+                labels = [f"{number(round(total, 2))} {unit}" if total >= 0.005 else "" for total in left]
+                axes.bar_label(drawn, labels, padding=5, color=COLOURS["soft"])
         axes.grid(axis="x")
         axes.invert_yaxis()
         axes.margins(x=0.1)
@@ -95,7 +97,7 @@ def bars(rows: Sequence[tuple[str, Sequence[float]]], parts: Sequence[tuple[str,
     return _svg(draw, 76 + 30 * len(rows), True)
 
 
-def _svg(draw, height: int, has_legend: bool) -> str:
+def _svg(draw: Callable[[Axes], None], height: int, has_legend: bool) -> str:
     """Returns a chart of `height` pixels as an SVG element."""
     with matplotlib.rc_context(_STYLE):
         figure = Figure((7.6, (height + 24 * has_legend) / 100), layout="constrained")

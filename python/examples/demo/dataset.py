@@ -11,8 +11,11 @@ import multiprocessing
 import os
 import random
 import shutil
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 import forebay
@@ -35,13 +38,13 @@ def photographs() -> list[Image.Image]:
     from sklearn.datasets import load_sample_images
 
     names = "astronaut brick chelsea coffee coins grass gravel hubble_deep_field immunohistochemistry moon retina rocket"
-    arrays = [getattr(skimage.data, name)() for name in names.split()]
+    arrays: list[npt.NDArray[np.uint8]] = [getattr(skimage.data, name)() for name in names.split()]
     arrays.append(skimage.data.stereo_motorcycle()[0])
     arrays += load_sample_images().images
     return [Image.fromarray(array).convert("RGB") for array in arrays]
 
 
-def make(folder: str, pictures: int = PICTURES, report=print) -> int:
+def make(folder: str, pictures: int = PICTURES, report: Callable[[str], None] = print) -> int:
     """Makes the set in `folder` unless it exists; returns the number of classes."""
     classes = len(photographs())
     if os.path.exists(os.path.join(folder, "index.json")):
@@ -67,7 +70,7 @@ def make(folder: str, pictures: int = PICTURES, report=print) -> int:
 
 _photographs: list[Image.Image] = []
 # One noise array for all pictures, used at different offsets, because drawing noise would be most of the work.
-_noise: list[np.ndarray] = []
+_noise: list[npt.NDArray[np.float32]] = []
 
 
 def _load() -> None:
@@ -76,7 +79,7 @@ def _load() -> None:
     _noise.append(np.random.default_rng(_SEED).standard_normal((1300, 1600, 3), dtype=np.float32))
 
 
-def _cut(number: int) -> dict:
+def _cut(number: int) -> dict[str, Any]:
     """Makes picture `number`; the result does not depend on the process."""
     rng = random.Random(_SEED * 1_000_003 + number)
     label = rng.randrange(len(_photographs))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import report
+
+import forebay as fb
 
 
 class Progress:
@@ -41,9 +44,9 @@ class Progress:
             print(f"{self._name}: {text}", flush=True)
 
 
-def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the difference of two `Loader.stats`."""
-    stages = {}
+    stages: dict[str, dict[str, float]] = {}
     for name, stage in after["stages"].items():
         earlier = before["stages"].get(name, {})
         stages[name] = {key: value - earlier.get(key, 0) for key, value in stage.items()}
@@ -52,9 +55,10 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     return {"stages": stages, "counters": counters, "notes": after["notes"], "bottleneck": after["bottleneck"]}
 
 
-def drain(loader, name: str, about: str) -> report.Phase:
+def drain(loader: fb.Loader, name: str, about: str) -> report.Phase:
     """Runs one epoch without using its batches, to measure the rate of the loader alone."""
-    progress, arrivals, images = Progress(name), [], 0
+    progress, images = Progress(name), 0
+    arrivals: list[tuple[float, int]] = []
     before, start = loader.stats(), time.perf_counter()
     for batch in loader:
         at = time.perf_counter() - start
@@ -68,7 +72,7 @@ def drain(loader, name: str, about: str) -> report.Phase:
     return report.Phase(name, about, seconds, images, arrivals, difference(before, loader.stats()), first)
 
 
-def stage_lines(stats: dict[str, Any]) -> list[str]:
+def stage_lines(stats: Mapping[str, Any]) -> list[str]:
     """Returns the table of stages for a terminal."""
     rows = report.stage_table(stats)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

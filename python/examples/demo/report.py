@@ -68,7 +68,8 @@ def rates(arrivals: Sequence[tuple[float, int]], bins: int = 40) -> list[tuple[f
     Intervals of equal time would contain one or two batches in turn, and the rate would jump.
     """
     size = max(4, -(-len(arrivals) // bins))
-    out, start = [], 0.0
+    out: list[tuple[float, float]] = []
+    start = 0.0
     for first in range(0, len(arrivals), size):
         group = arrivals[first : first + size]
         # An incomplete group at the end would be noise; a short run has only that group.

@@ -37,7 +37,10 @@ def run(args: argparse.Namespace, data: dict[str, Any], classes: int) -> report.
     about = f"ResNet-18 at {PIXELS} pixels, batches of {data['batch_size']}, on {where}."
     print(f"training: {about}")
     progress = Progress("training")
-    arrivals, losses, stalls, waited, images = [], [], [], 0.0, 0
+    arrivals: list[tuple[float, int]] = []
+    losses: list[tuple[int, float]] = []
+    stalls: list[tuple[float, float]] = []
+    waited, images = 0.0, 0
     with fb.Loader(device=device, fields=fields, drop_last=True, **data) as loader:
         before, start = loader.stats(), time.perf_counter()
         first = recent_start = start

@@ -81,7 +81,7 @@ def train(args: argparse.Namespace, before_step: Callable[[int, Any], None] = la
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         loader.load_state_dict(last.data)
-        step = saved = last.step
+        step = saved = last.step or 0
     with loader:
         for _ in range(loader.epoch, args.epochs):
             for batch in loader:
@@ -97,7 +97,7 @@ def train(args: argparse.Namespace, before_step: Callable[[int, Any], None] = la
 
 def newest(checkpoints: str) -> checkpoint.Checkpoint | None:
     """Returns the newest checkpoint that is whole: the one that rank 0 finds, on every rank."""
-    found = [None]
+    found: list[str | None] = [None]
     if dist.get_rank() == 0 and (last := checkpoint.latest(checkpoints)) is not None:
         found = [last.url]
     dist.broadcast_object_list(found)
