@@ -1,8 +1,8 @@
 //! Names of folders that are no part of the data, or are splits of it.
 
-use super::tables::splits::is_word;
+use super::tables::splits::{is_word, split_in};
 use crate::error::{Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Folders that archive programs and file servers make.
 const OF_PROGRAMS: [&str; 3] = ["__MACOSX", "@eaDir", "lost+found"];
@@ -25,8 +25,11 @@ pub fn is_hidden_table(path: &str) -> bool {
 /// [`crate::ErrorKind::Config`] with the splits: the user has to name one.
 pub fn check_splits<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<()> {
     let folders = paths.into_iter().filter_map(|path| path.split_once('/'));
-    let splits: BTreeMap<&str, &str> = folders.filter(|(folder, _)| is_word(folder)).collect();
-    let Some((first, file)) = splits.first_key_value().filter(|_| splits.len() > 1) else { return Ok(()) };
+    let splits: BTreeMap<&str, &str> = folders.filter(|(folder, _)| split_in(folder).is_some()).collect();
+    // Two classes may have the word: `train` and `train_station`.
+    let meant: BTreeSet<&str> = splits.keys().filter_map(|folder| split_in(folder)).collect();
+    let are_several = meant.len() > 1 || splits.keys().filter(|folder| is_word(folder)).count() > 1;
+    let Some((first, file)) = splits.first_key_value().filter(|_| are_several) else { return Ok(()) };
     let names = splits.keys().copied().collect::<Vec<_>>().join(", ");
     Err(Error::config(format!(
         "the folder has more than one split ({names}): choose one, as in split=\"{}\", or name all files by a list \
@@ -48,9 +51,16 @@ mod tests {
             "the folder has more than one split (train, val): choose one, as in split=\"train\", or name all files by \
              a list such as **/*.tar"
         );
-        for paths in
-            [&["train/0.tar", "0.tar"][..], &["a/0.tar", "b/0.tar"], &["train-0.tar", "val-0.tar"], &["a/val/0.tar"]]
-        {
+        let e = check_splits(["Testing/a/0.jpg", "Training/a/0.jpg"]).unwrap_err().to_string();
+        assert!(e.contains("(Testing, Training): choose one, as in split=\"Testing\""), "{e}");
+        assert!(check_splits(["test2017/0.jpg", "val2017/0.jpg"]).is_err());
+        for paths in [
+            &["train/0.tar", "train_station/0.tar"][..],
+            &["train/0.tar", "0.tar"],
+            &["a/0.tar", "b/0.tar"],
+            &["train-0.tar", "val-0.tar"],
+            &["a/val/0.tar"],
+        ] {
             assert!(check_splits(paths.iter().copied()).is_ok(), "{paths:?}");
         }
     }

@@ -21,7 +21,7 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::recipe::class_of;
 use crate::format::{HashAlgo, Index};
 use crate::sources::FileKind;
-use crate::sources::files::{FileList, FileSet, Selection};
+use crate::sources::files::{FileList, FileSet, Selection, first_manifest_in};
 use crate::sources::folder_names::is_hidden;
 use crate::store::{Destination, Remote};
 use kept_list::{cache, made_as};
@@ -118,6 +118,13 @@ impl SurveyFiles for SampleFiles<'_> {
                 let numbers = self.selection.choose(&list)?;
                 if let Selection::OfKind(kind) = self.selection {
                     check_classes(kind, &list, &numbers, &folders)?;
+                    if let Some(file) = first_manifest_in(&list) {
+                        log::warn!(
+                            "{file} in the folder of the {}s is not read: if it is their manifest, pass \
+                             manifest=\"{file}\"",
+                            kind.sample_noun()
+                        );
+                    }
                 }
                 if self.by_stem {
                     FileSet::of_stems(&list, &numbers)?

@@ -228,7 +228,14 @@ fn tables_of_split(known: &Known<'_>) -> Result<Option<Source>> {
     if !known.facts.first_names(root)?.is_some_and(|first| tables::has_tables(&first)) {
         return Ok(None);
     }
-    listed_tables(known, root, |paths| tables::files_of(paths, known.split(), || card(known, root)))
+    listed_tables(known, root, |paths| {
+        let found = tables::files_of(paths, known.split(), || card(known, root))?;
+        if let Some(text) = found.as_ref().and_then(|found| tables::unread_text(paths, found)) {
+            let extension = text.rsplit('.').next().unwrap_or_default();
+            log::warn!("{text} is not read, since tables are next to it: a list such as *.{extension} names the texts");
+        }
+        Ok(found)
+    })
 }
 
 /// Folder of texts with a record in each line, and of nothing else that is read: the split is found as for tables.

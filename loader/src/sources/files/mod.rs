@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::format::Encoding;
 use crate::format::recipe::FileColumns;
 pub use list::{FileList, PICTURES, is_picture};
-pub use manifest::Manifest;
+pub use manifest::{Manifest, first_manifest_in};
 pub use selection::Selection;
 pub use set::FileSet;
 

@@ -7,7 +7,7 @@ use crate::format::recipe::class_of;
 use crate::sources::FileKind;
 use crate::sources::folder_names::{check_splits, is_hidden};
 use crate::sources::names::{Names, named_twice, without_match};
-use crate::sources::tables::splits::is_word;
+use crate::sources::tables::splits::split_in;
 use crate::sources::wildcards::{Pattern, is_pattern};
 use std::collections::HashMap;
 
@@ -97,7 +97,7 @@ fn check_hidden<'a>(kind: &FileKind, mut classes: impl Iterator<Item = &'a str>)
 /// Checks that the only class, which has the files `paths`, is not a split with the classes in it.
 fn check_class<'a>(kind: &FileKind, mut paths: impl Iterator<Item = &'a str>) -> Result<()> {
     let Some((class, path)) = paths.next().and_then(|path| path.split_once('/')) else { return Ok(()) };
-    let Some((inner, _)) = path.split_once('/').filter(|_| is_word(class)) else { return Ok(()) };
+    let Some((inner, _)) = path.split_once('/').filter(|_| split_in(class).is_some()) else { return Ok(()) };
     let inner = format!("{class}/{inner}/");
     let has_classes = paths.any(|path| !path.starts_with(&inner));
     if has_classes {

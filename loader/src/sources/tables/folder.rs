@@ -109,12 +109,9 @@ fn of_dict(files: &[&str], split: &str) -> Result<FolderFiles> {
 
 /// Rejects tables that are next to tars which they do not describe: one of the two would not be read.
 fn check_tars(paths: &[String], found: &FolderFiles) -> Result<()> {
-    fn folder(path: &str) -> &str {
-        path.rsplit_once('/').map_or("", |(folder, _)| folder)
-    }
-    let folders: HashSet<&str> = found.names.iter().map(|name| folder(name)).collect();
+    let folders: HashSet<&str> = found.names.iter().map(|name| folder_of(name)).collect();
     let is_tar = |path: &&String| {
-        folders.contains(folder(path)) && !is_hidden(path) && matches!(kind_of(path), Ok(Some(kind)) if *kind == TAR)
+        folders.contains(folder_of(path)) && !is_hidden(path) && matches!(kind_of(path), Ok(Some(kind)) if *kind == TAR)
     };
     match paths.iter().find(is_tar) {
         Some(tar) => {
@@ -124,6 +121,17 @@ fn check_tars(paths: &[String], found: &FolderFiles) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// Returns the first text with records among `paths` that is next to the tables of `found`, and not read for that.
+pub fn unread_text<'a>(paths: &'a [String], found: &FolderFiles) -> Option<&'a str> {
+    let folders: HashSet<&str> = found.names.iter().map(|name| folder_of(name)).collect();
+    let is_text = |path: &&str| is_in(path, InFolder::Texts) && !lines::may_describe(path);
+    paths.iter().map(String::as_str).filter(is_text).find(|path| folders.contains(folder_of(path)))
+}
+
+fn folder_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
 /// Returns the files of `split` below `folder` by their paths in it.
@@ -364,6 +372,14 @@ mod tests {
         assert!(!has_tables(&texts(&files[..3])) && has_tables(&texts(&files)));
         assert!(found(&files, "").unwrap_err().to_string().contains("tables and tars"));
         assert_eq!(names(found(&files[3..], "")), [files[3]]);
+    }
+
+    #[test]
+    fn a_text_next_to_tables_is_named_and_one_for_people_is_not() {
+        let paths = texts(&["a.parquet", "README.md", "dataset_info.json", "b/c.jsonl", "x.csv"]);
+        let tables = found(&["a.parquet"], "").unwrap().unwrap();
+        assert_eq!(unread_text(&paths, &tables), Some("x.csv"));
+        assert_eq!(unread_text(&paths[..4], &tables), None);
     }
 
     #[test]

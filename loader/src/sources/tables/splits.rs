@@ -9,6 +9,9 @@ const WORDS: [(&str, &[&str]); 3] = [
     ("test", &["test", "testing", "eval", "evaluation"]),
 ];
 
+/// Nouns that a word for a split may end with in the name of a folder.
+const NOUNS: [&str; 5] = ["set", "sets", "data", "images", "imgs"];
+
 /// Returns the files of each split; none if no path has one. Files without a split are then left out.
 pub(super) fn by_split<'a>(files: &[&'a str]) -> BTreeMap<&'a str, Vec<&'a str>> {
     let rules: [fn(&str) -> Option<&str>; 3] = [by_shard_name, by_folder, by_name];
@@ -56,6 +59,15 @@ pub(in crate::sources) fn is_word(name: &str) -> bool {
     WORDS.iter().any(|(_, words)| words.contains(&name))
 }
 
+/// Returns the split that a folder's `name` means, as people write it: `Training`, `test_set`, `val2017`,
+/// `TrainImages`.
+pub(in crate::sources) fn split_in(name: &str) -> Option<&'static str> {
+    let name = name.to_ascii_lowercase();
+    let words = name.split(|c: char| !c.is_ascii_alphabetic());
+    let without_noun = |word| NOUNS.iter().find_map(|noun| str::strip_suffix(word, noun)).unwrap_or(word);
+    words.map(without_noun).find_map(word)
+}
+
 /// Returns the split of the first word for one in `name`, between signs and digits.
 fn word(name: &str) -> Option<&'static str> {
     let words = name.split(|c: char| c.is_ascii_digit() || "-._ ".contains(c));
@@ -67,6 +79,23 @@ fn word(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_is_a_split_as_people_write_it() {
+        for (name, split) in [
+            ("Training", Some("train")),
+            ("test_set", Some("test")),
+            ("val2017", Some("validation")),
+            ("TrainImages", Some("train")),
+            ("ILSVRC2012_img_val", Some("validation")),
+            ("testset", Some("test")),
+            ("trainer", None),
+            ("contest", None),
+            ("devil", None),
+        ] {
+            assert_eq!(split_in(name), split, "{name}");
+        }
+    }
 
     #[test]
     fn a_path_has_a_split() {

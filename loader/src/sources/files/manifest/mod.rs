@@ -113,11 +113,11 @@ impl Manifest {
         if files.is_empty() {
             let found: Vec<_> = values.iter().map(|(name, _)| name.as_str()).collect();
             let message = format!(
-                "the manifest has no column of paths, which is called {} or the like, but {}",
-                PATH_COLUMNS[..3].join(", "),
-                found.join(", ")
+                "the manifest has no column of paths, which is called {} or the like",
+                PATH_COLUMNS[..3].join(", ")
             );
-            return Err(Error::config(message).with("manifest", name));
+            let columns = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
+            return Err(Error::config(message).with("columns", columns).with("manifest", name));
         }
         let columns = values.into_iter().map(|(name, cells)| ValueColumn::new(name, cells)).collect();
         Ok(Self { name: name.to_owned(), files, lines: Lines::Numbers(lines), columns, classes: None })
@@ -180,6 +180,12 @@ impl Manifest {
         }
         Ok(found)
     }
+}
+
+/// Returns the first file in the folder of `list` itself that may be a manifest.
+pub fn first_manifest_in(list: &FileList) -> Option<&str> {
+    let has_lines = |path: &str| matches!(form_of(path), Some(Form::Separated(_) | Form::JsonLines));
+    list.paths.iter().find(|path| !path.contains('/') && !path.starts_with('.') && has_lines(path))
 }
 
 fn form_of(name: &str) -> Option<Form> {
@@ -267,7 +273,7 @@ mod tests {
             (
                 "m.csv",
                 &b"a,b\n1,2\n"[..],
-                "no column of paths, which is called file_name, path, filename or the like, but a, b",
+                "no column of paths, which is called file_name, path, filename or the like (columns a, b",
             ),
             ("m.csv", b"path,a\n0.jpg\n", "line 2"),
             ("m.tsv", b"path\ta\ta\n", "used twice (column a"),
