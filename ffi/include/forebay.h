@@ -238,9 +238,9 @@ void forebay_string_free(char *string);
 // }
 // ```
 //
-// The default of each option is in brackets. Unknown names are an error. An error contains its place in the document,
+// The default of each option is in brackets. Unknown names are an error. An error contains its path in the document,
 // such as `streams[0].choose` or `engine.memory`. Sizes are bytes, as a number or as text such as `"2gb"` in powers of
-// 1,024. The options are those of the Python `Loader`, which makes this document.
+// 1,024. They are the options of the Python `Loader`, which makes this document.
 //
 // Options of the document, where `{}` is an object of options that all have their defaults:
 //
@@ -255,7 +255,7 @@ void forebay_string_free(char *string);
 // * `shuffle` (false): Shuffle samples, differently in each epoch.
 // * `seed` (9176): Seed of the order.
 // * `order` ({}): Order of the samples, besides `shuffle` and `seed`.
-// * `threads` (null): Decode threads. null: the CPUs of this process, shared with the node's other ranks.
+// * `threads` (null): Decode threads. null: the CPUs of this process, shared with all ranks of the node.
 // * `cache_limit` (null): Bytes on disk of the shards and indexes of all streams, as a number or "100gb". null: no
 //   limit.
 // * `fetch` ({}): Fetches of shards: attempts, time limit and check, and the files that remain.
@@ -274,11 +274,11 @@ void forebay_string_free(char *string);
 //   share a stem.
 // * `manifest` (null): CSV, TSV or JSON-lines file with a line for each sample: its files below `remote`, in columns
 //   such as `file_name` and `mask_file_name`, and values.
-// * `ignore_counts` (false): Read tars and record files once to find their samples and all their fields, in place of
-//   counts of other programs.
+// * `ignore_counts` (false): Read tars and record files once to find their samples and all their fields, and use no
+//   counts that came with them.
 // * `select` ({}): Samples to keep or draw.
 // * `window` (null): Tokens of a sample, in files of token ids, or a window of tokens. null: the loader's `window`.
-// * `proportion` (null): Share of an epoch, relative to the other streams' proportions.
+// * `proportion` (null): Share of an epoch, relative to the proportions of all streams.
 // * `repeat` (null): Occurrences of each sample in an epoch: 0.5 takes every second sample.
 // * `choose` (null): Samples of this stream in an epoch.
 // * `fetch` (null): Fetches of this stream's shards. null: as in the loader's `fetch`.
@@ -317,7 +317,7 @@ void forebay_string_free(char *string);
 // * `sampling_granularity` (1): Samples that are drawn together.
 // * `batching_method` ("random"): Mix of streams in a batch: "random", "stratified", "per_stream" or
 //   "device_per_stream".
-// * `bucket_by` (null): Lengths, to batch samples of similar length: a number column, bytes of another one, or as in
+// * `bucket_by` (null): Lengths, to batch samples of similar length: a number column, bytes of any column, or as in
 //   `weights`.
 // * `bucket_batches` (64): Global batches that `bucket_by` sorts together.
 // * `skip_steps` (null): Steps to leave out on all ranks, counted through all epochs. Checkpoints keep them.
@@ -345,7 +345,7 @@ void forebay_string_free(char *string);
 // * `stall_timeout` (600.0): Seconds without progress before the next batch fails with an error.
 // * `sample_bytes_max` (1073741824): Largest sample that is read, in bytes or as "1gb".
 // * `allow_unsafe_types` (false): Accept columns of Python pickles; they are delivered as bytes.
-// * `device_decode` (false): Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
+// * `device_decode` (false): Decode baseline JPEGs on the CUDA device (nvJPEG). Its grey levels may differ by a few.
 // * `share_decode` (false): With `device_decode`, idle decode threads take pictures too; grey levels may vary between
 //   runs.
 // * `gpu_direct_storage` (false): Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
@@ -361,7 +361,7 @@ void forebay_string_free(char *string);
 //
 // * `rank` (0): Number of this process among all processes.
 // * `world_size` (1): Number of processes.
-// * `local_rank` (0): Number of this process among those of its node.
+// * `local_rank` (0): Number of this process on its node.
 // * `local_world_size` (1): Number of processes of one node.
 //
 // A field is an object with its `kind` and, except for `joint` and `mix`, the `column` that it reads:
@@ -387,8 +387,8 @@ void forebay_string_free(char *string);
 // * `array`: `dtype` (null: the column's); `shape` (null: the column's). Columns of bytes are files of numpy.
 // * `text`, `bytes`: the stored value.
 // * `json`: a value inside a document; `path` (null: the document), such as `"meta.boxes[0]"`, or a list of keys and
-//   places; `dtype` (null: "str", "json" for the document), that of numbers, or "json", any value as text; `shape`
-//   (null) of nested lists of numbers, with null for lengths that differ from sample to sample.
+//   positions; `dtype` (null: "str", "json" for the document), the type of numbers, or "json", any value as text;
+//   `shape` (null) of nested lists of numbers, with null for lengths that differ from sample to sample.
 //
 // `scalar`, `array`, `text`, `bytes` and `json` have a `default` (null: none), the value of samples that lack it: a
 // number, "nan", text, or nested lists; bytes are a list of numbers.
@@ -396,7 +396,7 @@ void forebay_string_free(char *string);
 // A field `joint` has `fields`, images, masks and boxes as above, which share their random draws. A field `mix` has
 // `fields`, images of one size and fields `one_hot` (`classes`; `dtype` ("float32"); `smoothing` (0.0)), a class as
 // probabilities; `by`, a list of `{"op": "mix_up", "alpha": 1.0}` and `{"op": "cut_mix", "alpha": 1.0}` (`minmax`
-// (null)), of which one is drawn for each batch, by `weights` (null); `p` (1.0); `mode` ("previous"), or "batch",
+// (null)), one drawn for each batch, by `weights` (null); `p` (1.0); `mode` ("previous"), or "batch",
 // "pair", "elem".
 //
 // An operation is an object with its `op`; sizes are `[height, width]` in pixels:

@@ -82,7 +82,8 @@ impl<T: Send + Sync> Handles<T> {
             let message = format!("the {noun} belongs to the process that made it: make one in each forked child");
             return Error::new(ErrorKind::Closed, message).into();
         }
-        let message = format!("the handle is not a live {noun}: it was freed, or belongs to another kind of object");
+        let message =
+            format!("the handle is not a live {noun}: it was freed, or belongs to a different kind of object");
         CallError::argument(message)
     }
 

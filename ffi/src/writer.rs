@@ -149,5 +149,5 @@ pub extern "C" fn forebay_writer_finish(writer: *const ForebayWriter) -> Forebay
 }
 
 fn finished() -> CallError {
-    Error::new(ErrorKind::Closed, "this writer is finished: make another one, for another folder").into()
+    Error::new(ErrorKind::Closed, "this writer is finished: make a new one, for a different folder").into()
 }

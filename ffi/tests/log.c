@@ -7,7 +7,7 @@ static atomic_uint lines, rejected;
 static void counts(void *context, ForebayLogLevel level, const char *message) {
     CHECK(context == &lines);
     CHECK(level >= FOREBAY_LOG_LEVEL_ERROR && level <= FOREBAY_LOG_LEVEL_WARN);
-    CHECK(strstr(message, "another plan") != NULL);
+    CHECK(strstr(message, "different plan") != NULL);
     lines++;
     /* The library cannot be called from here. */
     if (forebay_log_set(1, NULL, NULL) == FOREBAY_STATUS_INVALID && strstr(forebay_last_error(), "log callback") != NULL) {

@@ -155,7 +155,7 @@ static void wrong_calls_of_a_loader(void) {
     INVALID(forebay_loader_load_state(loader, "{}", 2), "strict is 2: it is 0 or 1");
     FAILS(forebay_loader_load_state(loader, "{}", 1), FOREBAY_STATUS_STATE, "");
     FAILS(forebay_loader_load_state(loader, "[", 0), FOREBAY_STATUS_STATE, "");
-    INVALID(forebay_batch_info((ForebayBatch *)loader, &(ForebayBatchInfo){0}), "another kind");
+    INVALID(forebay_batch_info((ForebayBatch *)loader, &(ForebayBatchInfo){0}), "a different kind");
     forebay_loader_free(loader);
     every_function(loader, FOREBAY_STATUS_INVALID, "freed");
 }

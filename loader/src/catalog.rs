@@ -210,7 +210,7 @@ impl Catalog {
         }
         let known = StreamColumns::of(&self.streams);
         // Counts of other programs do not have the fields of all samples.
-        if self.layouts.iter().any(|layout| layout.may_have_others()) {
+        if self.layouts.iter().any(|layout| layout.may_have_more_columns()) {
             known.warn_of(name, "the default may replace it in all");
             return Ok(());
         }

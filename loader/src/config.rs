@@ -79,7 +79,7 @@ options! {
         /// Order of the samples, besides `shuffle` and `seed`.
         #[serde(deserialize_with = "json::object")]
         pub order: OrderConfig = OrderConfig::default(),
-        /// Decode threads. None: the CPUs of this process, shared with the node's other ranks.
+        /// Decode threads. None: the CPUs of this process, shared with all ranks of the node.
         pub threads: Option<u32> = None,
         /// Bytes on disk of the shards and indexes of all streams, as a number or "100gb". None: no limit.
         #[serde(deserialize_with = "json::size_or_null")]

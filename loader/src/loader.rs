@@ -444,7 +444,7 @@ impl Loader {
         if strict {
             state.check(&now)?;
         } else if let Some(differences) = state.differences(&now) {
-            log::warn!("the checkpoint belongs to another plan, which strict=False accepts: {differences}");
+            log::warn!("the checkpoint belongs to a different plan, which strict=False accepts: {differences}");
         }
         self.add_skipped_steps(state, strict)?;
         let mut position = self.position()?;

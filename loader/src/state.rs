@@ -153,8 +153,8 @@ impl LoaderState {
             None => Ok(()),
             Some(differences) => {
                 let message = format!(
-                    "the checkpoint belongs to another plan: {differences}; build the loader with the same arguments, \
-                     or load with strict=False"
+                    "the checkpoint belongs to a different plan: {differences}; build the loader with the same \
+                     arguments, or load with strict=False"
                 );
                 Err(Error::new(ErrorKind::State, message))
             }

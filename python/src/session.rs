@@ -7,7 +7,7 @@ use crate::own::Own;
 use crate::{enter, error};
 use forebay_loader::batch::Batch;
 use forebay_loader::error::{Error, Result};
-use forebay_loader::session::{self, Ahead, Setup, SkipLimit, Step, Take, TrainerPlace};
+use forebay_loader::session::{self, Ahead, Setup, SkipLimit, Step, Take, TrainerPosition};
 use forebay_loader::state::LoaderState;
 use forebay_loader::sync::{Arc, AtomicBool, Ordering};
 use pyo3::IntoPyObjectExt;
@@ -136,8 +136,8 @@ impl Session {
 
     /// Epoch and sample of a loaded position that the next batch will drop.
     #[getter]
-    fn dropped_place(&self, py: Python<'_>) -> PyResult<Option<(u64, u64)>> {
-        Ok(self.get(py)?.dropped_place())
+    fn dropped_position(&self, py: Python<'_>) -> PyResult<Option<(u64, u64)>> {
+        Ok(self.get(py)?.dropped_position())
     }
 
     /// Number of the batch that the next pass begins with.
@@ -152,7 +152,7 @@ impl Session {
         let session = self.get(py)?;
         enter::enter(py, || {
             let (state, trainer) = session.state()?;
-            let TrainerPlace { epoch, is_over } = trainer.unwrap_or_default();
+            let TrainerPosition { epoch, is_over } = trainer.unwrap_or_default();
             Ok((state.to_json(), epoch, is_over))
         })
     }
@@ -173,7 +173,7 @@ impl Session {
         strict: bool,
     ) -> PyResult<()> {
         let state = LoaderState::from_json(state).map_err(|e| error::to_python(py, &e))?;
-        let trainer = TrainerPlace { epoch: trainer_epoch, is_over: trainer_epoch_is_over };
+        let trainer = TrainerPosition { epoch: trainer_epoch, is_over: trainer_epoch_is_over };
         self.moving(py, move |turn| turn.load(&state, trainer, strict))
     }
 

@@ -99,7 +99,7 @@ impl Drop for MdsWriter {
 }
 
 fn finished() -> Error {
-    Error::config("this writer is finished: make another one, for another folder")
+    Error::config("this writer is finished: make a new one, for a different folder")
 }
 
 /// Returns the engine's value. All parts are copied, so that the interpreter's lock can be released.

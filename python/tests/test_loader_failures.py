@@ -162,7 +162,7 @@ def test_close_ends_a_next_that_waits_in_a_second_thread(tmp_path, pictures, clo
                     assert (loader.state_dict()["epoch"], loader.state_dict()["sample_in_epoch"]) == (0, 0)
                     assert numbers(loader) == epochs[1]
                 else:
-                    assert errors == ["this loader was closed: make another one"]
+                    assert errors == ["this loader was closed: make a new one"]
         finally:
             server.go.set()
             server.shutdown()

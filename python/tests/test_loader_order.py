@@ -189,10 +189,10 @@ def test_a_state_of_different_weights_names_them_as_numbers(pictures, packed, tm
         state = loader.state_dict()
     with mix((pictures, {"proportion": 0.5}), (packed, {"proportion": 0.5})) as loader:
         difference = "weights was proportion 0.7, proportion 0.3 and is proportion 0.5, proportion 0.5"
-        with pytest.raises(fb.StateError, match=f"belongs to another plan: {difference}; build the loader with"):
+        with pytest.raises(fb.StateError, match=f"belongs to a different plan: {difference}; build the loader with"):
             loader.load_state_dict(state)
         loader.load_state_dict(state, strict=False)
-        assert f"belongs to another plan, which strict=False accepts: {difference}" in "".join(caplog.messages)
+        assert f"belongs to a different plan, which strict=False accepts: {difference}" in "".join(caplog.messages)
     with mix((pictures, {"repeat": 2.5}), (packed, {})) as loader:
         with pytest.raises(fb.StateError, match="weights was proportion 0.7, proportion 0.3 and is repeat 2.5, unset"):
             loader.load_state_dict(state)

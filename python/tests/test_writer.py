@@ -209,4 +209,4 @@ assert len(fb.ShardReader(sys.argv[1])) == 100
 def test_a_forked_child_cannot_use_its_parents_writer_and_ends_without_it(tmp_path):
     program = subprocess.run([sys.executable, "-c", FORKED, tmp_path / "set"], capture_output=True, text=True, timeout=600)
     assert program.returncode == 0 and program.stderr == ""
-    assert program.stdout.count("this is a forked child: make one here, for another folder") == 2
+    assert program.stdout.count("this is a forked child: make one here, for a different folder") == 2

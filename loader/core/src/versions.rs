@@ -160,7 +160,7 @@ impl Form {
 }
 
 /// Returns true if `found` differs from the entity tag in a listing, and is of the same origin.
-pub fn is_other(listed: &str, found: &str) -> bool {
+pub fn is_different(listed: &str, found: &str) -> bool {
     let (listed, found) = (unquoted(listed), unquoted(found));
     !is_weak(listed) && listed != found && Form::of_tag(listed) == Form::of_tag(found)
 }
@@ -200,10 +200,10 @@ mod tests {
         versions.expect("listed", "0123456789abcdef0123456789abcdef");
         assert!(!versions.is_changed("listed", tag("\"0123456789abcdef0123456789abcdef\"")));
         assert!(versions.is_changed("listed", tag("\"0123456789abcdef0123456789abcdee\"")));
-        assert!(!versions.is_changed("other", tag("\"a\"")));
-        assert!(!versions.is_changed("other", tag("\"a\"")));
-        assert!(versions.is_changed("other", tag("\"b\"")));
-        assert!(versions.is_changed("other", tag("\"b\"")), "the first one stays");
+        assert!(!versions.is_changed("second", tag("\"a\"")));
+        assert!(!versions.is_changed("second", tag("\"a\"")));
+        assert!(versions.is_changed("second", tag("\"b\"")));
+        assert!(versions.is_changed("second", tag("\"b\"")), "the first one stays");
     }
 
     #[test]
@@ -262,9 +262,9 @@ mod tests {
     #[test]
     fn tags_of_one_origin_are_compared() {
         let (md5, joined) = ("a".repeat(32), format!("{}-3", "a".repeat(32)));
-        assert!(is_other("abc", "\"abd\"") && is_other(&joined, &format!("{}-3", "b".repeat(32))));
-        assert!(!is_other(&md5, &joined) && !is_other(&joined, &md5));
-        assert!(!is_other("abc", "\"abc\"") && !is_other(&md5, "abc") && !is_other("W/\"a\"", "W/\"b\""));
+        assert!(is_different("abc", "\"abd\"") && is_different(&joined, &format!("{}-3", "b".repeat(32))));
+        assert!(!is_different(&md5, &joined) && !is_different(&joined, &md5));
+        assert!(!is_different("abc", "\"abc\"") && !is_different(&md5, "abc") && !is_different("W/\"a\"", "W/\"b\""));
     }
 
     #[test]

@@ -149,7 +149,7 @@ pub enum PathPart {
     /// Key of an object; digits are the index in a list, too.
     Key(String),
     /// Index in a list, from 0.
-    Place(usize),
+    Index(usize),
 }
 
 /// Returns the range of the value at `path` inside `document`, `None` if there is none. The last of two equal keys
@@ -175,7 +175,7 @@ pub fn find(document: &[u8], path: &[PathPart]) -> Result<Option<Range<usize>>> 
             (Some(b'['), part) => {
                 let place = match part {
                     PathPart::Key(name) => name.parse().ok(),
-                    PathPart::Place(place) => Some(*place),
+                    PathPart::Index(place) => Some(*place),
                 };
                 let mut items = 0;
                 scan_list(value, |item| {
@@ -442,13 +442,13 @@ mod tests {
         let key = |key: &str| PathPart::Key(key.to_owned());
         for (path, found) in [
             (vec![], Some(&text[1..text.len() - 1])),
-            (vec![key("a"), key("b.c"), PathPart::Place(1), key("d")], Some(&br#""x""#[..])),
+            (vec![key("a"), key("b.c"), PathPart::Index(1), key("d")], Some(&br#""x""#[..])),
             (vec![key("a"), key("0")], Some(b"3")),
             (vec![key("\u{e9}")], Some(b"null")),
             (vec![key("l"), key("1"), key("0")], Some(b"4")),
-            (vec![key("l"), PathPart::Place(2)], None),
+            (vec![key("l"), PathPart::Index(2)], None),
             (vec![key("l"), key("x")], None),
-            (vec![key("a"), PathPart::Place(0)], None),
+            (vec![key("a"), PathPart::Index(0)], None),
             (vec![key("a"), key("b.c"), key("0"), key("0")], None),
         ] {
             assert_eq!(find(text, &path).unwrap().map(|range| &text[range]), found, "{path:?}");

@@ -50,8 +50,8 @@ impl Layout {
     }
 
     /// Returns true if samples may have columns that are not known, and can be read.
-    pub fn may_have_others(&self) -> bool {
-        self.format.may_have_others()
+    pub fn may_have_more_columns(&self) -> bool {
+        self.format.may_have_more_columns()
     }
 
     /// Returns true if samples may lack the column `name`.
@@ -95,8 +95,8 @@ impl Layout {
     ///
     /// If the layout has no column `column`.
     #[inline]
-    pub fn fixed_place(&self, column: usize, sample_bytes: usize) -> Option<Range<usize>> {
-        self.format.fixed_place(&self.columns, column, sample_bytes)
+    pub fn fixed_range(&self, column: usize, sample_bytes: usize) -> Option<Range<usize>> {
+        self.format.fixed_range(&self.columns, column, sample_bytes)
     }
 
     /// Returns the bytes of every sample, if they are fixed.

@@ -53,8 +53,8 @@ impl ShardFormat for Plain {
         Some((0, 0))
     }
 
-    fn fixed_place(&self, columns: &[Column], _: usize, sample_bytes: usize) -> Option<Range<usize>> {
-        fixed_place(columns, sample_bytes)
+    fn fixed_range(&self, columns: &[Column], _: usize, sample_bytes: usize) -> Option<Range<usize>> {
+        fixed_range(columns, sample_bytes)
     }
 
     fn sample_bytes(&self, columns: &[Column]) -> Option<usize> {
@@ -72,7 +72,7 @@ pub(super) fn fixed_bytes(columns: &[Column]) -> Option<usize> {
 }
 
 /// Returns the range of the value in a sample: the whole sample, or the sample is damaged.
-pub(super) fn fixed_place(columns: &[Column], sample_bytes: usize) -> Option<Range<usize>> {
+pub(super) fn fixed_range(columns: &[Column], sample_bytes: usize) -> Option<Range<usize>> {
     fixed_bytes(columns).filter(|bytes| *bytes <= sample_bytes).map(|bytes| 0..bytes)
 }
 

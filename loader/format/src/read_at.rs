@@ -71,19 +71,19 @@ impl<R: ReadAt + ?Sized> ReadAt for ByRef<'_, R> {
 pub(crate) struct FilePart<'a, R: ?Sized> {
     pub(crate) file: &'a R,
     /// Its bytes in the file, which has as many.
-    pub(crate) place: std::ops::Range<u64>,
+    pub(crate) range: std::ops::Range<u64>,
 }
 
 impl<R: ReadAt + ?Sized> ReadAt for FilePart<'_, R> {
     fn bytes(&self) -> u64 {
-        self.place.end - self.place.start
+        self.range.end - self.range.start
     }
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
         if offset.checked_add(into.len() as u64).is_none_or(|end| end > self.bytes()) {
             return Err(ended(self.bytes()));
         }
-        self.file.read_at(into, self.place.start + offset)
+        self.file.read_at(into, self.range.start + offset)
     }
 }
 

@@ -115,7 +115,7 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
 
     /// Returns the range of the value of column number `column` in a sample of `sample_bytes` bytes, if it does not
     /// depend on the sample's bytes.
-    fn fixed_place(&self, _columns: &[Column], _column: usize, _sample_bytes: usize) -> Option<Range<usize>> {
+    fn fixed_range(&self, _columns: &[Column], _column: usize, _sample_bytes: usize) -> Option<Range<usize>> {
         None
     }
 
@@ -166,7 +166,7 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
     }
 
     /// Returns true if samples may have columns that are not known, and can be read.
-    fn may_have_others(&self) -> bool {
+    fn may_have_more_columns(&self) -> bool {
         false
     }
 

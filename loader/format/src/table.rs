@@ -5,7 +5,7 @@ use forebay_core::error::{Error, Result};
 /// Offsets of a shard's samples in its data file: checked, so that ranges neither overlap nor leave the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetTable {
-    places: Places,
+    offsets: Offsets,
     /// Bytes of the unit of all offsets.
     unit: u32,
     /// Byte of the data file from which they count.
@@ -15,7 +15,7 @@ pub struct OffsetTable {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Places {
+enum Offsets {
     Listed {
         /// One more than there are samples; never decreasing; the last is the end of the samples.
         offsets: Box<[u32]>,
@@ -104,7 +104,7 @@ impl OffsetTable {
     }
 
     fn listed(offsets: Box<[u32]>, ends: Option<Box<[u32]>>, unit: u32, data_bytes: u64) -> Self {
-        Self { places: Places::Listed { offsets, ends }, unit, base: 0, data_bytes }
+        Self { offsets: Offsets::Listed { offsets, ends }, unit, base: 0, data_bytes }
     }
 
     /// Makes a table of samples of `sizes` units of `unit` bytes, in sequence from the start of the data file.
@@ -138,7 +138,7 @@ impl OffsetTable {
         // The distance of a single sample has no meaning.
         let stride = if samples > 1 { u32::try_from(stride) } else { Ok(0) };
         let stride = stride.map_err(|_| Error::format("the windows have a distance of more than 4 GiB"))?;
-        Ok(Self { places: Places::Regular { samples: count, size, stride }, unit: 1, base: 0, data_bytes })
+        Ok(Self { offsets: Offsets::Regular { samples: count, size, stride }, unit: 1, base: 0, data_bytes })
     }
 
     /// Returns the table for a data file of `data_bytes` bytes, in which the samples are `base` bytes later.
@@ -168,10 +168,10 @@ impl OffsetTable {
     /// End of the last sample in the data file.
     #[inline]
     pub fn end(&self) -> u64 {
-        self.byte(match &self.places {
-            Places::Listed { offsets, .. } => offsets[offsets.len() - 1].into(),
-            Places::Regular { samples: 0, .. } => 0,
-            Places::Regular { samples, size, stride } => (*samples as u64 - 1) * u64::from(*stride) + u64::from(*size),
+        self.byte(match &self.offsets {
+            Offsets::Listed { offsets, .. } => offsets[offsets.len() - 1].into(),
+            Offsets::Regular { samples: 0, .. } => 0,
+            Offsets::Regular { samples, size, stride } => (*samples as u64 - 1) * u64::from(*stride) + u64::from(*size),
         })
     }
 
@@ -183,12 +183,12 @@ impl OffsetTable {
     /// Returns the first unit of sample `i`, which exists, and the one after its last.
     #[inline]
     fn units(&self, i: usize) -> (u64, u64) {
-        match &self.places {
-            Places::Listed { offsets, ends } => {
+        match &self.offsets {
+            Offsets::Listed { offsets, ends } => {
                 let end = ends.as_ref().map_or_else(|| offsets[i + 1], |ends| ends[i]);
                 (offsets[i].into(), end.into())
             }
-            Places::Regular { size, stride, .. } => {
+            Offsets::Regular { size, stride, .. } => {
                 let start = i as u64 * u64::from(*stride);
                 (start, start + u64::from(*size))
             }
@@ -198,9 +198,9 @@ impl OffsetTable {
     /// Number of samples.
     #[inline]
     pub fn len(&self) -> usize {
-        match &self.places {
-            Places::Listed { offsets, .. } => offsets.len() - 1,
-            Places::Regular { samples, .. } => *samples,
+        match &self.offsets {
+            Offsets::Listed { offsets, .. } => offsets.len() - 1,
+            Offsets::Regular { samples, .. } => *samples,
         }
     }
 
@@ -242,15 +242,15 @@ impl OffsetTable {
 
     /// Bytes of memory that the table takes.
     pub fn memory_bytes(&self) -> usize {
-        match &self.places {
-            Places::Listed { offsets, ends } => (offsets.len() + ends.as_ref().map_or(0, |ends| ends.len())) * 4,
-            Places::Regular { .. } => 0,
+        match &self.offsets {
+            Offsets::Listed { offsets, ends } => (offsets.len() + ends.as_ref().map_or(0, |ends| ends.len())) * 4,
+            Offsets::Regular { .. } => 0,
         }
     }
 
     /// Bytes of the longest sample.
     pub fn sample_bytes_max(&self) -> u32 {
-        if let Places::Regular { size, .. } = self.places {
+        if let Offsets::Regular { size, .. } = self.offsets {
             return if self.is_empty() { 0 } else { size };
         }
         let units = (0..self.len()).map(|i| self.units(i)).map(|(start, end)| end - start).max().unwrap_or(0);

@@ -37,9 +37,9 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// `place` is inside `bytes`.
-    pub(super) fn new(bytes: &'a [u8], place: Range<usize>) -> Self {
-        Self { bytes, at: place.start, end: place.end.min(bytes.len()) }
+    /// `range` is inside `bytes`.
+    pub(super) fn new(bytes: &'a [u8], range: Range<usize>) -> Self {
+        Self { bytes, at: range.start, end: range.end.min(bytes.len()) }
     }
 
     /// Returns the next field.
@@ -102,8 +102,8 @@ impl<'a> Fields<'a> {
     pub(super) fn varint(&mut self) -> Result<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
-            let place = self.take(1)?;
-            let byte = self.bytes[place.start];
+            let range = self.take(1)?;
+            let byte = self.bytes[range.start];
             // Of the tenth byte only the lowest bit is used, as in most parsers.
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
@@ -115,9 +115,9 @@ impl<'a> Fields<'a> {
 
     fn take(&mut self, len: usize) -> Result<Range<usize>> {
         let end = self.at.checked_add(len).filter(|end| *end <= self.end).ok_or_else(damaged)?;
-        let place = self.at..end;
+        let range = self.at..end;
         self.at = end;
-        Ok(place)
+        Ok(range)
     }
 
     /// Range that has not been read.

@@ -30,9 +30,9 @@ impl Border {
 
     /// Returns the pixel of a side of `len` pixels that position `x` shows; `None` if it has the colour.
     #[inline]
-    pub fn place(self, x: i64, len: u32) -> Option<u32> {
+    pub fn position(self, x: i64, len: u32) -> Option<u32> {
         let side = i64::from(len);
-        let place = match self.mode {
+        let position = match self.mode {
             PaddingMode::Constant => return u32::try_from(x).ok().filter(|x| *x < len),
             PaddingMode::Edge => x.clamp(0, side - 1),
             PaddingMode::Reflect => reflected(x, side),
@@ -42,7 +42,7 @@ impl Border {
             }
         };
         // Within the side, so within its type.
-        Some(place as u32)
+        Some(position as u32)
     }
 }
 
@@ -59,18 +59,18 @@ mod tests {
 
     #[test]
     fn borders_repeat_the_picture_as_numpy_does() {
-        let places = |mode, len| {
+        let positions = |mode, len| {
             let border = Border { mode, fill: [0; 3] };
-            (-5..8).map(|x| border.place(x, len)).collect::<Vec<_>>()
+            (-5..8).map(|x| border.position(x, len)).collect::<Vec<_>>()
         };
-        let all = |places: [u32; 13]| places.map(Some).to_vec();
-        assert_eq!(places(PaddingMode::Edge, 3), all([0, 0, 0, 0, 0, 0, 1, 2, 2, 2, 2, 2, 2]));
-        assert_eq!(places(PaddingMode::Reflect, 3), all([1, 0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1]));
-        assert_eq!(places(PaddingMode::Symmetric, 3), all([1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0, 1]));
-        let inside = places(PaddingMode::Constant, 3).into_iter().flatten().collect::<Vec<_>>();
+        let all = |positions: [u32; 13]| positions.map(Some).to_vec();
+        assert_eq!(positions(PaddingMode::Edge, 3), all([0, 0, 0, 0, 0, 0, 1, 2, 2, 2, 2, 2, 2]));
+        assert_eq!(positions(PaddingMode::Reflect, 3), all([1, 0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1]));
+        assert_eq!(positions(PaddingMode::Symmetric, 3), all([1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0, 1]));
+        let inside = positions(PaddingMode::Constant, 3).into_iter().flatten().collect::<Vec<_>>();
         assert_eq!(inside, [0, 1, 2]);
         for mode in [PaddingMode::Edge, PaddingMode::Reflect, PaddingMode::Symmetric] {
-            assert_eq!(places(mode, 1), all([0; 13]));
+            assert_eq!(positions(mode, 1), all([0; 13]));
         }
     }
 }

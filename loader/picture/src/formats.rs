@@ -18,7 +18,7 @@ use forebay_core::error::{Error, ErrorKind, Result};
 static FORMATS: &[&dyn PictureFormat] = &[&Png, &WebP, &bmp::Bmp, &gif::Gif, &pnm::Pnm, &tiff::Tiff];
 
 /// Formats that are recognised and not decoded: their names, and bytes of a file with their offset.
-const OTHERS: &[(&str, usize, &[u8])] = &[
+const UNDECODED: &[(&str, usize, &[u8])] = &[
     ("AVIF", 4, b"ftypavif"),
     ("AVIF", 4, b"ftypavis"),
     ("HEIC", 4, b"ftyphei"),
@@ -54,7 +54,7 @@ pub fn find(bytes: &[u8]) -> Result<&'static dyn PictureFormat> {
     let known: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
     let is_other =
         |(_, at, start): &&(&str, usize, &[u8])| bytes.get(*at..).is_some_and(|rest| rest.starts_with(start));
-    let other = OTHERS.iter().find(is_other).map(|(name, ..)| *name);
+    let other = UNDECODED.iter().find(is_other).map(|(name, ..)| *name);
     let message = match other {
         Some(name) => format!("the file is {name}, which is not decoded: convert it to JPEG, PNG or WebP"),
         None => format!("the file is not a picture of a known format: JPEG, {}", known.join(", ")),

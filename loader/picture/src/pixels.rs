@@ -113,12 +113,12 @@ pub(crate) fn write(
     if x + w > size.w || y + h > size.h {
         return Err(Error::internal("the region is outside of the picture"));
     }
-    let places = || (y..y + h).flat_map(|row| (x..x + w).map(move |column| (column as usize, row as usize)));
-    for (out, (x, y)) in pixels.start(region, 3).as_chunks_mut::<3>().0.iter_mut().zip(places()) {
+    let positions = || (y..y + h).flat_map(|row| (x..x + w).map(move |column| (column as usize, row as usize)));
+    for (out, (x, y)) in pixels.start(region, 3).as_chunks_mut::<3>().0.iter_mut().zip(positions()) {
         *out = pixel(x, y).0;
     }
     if let Some(opacity) = opacity {
-        for (out, (x, y)) in opacity.start(region, 3).as_chunks_mut::<3>().0.iter_mut().zip(places()) {
+        for (out, (x, y)) in opacity.start(region, 3).as_chunks_mut::<3>().0.iter_mut().zip(positions()) {
             *out = [pixel(x, y).1; 3];
         }
     }

@@ -169,8 +169,8 @@ pub fn decode(
         } else if bits < 8 {
             for (x, out) in (region.x as usize..).zip(out.as_chunks_mut::<3>().0) {
                 // The first pixel is in the highest bits.
-                let (byte, place) = (row[x * bits / 8], 8 - bits - x * bits % 8);
-                *out = [byte >> place & ((1 << bits) - 1); 3];
+                let (byte, position) = (row[x * bits / 8], 8 - bits - x * bits % 8);
+                *out = [byte >> position & ((1 << bits) - 1); 3];
             }
         } else {
             rgb_row(part(), channels, out);

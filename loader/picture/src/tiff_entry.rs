@@ -41,8 +41,8 @@ impl TiffEntry {
     pub(crate) fn replace(self, tiff: &mut [u8], number: u16) {
         let bytes = |number: u16| if self.is_big { number.to_be_bytes() } else { number.to_le_bytes() };
         for (at, number) in [(self.at + 2, SHORT as u16), (self.at + 8, number)] {
-            if let Some(place) = tiff.get_mut(at..at + 2) {
-                place.copy_from_slice(&bytes(number));
+            if let Some(position) = tiff.get_mut(at..at + 2) {
+                position.copy_from_slice(&bytes(number));
             }
         }
     }

@@ -102,27 +102,28 @@ pub fn decode_with_opacity(
     };
     let mut decoder = WebPDecoder::new(Cursor::new(&file[..])).map_err(damaged)?;
     let channels = if decoder.has_alpha() { 4 } else { 3 };
-    let place = frame.place;
-    let stride = place.w as usize * channels;
-    let mut whole = vec![0; stride * place.h as usize];
+    let position = frame.position;
+    let stride = position.w as usize * channels;
+    let mut whole = vec![0; stride * position.h as usize];
     decoder.read_image(&mut whole).map_err(damaged)?;
 
     let out = pixels.start(region, 3);
     let mut opacity = opacity.map(|opacity| opacity.start(region, 3));
-    if place != frame.canvas {
+    if position != frame.canvas {
         out.fill(0);
         if let Some(opacity) = &mut opacity {
             opacity.fill(0);
         }
     }
-    let (left, right) = (region.x.max(place.x), (region.x + region.w).min(place.x + place.w));
-    let (top, bottom) = (region.y.max(place.y), (region.y + region.h).min(place.y + place.h));
+    let (left, right) = (region.x.max(position.x), (region.x + region.w).min(position.x + position.w));
+    let (top, bottom) = (region.y.max(position.y), (region.y + region.h).min(position.y + position.h));
     if left >= right {
         return Ok(());
     }
     let width = (right - left) as usize;
     for y in top..bottom {
-        let row = &whole[(y - place.y) as usize * stride..][(left - place.x) as usize * channels..][..width * channels];
+        let row =
+            &whole[(y - position.y) as usize * stride..][(left - position.x) as usize * channels..][..width * channels];
         let at = ((y - region.y) as usize * region.w as usize + (left - region.x) as usize) * 3;
         rgb_row(row, channels, &mut out[at..at + width * 3]);
         if let Some(opacity) = &mut opacity {

@@ -99,7 +99,7 @@ impl<'a> Session<'a> {
         let homes = self.topology.spread(fetch_threads, world.local_rank as usize, world.local_world_size as usize);
         let cpus: Vec<Option<CpuSet>> = homes.into_iter().map(|home| self.topology.pin_set(home)).collect();
         let stats = self.stats.clone();
-        Arc::new(move |thread| affinity::place_current_thread(cpus[thread].as_ref(), |why| stats.note(why)))
+        Arc::new(move |thread| affinity::pin_thread_or_note(cpus[thread].as_ref(), |why| stats.note(why)))
     }
 }
 

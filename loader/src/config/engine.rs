@@ -42,7 +42,7 @@ options! {
         pub sample_bytes_max: ByteSize = SAMPLE_BYTES_MAX,
         /// Accept columns of Python pickles; they are delivered as bytes.
         pub allow_unsafe_types: bool = false,
-        /// Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
+        /// Decode baseline JPEGs on the CUDA device (nvJPEG). Its grey levels may differ by a few.
         pub device_decode: bool = false,
         /// With `device_decode`, idle decode threads take pictures too; grey levels may vary between runs.
         pub share_decode: bool = false,

@@ -31,7 +31,7 @@ options! {
         pub sampling_granularity: u32 = 1,
         /// Mix of streams in a batch: "random", "stratified", "per_stream" or "device_per_stream".
         pub batching_method: String = "random".into(),
-        /// Lengths, to batch samples of similar length: a number column, bytes of another one, or as in `weights`.
+        /// Lengths, to batch samples of similar length: a number column, bytes of any column, or as in `weights`.
         pub bucket_by: Option<SampleValues> = None,
         /// Global batches that `bucket_by` sorts together.
         pub bucket_batches: u32 = 64,

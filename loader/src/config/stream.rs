@@ -27,8 +27,8 @@ options! {
         /// CSV, TSV or JSON-lines file with a line for each sample: its files below `remote`, in columns such as
         /// `file_name` and `mask_file_name`, and values.
         pub manifest: Option<String> = None,
-        /// Read tars and record files once to find their samples and all their fields, in place of counts of other
-        /// programs.
+        /// Read tars and record files once to find their samples and all their fields, and use no counts that came
+        /// with them.
         pub ignore_counts: bool = false,
         /// Samples to keep or draw.
         #[serde(deserialize_with = "json::object")]
@@ -36,7 +36,7 @@ options! {
         /// Tokens of a sample, in files of token ids, or a window of tokens. None: the loader's `window`.
         #[serde(deserialize_with = "window_or_null")]
         pub window: Option<TokenWindow> = None,
-        /// Share of an epoch, relative to the other streams' proportions.
+        /// Share of an epoch, relative to the proportions of all streams.
         pub proportion: Option<f64> = None,
         /// Occurrences of each sample in an epoch: 0.5 takes every second sample.
         pub repeat: Option<f64> = None,

@@ -12,7 +12,7 @@ options! {
         pub rank: u32 = 0,
         /// Number of processes.
         pub world_size: u32 = 1,
-        /// Number of this process among those of its node.
+        /// Number of this process on its node.
         pub local_rank: u32 = 0,
         /// Number of processes of one node.
         pub local_world_size: u32 = 1,

@@ -164,7 +164,7 @@ impl Pieces {
         let (len, version) = (open.len, open.version.as_ref().map(Version::to_string));
         let tag = open.version.as_ref().and_then(Version::etag).map(str::to_owned);
         if let (Some(listed), Some(tag)) = (&object.wanted.listed_tag, tag)
-            && versions::is_other(listed, &tag)
+            && versions::is_different(listed, &tag)
         {
             let why = "the object was replaced after it was listed";
             return Err(Error::new(ErrorKind::Stale, why).hinting("List the files again"));

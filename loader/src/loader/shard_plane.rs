@@ -30,7 +30,7 @@ const LIMIT_SHARE: u64 = 8;
 pub(super) fn of(config: &LoaderConfig, catalog: &Catalog, topology: &Topology, threads: usize) -> ShardPlane {
     let work = WORK_MIN.max(threads.div_ceil(4));
     if catalog.streams().iter().all(|stream| stream.remote.is_none()) {
-        return ShardPlane { threads: work, places: work, work };
+        return ShardPlane { threads: work, permits: work, work };
     }
     let local_ranks = u64::from(config.world.local_world_size.max(1));
     let shard_bytes = (catalog.raw_bytes() / (catalog.shape().num_shards() as u64).max(1)).max(1);
@@ -41,7 +41,7 @@ pub(super) fn of(config: &LoaderConfig, catalog: &Catalog, topology: &Topology, 
     let parts = config.fetch_threads_on(topology).saturating_mul(parts);
     let fetches =
         shards_of_parts(parts, shard_bytes, memory_bytes).min(usize::try_from(within_limit).unwrap_or(usize::MAX));
-    ShardPlane { threads: work + fetches + WAITING_MAX, places: work + fetches, work }
+    ShardPlane { threads: work + fetches + WAITING_MAX, permits: work + fetches, work }
 }
 
 /// Returns the number of shards of `shard_bytes` that have `parts` parts, in `memory_bytes` bytes.

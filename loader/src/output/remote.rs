@@ -132,7 +132,7 @@ impl RemoteDir {
 fn empty(destination: &Destination, entries: &[ListedEntry]) -> Result<()> {
     for entry in entries {
         destination.check_key(&entry.key).map_err(|error| {
-            error.with("hint", "nothing was removed: remove this object yourself, or name another folder")
+            error.with("hint", "nothing was removed: remove this object yourself, or name a different folder")
         })?;
     }
     destination.delete([INDEX_BASENAME])?;

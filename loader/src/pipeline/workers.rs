@@ -65,5 +65,5 @@ impl NumaWorkers {
 
 /// Binds the current thread to `cpus`.
 fn bind(cpus: Option<&CpuSet>, stats: &Stats) {
-    affinity::place_current_thread(cpus, |why| stats.note(why));
+    affinity::pin_thread_or_note(cpus, |why| stats.note(why));
 }

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 pub(super) const SUPPORTED: [&str; 12] =
     ["file", "http", "https", "s3", "gs", "azure", "azure-dl", "wasbs", "hf", "oci", DBFS, SFTP];
 
-/// Scheme whose remotes have no server, and so one slash.
+/// Scheme of remotes without a server, which have one slash.
 pub(super) const DBFS: &str = "dbfs";
 
 pub(super) const SFTP: &str = "sftp";
@@ -54,7 +54,7 @@ pub fn redact(remote: &str) -> Cow<'_, str> {
     let address = Address::of(remote);
     match address.user {
         "" => remote[..remote.len() - address.tail.len()].into(),
-        _ => format!("{}...{}", address.start, address.place).into(),
+        _ => format!("{}...{}", address.start, address.server_and_path).into(),
     }
 }
 
@@ -96,7 +96,7 @@ pub(super) struct Address<'a> {
     /// User name and password; empty without them.
     pub(super) user: &'a str,
     /// Server and path; after a user it begins with `@`.
-    place: &'a str,
+    server_and_path: &'a str,
     /// Parameters of the path, query and fragment.
     pub(super) tail: &'a str,
 }
@@ -126,10 +126,10 @@ fn scp_user(name: &str) -> Option<(&str, &str)> {
 impl<'a> Address<'a> {
     pub(super) fn of(remote: &'a str) -> Self {
         // Without a scheme only a user or a query makes it an address.
-        let (place, tail) = remote.split_at(parameters_at(remote, &['?']).unwrap_or(remote.len()));
-        let path = match scp_user(place) {
-            Some((user, place)) => Self { start: "", user, place, tail },
-            None => Self { start: place, tail, ..Self::default() },
+        let (server_and_path, tail) = remote.split_at(parameters_at(remote, &['?']).unwrap_or(remote.len()));
+        let path = match scp_user(server_and_path) {
+            Some((user, server_and_path)) => Self { start: "", user, server_and_path, tail },
+            None => Self { start: server_and_path, tail, ..Self::default() },
         };
         let is_bare = remote.starts_with("//");
         let (scheme, rest) = match remote.split_once(':') {
@@ -146,19 +146,21 @@ impl<'a> Address<'a> {
         // A query may be encoded by mistake, or its start may be missing.
         let ends = ["?", "#", "%3F", "%3f", "%23"].iter().filter_map(|end| rest.find(end));
         let tail_at = ends.chain(parameters_at(rest, &['&', ';'])).min().unwrap_or(rest.len());
-        let (place, tail) = rest.split_at(tail_at);
+        let (server_and_path, tail) = rest.split_at(tail_at);
         // A password may contain any of `/@?#`, unencoded by mistake: it ends at the last `@`.
-        let server = place.split('/').next().unwrap_or_default();
+        let server = server_and_path.split('/').next().unwrap_or_default();
         let has_user = if WITHOUT_USERS.contains(&scheme) {
             server.split('@').next().is_some_and(|name| name.contains(':'))
         } else {
             server.contains(['@', ':'])
         };
-        match place.rfind('@') {
+        match server_and_path.rfind('@') {
             _ if has_user && tail.contains('@') => Self { start, user: rest, ..Self::default() },
-            Some(at) if has_user => Self { start, user: &place[..at], place: &place[at..], tail },
+            Some(at) if has_user => {
+                Self { start, user: &server_and_path[..at], server_and_path: &server_and_path[at..], tail }
+            }
             _ if is_bare => path,
-            _ => Self { start, user: "", place, tail },
+            _ => Self { start, user: "", server_and_path, tail },
         }
     }
 }
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_an_address_are_cut_from_the_text_of_another_library() {
+    fn secrets_of_an_address_are_cut_from_the_text_of_a_different_library() {
         for (remote, text, shown) in [
             ("s3://AKIA:secret@b/x", "no bucket AKIA:secret@b", "no bucket ...@b"),
             ("s3://AKIA:secret@b/x", "no bucket AKIA%3Asecret%40b", "no bucket ...%40b"),

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_length_is_rejected_by_name() {
+    fn a_file_of_a_wrong_length_is_rejected_by_name() {
         let fetch = |length| fetch_whole(&shelf([]), "book", length, |_, _| Ok(()));
         assert_eq!(fetch(Length::Exactly(4)).expect("it fits"), b"four");
         assert_eq!(fetch(Length::AtMost(4)).expect("any length up to it"), b"four");

@@ -15,9 +15,9 @@
 //!
 //! At most three quarters of the parts in flight wait for the head of a response. Otherwise all requests of a fast
 //! network wait together and then share it, and it is idle for one latency in each round: 64 parts of 8 MiB at a
-//! latency of 150 ms were 1.8 GiB/s where twice that was possible. As long as the network is not full, the rate is that
-//! of the parts that wait, so each round multiplies the limit by this share and by [`SURPLUS`]: the product has to be
-//! above one.
+//! latency of 150 ms were 1.8 GiB/s where twice that was possible. As long as the network is not full, the rate is the
+//! rate of the parts that wait, so each round multiplies the limit by this share and by [`SURPLUS`]: the product has to
+//! be above one.
 //!
 //! A server that has too many requests (429, 503) halves the limit, down to one. From there it may rise by one part in
 //! each round, and it returns to its least where the demand is too low for measurements.
@@ -46,13 +46,13 @@ const RATES: usize = 8;
 const HEADS: usize = 256;
 
 /// Slot of one part in flight; free again when dropped, unless the limit has become lower.
-pub(crate) struct PartPlace {
+pub(crate) struct PartSlot {
     /// `None` only while it is dropped.
     permit: Option<OwnedSemaphorePermit>,
     state: Rc<RefCell<FlightState>>,
 }
 
-impl Drop for PartPlace {
+impl Drop for PartSlot {
     fn drop(&mut self) {
         let mut state = self.state.borrow_mut();
         if state.excess > 0
@@ -65,7 +65,7 @@ impl Drop for PartPlace {
 }
 
 /// Slot of one part that waits for the head of a response; free again when dropped.
-pub(crate) struct HeadPlace<'a>(&'a FlightLimit);
+pub(crate) struct HeadSlot<'a>(&'a FlightLimit);
 
 /// End of a part.
 pub(crate) struct PartEnd {
@@ -79,7 +79,7 @@ pub(crate) struct PartEnd {
 
 /// Limit of the parts in flight.
 pub(crate) struct FlightLimit {
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     /// Notified when a part that has begun waits for a slot.
     wanted: Notify,
     /// Notified when a part no longer waits for its head.
@@ -166,7 +166,7 @@ impl FlightLimit {
             outdated: 0,
         };
         Self {
-            places: Arc::new(Semaphore::new(limit)),
+            slots: Arc::new(Semaphore::new(limit)),
             wanted: Notify::new(),
             head_arrived: Notify::new(),
             state: Rc::new(RefCell::new(state)),
@@ -174,23 +174,23 @@ impl FlightLimit {
     }
 
     /// Waits for a free slot.
-    pub(crate) async fn place(&self) -> Option<PartPlace> {
-        let permit = self.places.clone().acquire_owned().await.ok()?;
-        Some(PartPlace { permit: Some(permit), state: self.state.clone() })
+    pub(crate) async fn slot(&self) -> Option<PartSlot> {
+        let permit = self.slots.clone().acquire_owned().await.ok()?;
+        Some(PartSlot { permit: Some(permit), state: self.state.clone() })
     }
 
-    /// Waits for a free slot like [`place`](Self::place), for the next attempt of a part.
-    pub(crate) async fn place_again(&self) -> Option<PartPlace> {
-        let place = self.place();
-        tokio::pin!(place);
+    /// Waits for a free slot like [`slot`](Self::slot), for the next attempt of a part.
+    pub(crate) async fn slot_again(&self) -> Option<PartSlot> {
+        let slot = self.slot();
+        tokio::pin!(slot);
         tokio::select! {
             biased;
-            place = &mut place => return place,
+            slot = &mut slot => return slot,
             () = std::future::ready(()) => {}
         }
         // In the queue for slots by now, so that a slot that is returned on this notice goes to it.
         self.wanted.notify_one();
-        place.await
+        slot.await
     }
 
     /// Waits until a part that has begun waits for a slot, which a waiter for a new part has to return.
@@ -199,21 +199,21 @@ impl FlightLimit {
     }
 
     /// Waits until fewer parts in flight than [`heads_max`] wait for the head of a response.
-    pub(crate) async fn head_place(&self) -> HeadPlace<'_> {
+    pub(crate) async fn head_slot(&self) -> HeadSlot<'_> {
         loop {
             let arrived = self.head_arrived.notified();
-            if let Some(place) = self.head_place_now() {
-                return place;
+            if let Some(slot) = self.head_slot_now() {
+                return slot;
             }
             arrived.await;
         }
     }
 
-    fn head_place_now(&self) -> Option<HeadPlace<'_>> {
+    fn head_slot_now(&self) -> Option<HeadSlot<'_>> {
         let mut state = self.state.borrow_mut();
         let is_free = state.heads < heads_max(state.limit);
         state.heads += usize::from(is_free);
-        is_free.then(|| HeadPlace(self))
+        is_free.then(|| HeadSlot(self))
     }
 
     /// Records the time from a request to the head of its response.
@@ -227,9 +227,9 @@ impl FlightLimit {
     }
 
     /// Records the end of a part, and adapts the limit.
-    pub(crate) fn end(&self, place: Option<PartPlace>, end: &PartEnd) {
+    pub(crate) fn end(&self, slot: Option<PartSlot>, end: &PartEnd) {
         self.change(|state| state.record(end));
-        drop(place);
+        drop(slot);
     }
 
     /// Lowers the limit after a response of a server that has too many requests.
@@ -253,19 +253,19 @@ impl FlightLimit {
             Some(more) => {
                 let kept = more.min(state.excess);
                 state.excess -= kept;
-                self.places.add_permits(more - kept);
+                self.slots.add_permits(more - kept);
                 self.head_arrived.notify_waiters();
             }
             None => {
                 let less = before - state.limit;
                 // Free slots go at once, used slots when their parts end.
-                state.excess += less - self.places.forget_permits(less);
+                state.excess += less - self.slots.forget_permits(less);
             }
         }
     }
 }
 
-impl Drop for HeadPlace<'_> {
+impl Drop for HeadSlot<'_> {
     fn drop(&mut self) {
         self.0.state.borrow_mut().heads -= 1;
         self.0.head_arrived.notify_one();

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_compared_with_those_of_the_same_server() {
+    fn a_part_is_compared_with_parts_of_the_same_server() {
         // One part in twenty comes from a server that is far away.
         let hedging = hedging((0..190).map(|_| (100, MS)));
         let far = "s3://far/folder";

@@ -108,5 +108,5 @@ pub use source::{Encoded, Version};
 pub use stores::Stores;
 pub use ticket::{FetchRequest, FetchTicket, Progress};
 pub use transfer::Peek;
-pub(crate) use url::{RemotePlace, split_object};
+pub(crate) use url::{RemoteLocation, split_object};
 pub use url::{is_outside, local_folder};

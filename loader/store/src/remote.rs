@@ -38,7 +38,7 @@ impl Remote {
         Self { versions: Some(versions), ..self }
     }
 
-    /// Returns the folder without comparisons of versions, for objects whose bytes are compared with a hash.
+    /// Returns the folder without comparisons of versions, for objects with a hash that their bytes are compared with.
     pub fn without_versions(&self) -> Self {
         Self { versions: None, ..self.clone() }
     }

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_requested_pause_is_kept_up_to_the_bound_and_ends_at_another_time_for_each_rank() {
+    fn a_requested_pause_is_kept_up_to_the_bound_and_ends_at_a_different_time_for_each_rank() {
         let config = StoreConfig::default();
         let mut draws = Draws::new(1);
         let requested = Duration::from_secs(12);
@@ -128,10 +128,10 @@ mod tests {
         let level = |now, delay| log.level(Duration::from_secs(now), Duration::from_secs(delay));
         assert_eq!(level(100, 2), log::Level::Info, "the next attempt is soon");
         assert_eq!(level(101, 3), log::Level::Warn);
-        assert_eq!(level(101, 3), log::Level::Info, "another request");
+        assert_eq!(level(101, 3), log::Level::Info, "a new request");
         assert_eq!(level(110, 20), log::Level::Info);
         assert_eq!(level(111, 20), log::Level::Warn);
-        assert_eq!(level(160, 1), log::Level::Info, "the first failure of another request");
+        assert_eq!(level(160, 1), log::Level::Info, "the first failure of a new request");
     }
 
     #[test]

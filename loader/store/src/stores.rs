@@ -16,7 +16,7 @@ use super::remote::Remote;
 use super::s3::{S3Protocol, S3Settings, S3Target};
 use super::source::Source;
 use super::threads::FetchThreads;
-use super::url::{OutsideRemote, RemotePlace, no_transport};
+use super::url::{OutsideRemote, RemoteLocation, no_transport};
 use crate::{Error, ErrorKind, Result};
 use forebay_core::clock::Clock;
 use forebay_core::error::Context as _;
@@ -52,12 +52,12 @@ impl Stores {
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
     /// for names that cannot work.
     pub fn open(&self, remote: &str) -> Result<Remote> {
-        self.open_place(RemotePlace::parse(remote)?, remote, KeyForm::Path)
+        self.open_location(RemoteLocation::parse(remote)?, remote, KeyForm::Path)
     }
 
-    /// Opens `place`, which is called `name` in messages, for keys of a form.
-    pub(crate) fn open_place(&self, place: RemotePlace, name: &str, keys: KeyForm) -> Result<Remote> {
-        let source = self.source(place).context("remote", || redact(name))?;
+    /// Opens `location`, which is called `name` in messages, for keys of a form.
+    pub(crate) fn open_location(&self, location: RemoteLocation, name: &str, keys: KeyForm) -> Result<Remote> {
+        let source = self.source(location).context("remote", || redact(name))?;
         Ok(Remote::new(self.threads.clone(), source, name, keys))
     }
 
@@ -77,35 +77,40 @@ impl Stores {
     ///
     /// As [`open`](Self::open).
     pub fn open_destination(&self, remote: &str) -> Result<Destination> {
-        self.open_place_to_write(RemotePlace::parse(remote)?, remote, KeyForm::Path)
+        self.open_location_to_write(RemoteLocation::parse(remote)?, remote, KeyForm::Path)
     }
 
-    /// Opens `place`, which is called `name` in messages, for keys of a form, like
+    /// Opens `location`, which is called `name` in messages, for keys of a form, like
     /// [`open_destination`](Self::open_destination).
-    pub(crate) fn open_place_to_write(&self, place: RemotePlace, name: &str, keys: KeyForm) -> Result<Destination> {
-        let is_root = place.is_root();
-        let target = self.target(place).context("destination", || redact(name))?;
+    pub(crate) fn open_location_to_write(
+        &self,
+        location: RemoteLocation,
+        name: &str,
+        keys: KeyForm,
+    ) -> Result<Destination> {
+        let is_root = location.is_root();
+        let target = self.target(location).context("destination", || redact(name))?;
         Ok(Destination::new(self.threads.clone(), target, name, (keys, is_root)))
     }
 
-    fn target(&self, place: RemotePlace) -> Result<Arc<dyn Target>> {
+    fn target(&self, location: RemoteLocation) -> Result<Arc<dyn Target>> {
         let queues = &self.threads.queues;
         let config = &queues.context.config;
         let agent = &*config.user_agent;
-        Ok(match place {
-            RemotePlace::File(root) => Arc::new(FileTarget::new(root)),
-            RemotePlace::Http(_) => {
+        Ok(match location {
+            RemoteLocation::File(root) => Arc::new(FileTarget::new(root)),
+            RemoteLocation::Http(_) => {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
                     "web servers have no common way to write, list or remove files: use the store's own scheme, such \
                      as s3://, or a folder",
                 ));
             }
-            RemotePlace::S3(bucket) => {
+            RemoteLocation::S3(bucket) => {
                 let settings = config.s3.clone().map_or_else(S3Settings::from_env, Ok)?;
                 Arc::new(S3Target::new(S3Protocol::new(queues, settings, bucket)?, agent)?)
             }
-            RemotePlace::Gcs(bucket) => {
+            RemoteLocation::Gcs(bucket) => {
                 let settings = config.gcs.clone().map_or_else(GcsSettings::from_env, Ok)?;
                 let is_emulator = settings.is_emulator();
                 let protocol = GcsProtocol::new(settings, bucket)?.for_writing();
@@ -115,58 +120,58 @@ impl Stores {
                     Arc::new(S3Target::new(protocol, agent)?)
                 }
             }
-            RemotePlace::Azure(container) => {
+            RemoteLocation::Azure(container) => {
                 let settings = config.azure.clone().map_or_else(AzureSettings::from_env, Ok)?;
                 let protocol = AzureProtocol::new(queues, settings, container.of_blobs())?;
                 Arc::new(AzureTarget::new(protocol, agent)?)
             }
-            RemotePlace::Hf(repository) => {
+            RemoteLocation::Hf(repository) => {
                 let settings = config.hf.clone().map_or_else(HfSettings::from_env, Ok)?;
                 Arc::new(HfTarget::new(HfProtocol::new(settings, repository)?, agent)?)
             }
-            RemotePlace::Oci(bucket) => {
+            RemoteLocation::Oci(bucket) => {
                 let settings = config.oci.clone().map_or_else(OciSettings::from_env, Ok)?;
                 Arc::new(OciTarget::new(OciProtocol::new(settings, bucket)?, agent)?)
             }
-            RemotePlace::Dbfs(path) => {
+            RemoteLocation::Dbfs(path) => {
                 let settings = config.dbfs.clone().map_or_else(DbfsSettings::from_env, Ok)?;
                 Arc::new(DbfsTarget::new(DbfsProtocol::new(settings, &path)?, agent)?)
             }
-            RemotePlace::Outside(remote) => Arc::new(self.outside(remote)?),
+            RemoteLocation::Outside(remote) => Arc::new(self.outside(remote)?),
         })
     }
 
-    fn source(&self, place: RemotePlace) -> Result<Arc<dyn Source>> {
+    fn source(&self, location: RemoteLocation) -> Result<Arc<dyn Source>> {
         let queues = &self.threads.queues;
         let config = &queues.context.config;
-        let protocol: Arc<dyn Protocol> = match place {
-            RemotePlace::File(root) => return Ok(Arc::new(FileSource::new(root))),
-            RemotePlace::Http(base) => Arc::new(PlainProtocol::new(&base)),
-            RemotePlace::S3(bucket) => {
+        let protocol: Arc<dyn Protocol> = match location {
+            RemoteLocation::File(root) => return Ok(Arc::new(FileSource::new(root))),
+            RemoteLocation::Http(base) => Arc::new(PlainProtocol::new(&base)),
+            RemoteLocation::S3(bucket) => {
                 let settings = config.s3.clone().map_or_else(S3Settings::from_env, Ok)?;
                 Arc::new(S3Protocol::new(queues, settings, bucket)?)
             }
-            RemotePlace::Gcs(bucket) => {
+            RemoteLocation::Gcs(bucket) => {
                 let settings = config.gcs.clone().map_or_else(GcsSettings::from_env, Ok)?;
                 Arc::new(GcsProtocol::new(settings, bucket)?)
             }
-            RemotePlace::Azure(container) => {
+            RemoteLocation::Azure(container) => {
                 let settings = config.azure.clone().map_or_else(AzureSettings::from_env, Ok)?;
                 Arc::new(AzureProtocol::new(queues, settings, container)?)
             }
-            RemotePlace::Hf(repository) => {
+            RemoteLocation::Hf(repository) => {
                 let settings = config.hf.clone().map_or_else(HfSettings::from_env, Ok)?;
                 Arc::new(HfProtocol::new(settings, repository)?)
             }
-            RemotePlace::Oci(bucket) => {
+            RemoteLocation::Oci(bucket) => {
                 let settings = config.oci.clone().map_or_else(OciSettings::from_env, Ok)?;
                 Arc::new(OciProtocol::new(settings, bucket)?)
             }
-            RemotePlace::Dbfs(path) => {
+            RemoteLocation::Dbfs(path) => {
                 let settings = config.dbfs.clone().map_or_else(DbfsSettings::from_env, Ok)?;
                 Arc::new(DbfsProtocol::new(settings, &path)?)
             }
-            RemotePlace::Outside(remote) => return Ok(Arc::new(self.outside(remote)?)),
+            RemoteLocation::Outside(remote) => return Ok(Arc::new(self.outside(remote)?)),
         };
         Ok(Arc::new(HttpSource::new(protocol, &config.user_agent)?))
     }

@@ -6,7 +6,7 @@
 
 use super::config::StoreConfig;
 use super::context::{StoreContext, ThreadContext};
-use super::flight::{PartEnd, PartPlace};
+use super::flight::{PartEnd, PartSlot};
 use super::queue::Queue;
 use super::transfer::{self, ObjectPart};
 use crate::{Error, Result};
@@ -160,10 +160,10 @@ async fn serve(queues: Arc<FetchQueues>, index: usize, has_ring: bool) {
 /// Fetches parts until it is dropped. Each is a separate task, so that a panic in one costs that part only.
 async fn work(queues: Arc<FetchQueues>, context: Rc<ThreadContext>) {
     let mut parts = tokio::task::JoinSet::new();
-    while let Some(place) = context.flight.place().await {
+    while let Some(slot) = context.flight.slot().await {
         tokio::select! {
-            part = queues.parts.next() => drop(parts.spawn_local(fetch(queues.clone(), context.clone(), part, place))),
-            () = context.flight.wanted() => drop(place),
+            part = queues.parts.next() => drop(parts.spawn_local(fetch(queues.clone(), context.clone(), part, slot))),
+            () = context.flight.wanted() => drop(slot),
             Some(ended) = parts.join_next(), if !parts.is_empty() => if let Err(why) = ended {
                 log::error!("a fetch task panicked: {why}");
             },
@@ -171,12 +171,12 @@ async fn work(queues: Arc<FetchQueues>, context: Rc<ThreadContext>) {
     }
 }
 
-async fn fetch(queues: Arc<FetchQueues>, context: Rc<ThreadContext>, part: ObjectPart, place: PartPlace) {
+async fn fetch(queues: Arc<FetchQueues>, context: Rc<ThreadContext>, part: ObjectPart, slot: PartSlot) {
     let clock = &context.shared.clock;
     let begun = clock.now();
-    let (place, filled) = transfer::run(&context, part, place).await;
+    let (slot, filled) = transfer::run(&context, part, slot).await;
     let end = PartEnd { filled, begun, now: clock.now(), is_limiting: queues.parts.is_waiting() };
-    context.flight.end(place, &end);
+    context.flight.end(slot, &end);
 }
 
 async fn dispatch(queues: Arc<FetchQueues>, context: Rc<ThreadContext>) {

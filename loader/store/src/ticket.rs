@@ -199,7 +199,7 @@ impl Job {
     /// [`ErrorKind::Stale`] for an object that has changed.
     pub(crate) fn compare(&self, head: &Head) -> Result<()> {
         if let (Some(listed), Some(found)) = (&self.listed_tag, head.version.as_ref().and_then(Version::etag))
-            && versions::is_other(listed, found)
+            && versions::is_different(listed, found)
         {
             let why = format!("the object was replaced after it was listed, when its entity tag was {listed}");
             return Err(Error::new(ErrorKind::Stale, why).with("now", found));

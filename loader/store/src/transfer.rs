@@ -12,7 +12,7 @@
 use super::buffer::FetchMemory;
 use super::context::{StoreContext, ThreadContext};
 use super::failure::Failure;
-use super::flight::{HeadPlace, PartPlace};
+use super::flight::{HeadSlot, PartSlot};
 use super::queue::closed_error;
 use super::retry;
 use super::source::{CHUNK_BYTES, Encoded, GetRequest, GetResponse, Head, PROGRESS_BYTES, Source, TimedBody, Version};
@@ -85,20 +85,20 @@ impl Drop for ObjectPart {
 pub(crate) async fn run(
     context: &ThreadContext,
     mut part: ObjectPart,
-    place: PartPlace,
-) -> (Option<PartPlace>, Option<usize>) {
-    let (job, mut place) = (part.job.clone(), Some(place));
+    slot: PartSlot,
+) -> (Option<PartSlot>, Option<usize>) {
+    let (job, mut slot) = (part.job.clone(), Some(slot));
     let result = tokio::select! {
         biased;
         () = job.wait_for_cancel() => Err(Error::new(ErrorKind::Closed, "the fetch was cancelled")),
-        result = fill(context, &mut part, &mut place) => result,
+        result = fill(context, &mut part, &mut slot) => result,
     };
     let filled = result.is_ok().then_some(part.len);
     part.finish(result);
-    (place, filled)
+    (slot, filled)
 }
 
-async fn fill(context: &ThreadContext, part: &mut ObjectPart, place: &mut Option<PartPlace>) -> Result<(), Error> {
+async fn fill(context: &ThreadContext, part: &mut ObjectPart, slot: &mut Option<PartSlot>) -> Result<(), Error> {
     let job = part.job.clone();
     let once = async |attempt| {
         job.note_attempt(attempt);
@@ -109,9 +109,9 @@ async fn fill(context: &ThreadContext, part: &mut ObjectPart, place: &mut Option
     };
     let pause = async |time| {
         let _paused = job.pause();
-        *place = None;
+        *slot = None;
         context.pause(time).await;
-        *place = context.flight.place_again().await;
+        *slot = context.flight.slot_again().await;
     };
     attempts(context, format_args!("{}: {}", job.remote, job.key), once, pause).await
 }
@@ -127,7 +127,7 @@ struct Target<'a> {
 /// Makes one attempt to fill the part: exchanges, and a second request for the missing bytes if the part is late.
 async fn attempt_once(context: &ThreadContext, part: &mut ObjectPart) -> Result<(), Failure> {
     let done = Cell::new(part.done);
-    let head = context.flight.head_place().await;
+    let head = context.flight.head_slot().await;
     let limit = attempt_limit(context.shared.config.download_timeout, part.len - part.done);
     let result = context.within(limit, race(context, part, &done, head)).await;
     part.done = done.get();
@@ -155,7 +155,7 @@ async fn race(
     context: &ThreadContext,
     part: &mut ObjectPart,
     done: &Cell<usize>,
-    head: HeadPlace<'_>,
+    head: HeadSlot<'_>,
 ) -> Result<(), Failure> {
     let (job, end) = (part.job.clone(), part.end());
     let (begun, bytes) = (context.shared.clock.now(), part.len - done.get());
@@ -247,7 +247,7 @@ async fn receive(
     context: &ThreadContext,
     target: &Target<'_>,
     memory: &mut [u8],
-    mut waits: Option<HeadPlace<'_>>,
+    mut waits: Option<HeadSlot<'_>>,
     count: impl Fn(usize),
     skipped: impl Fn(usize),
 ) -> Result<(), Failure> {

@@ -6,10 +6,10 @@
 //! next one doubles each time that nothing is gained.
 //!
 //! The parts that rate and latency ask for are used at once, but at most half as many again as there were when the rate
-//! last rose, and no more than those if more have lowered the rate. Where a server queues requests, or is slower with
+//! last rose, and no more than that if more have lowered the rate. Where a server queues requests, or is slower with
 //! more of them, each further part raises the latency, which would ask for more parts without an end.
 //!
-//! If the rate stays below half of what it was, the network has changed, and the search begins again. Throttling
+//! If the rate stays below half of its earlier value, the network has changed, and the search begins again. Throttling
 //! does not change its result: the limit rises to it again.
 
 /// Rounds of a trial. The highest rate counts, as it does of the rounds before.

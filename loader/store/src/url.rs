@@ -10,7 +10,7 @@ use url::Url;
 
 /// Location of a remote.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum RemotePlace {
+pub(crate) enum RemoteLocation {
     /// A folder of this machine or of a network file system.
     File(PathBuf),
     /// An HTTP server and a folder on it, without a slash at the end.
@@ -59,7 +59,7 @@ pub(crate) struct Container {
     pub(crate) is_lake: bool,
 }
 
-impl RemotePlace {
+impl RemoteLocation {
     /// Returns true for a whole bucket, container or volume, rather than a folder in one.
     pub(crate) fn is_root(&self) -> bool {
         match self {
@@ -72,8 +72,8 @@ impl RemotePlace {
             Self::Dbfs(path) => volume_len(path) == path.len(),
             // A host, or the root folder of one.
             Self::Outside(OutsideRemote(remote)) => {
-                let (_, place) = remote.split_once("://").unwrap_or_default();
-                place.split_once('/').is_none_or(|(_, path)| path.trim_matches('/').is_empty())
+                let (_, address) = remote.split_once("://").unwrap_or_default();
+                address.split_once('/').is_none_or(|(_, path)| path.trim_matches('/').is_empty())
             }
         }
     }
@@ -151,7 +151,7 @@ pub(crate) struct NamespacedBucket {
 /// Remotes that can be opened, for messages.
 const FORMS: &str = "s3://, gs://, azure://, azure-dl://, hf://, oci://, dbfs:/Volumes, http(s)://, file:// or a path";
 
-impl RemotePlace {
+impl RemoteLocation {
     /// Parses `file:///path`, a plain path, `http(s)://host/path`, `s3://bucket/prefix` or any unknown scheme.
     pub(crate) fn parse(remote: &str) -> Result<Self> {
         let reject = |why: &str| Err(Error::config(why.to_owned()).with("remote", redact(remote)));
@@ -224,8 +224,8 @@ impl RemotePlace {
 }
 
 /// Parses `name/prefix`.
-fn bucket(scheme: &str, place: &str) -> Result<Bucket> {
-    let (name, prefix) = place.split_once('/').unwrap_or((place, ""));
+fn bucket(scheme: &str, address: &str) -> Result<Bucket> {
+    let (name, prefix) = address.split_once('/').unwrap_or((address, ""));
     let is_named = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
     if name.is_empty() || !name.bytes().all(is_named) {
         let why = format!("{scheme}:// is followed by the name of a bucket: letters, digits, '.', '-' and '_'");
@@ -235,8 +235,8 @@ fn bucket(scheme: &str, place: &str) -> Result<Bucket> {
 }
 
 /// Parses `name@namespace/prefix`.
-fn namespaced_bucket(place: &str) -> Result<NamespacedBucket> {
-    let (server, prefix) = place.split_once('/').unwrap_or((place, ""));
+fn namespaced_bucket(address: &str) -> Result<NamespacedBucket> {
+    let (server, prefix) = address.split_once('/').unwrap_or((address, ""));
     let is_name = |text: &str| {
         !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
     };
@@ -265,9 +265,9 @@ fn volume_len(path: &str) -> usize {
 
 /// Parses `host/container/prefix` and `container@host/prefix`; for Data Lake also `container/prefix`. A host may be an
 /// account.
-fn container(scheme: &str, place: &str) -> Result<Container> {
+fn container(scheme: &str, address: &str) -> Result<Container> {
     let is_lake = scheme == "azure-dl";
-    let (server, path) = place.split_once('/').unwrap_or((place, ""));
+    let (server, path) = address.split_once('/').unwrap_or((address, ""));
     let (host, name, prefix) = match server.split_once('@') {
         Some((name, host)) => (Some(host), name, path),
         None if is_lake && !server.contains('.') => (None, server, path),
@@ -293,14 +293,14 @@ const REVISION: &str = "main";
 
 /// Parses `datasets/owner/name@revision/prefix`. A revision with slashes is encoded, or a reference such as
 /// `refs/pr/1`.
-fn repository(place: &str) -> Result<Repository> {
+fn repository(address: &str) -> Result<Repository> {
     let is_name = |text: &str| {
         let is_valid = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
         !text.is_empty() && !text.starts_with('.') && text.bytes().all(is_valid)
     };
     let bad =
         || Error::config("the form is hf://datasets/OWNER/NAME/folder or hf://datasets/OWNER/NAME@REVISION/folder");
-    let mut parts = place.splitn(4, '/');
+    let mut parts = address.splitn(4, '/');
     let mut part = || parts.next().unwrap_or_default();
     let (kind, owner, name, mut path) = (part(), part(), part(), part());
     let (name, revision) = name.split_once('@').map_or((name, None), |(name, revision)| (name, Some(revision)));
@@ -333,15 +333,15 @@ fn checked_prefix(path: &str) -> Result<String> {
 
 /// Returns the folder that `remote` names; `None` for servers and for names that cannot work.
 pub fn local_folder(remote: &str) -> Option<PathBuf> {
-    match RemotePlace::parse(remote) {
-        Ok(RemotePlace::File(folder)) => Some(folder),
+    match RemoteLocation::parse(remote) {
+        Ok(RemoteLocation::File(folder)) => Some(folder),
         _ => None,
     }
 }
 
 /// Returns true for a remote of a scheme that the engine has no transport for.
 pub fn is_outside(remote: &str) -> bool {
-    matches!(RemotePlace::parse(remote), Ok(RemotePlace::Outside(_)))
+    matches!(RemoteLocation::parse(remote), Ok(RemoteLocation::Outside(_)))
 }
 
 /// Splits the address of a file outside of the engine into the address of its server, with a slash at the end, and its
@@ -393,18 +393,18 @@ fn split_bucket(url: &str) -> Option<(&str, &str)> {
 
 /// Splits the address of an object into its root and its key, and returns the part of the address that names the root.
 /// The key of a root is empty, and the key of a folder has the slash of its address.
-pub(crate) fn split_object(url: &str) -> Result<(RemotePlace, String, String)> {
+pub(crate) fn split_object(url: &str) -> Result<(RemoteLocation, String, String)> {
     if let Some((name, key)) = split_bucket(url) {
-        let root = RemotePlace::parse(name)?;
+        let root = RemoteLocation::parse(name)?;
         root.key_form().check_prefix(key).map_err(|error| error.with("url", redact(url)))?;
         return Ok((root, format!("{}/", name.trim_end_matches('/')), key.to_owned()));
     }
-    let (root, mut key) = RemotePlace::parse(url)?.split_root().map_err(|error| error.with("url", redact(url)))?;
+    let (root, mut key) = RemoteLocation::parse(url)?.split_root().map_err(|error| error.with("url", redact(url)))?;
     let bare = url.trim_end_matches('/');
     let name = match &root {
-        RemotePlace::File(_) => "/".to_owned(),
-        RemotePlace::Http(server) => server.to_string(),
-        RemotePlace::Outside(OutsideRemote(server)) => server.clone(),
+        RemoteLocation::File(_) => "/".to_owned(),
+        RemoteLocation::Http(server) => server.to_string(),
+        RemoteLocation::Outside(OutsideRemote(server)) => server.clone(),
         _ => bare.strip_suffix(key.as_str()).unwrap_or(bare).trim_end_matches('/').to_owned() + "/",
     };
     if url.ends_with('/') && !key.is_empty() {
@@ -413,7 +413,7 @@ pub(crate) fn split_object(url: &str) -> Result<(RemotePlace, String, String)> {
     Ok((root, name, key))
 }
 
-fn unsupported(scheme: &str, remote: &str) -> Result<RemotePlace> {
+fn unsupported(scheme: &str, remote: &str) -> Result<RemoteLocation> {
     let message = format!("{scheme}:// remotes are not supported: {}", instead_of(scheme).unwrap_or(FORMS));
     Err(Error::new(crate::ErrorKind::Unsupported, message).with("remote", redact(remote)))
 }
@@ -484,20 +484,20 @@ mod tests {
     #[test]
     fn every_form_of_a_remote_is_parsed() {
         let bucket = |name: &str, prefix: &str| Bucket { name: name.into(), prefix: prefix.into() };
-        assert_eq!(RemotePlace::parse("s3://b/a/c/").expect("s3"), RemotePlace::S3(bucket("b", "a/c")));
-        assert_eq!(RemotePlace::parse("s3://b").expect("s3"), RemotePlace::S3(bucket("b", "")));
-        assert_eq!(RemotePlace::parse("gs://b.c_d/a/").expect("gs"), RemotePlace::Gcs(bucket("b.c_d", "a")));
+        assert_eq!(RemoteLocation::parse("s3://b/a/c/").expect("s3"), RemoteLocation::S3(bucket("b", "a/c")));
+        assert_eq!(RemoteLocation::parse("s3://b").expect("s3"), RemoteLocation::S3(bucket("b", "")));
+        assert_eq!(RemoteLocation::parse("gs://b.c_d/a/").expect("gs"), RemoteLocation::Gcs(bucket("b.c_d", "a")));
         for remote in ["dbfs:/Volumes/c/s/v/x", "dbfs:///Volumes/c/s/v/x/"] {
-            assert_eq!(RemotePlace::parse(remote).expect("dbfs"), RemotePlace::Dbfs("/Volumes/c/s/v/x".into()));
+            assert_eq!(RemoteLocation::parse(remote).expect("dbfs"), RemoteLocation::Dbfs("/Volumes/c/s/v/x".into()));
         }
-        let place = NamespacedBucket { name: "b".into(), namespace: "n".into(), prefix: "a/c".into() };
-        assert_eq!(RemotePlace::parse("oci://b@n/a/c").expect("oci"), RemotePlace::Oci(place));
-        assert_eq!(RemotePlace::parse("/data/x").expect("path"), RemotePlace::File("/data/x".into()));
-        assert_eq!(RemotePlace::parse("data/x").expect("path"), RemotePlace::File("data/x".into()));
-        assert_eq!(RemotePlace::parse("./s3:/b").expect("path"), RemotePlace::File("./s3:/b".into()));
-        assert_eq!(RemotePlace::parse("a:b/x").expect("path"), RemotePlace::File("a:b/x".into()));
-        assert_eq!(RemotePlace::parse("file:///data/x").expect("file"), RemotePlace::File("/data/x".into()));
-        let RemotePlace::Http(url) = RemotePlace::parse("https://h:81/a b/").expect("https") else {
+        let address = NamespacedBucket { name: "b".into(), namespace: "n".into(), prefix: "a/c".into() };
+        assert_eq!(RemoteLocation::parse("oci://b@n/a/c").expect("oci"), RemoteLocation::Oci(address));
+        assert_eq!(RemoteLocation::parse("/data/x").expect("path"), RemoteLocation::File("/data/x".into()));
+        assert_eq!(RemoteLocation::parse("data/x").expect("path"), RemoteLocation::File("data/x".into()));
+        assert_eq!(RemoteLocation::parse("./s3:/b").expect("path"), RemoteLocation::File("./s3:/b".into()));
+        assert_eq!(RemoteLocation::parse("a:b/x").expect("path"), RemoteLocation::File("a:b/x".into()));
+        assert_eq!(RemoteLocation::parse("file:///data/x").expect("file"), RemoteLocation::File("/data/x".into()));
+        let RemoteLocation::Http(url) = RemoteLocation::parse("https://h:81/a b/").expect("https") else {
             panic!("not http")
         };
         assert_eq!(url.as_str(), "https://h:81/a%20b");
@@ -505,8 +505,8 @@ mod tests {
 
     #[test]
     fn a_container_of_azure_has_the_forms_of_the_reference_and_one_with_both_names() {
-        let parse = |remote: &str| match RemotePlace::parse(remote).expect(remote) {
-            RemotePlace::Azure(container) => container,
+        let parse = |remote: &str| match RemoteLocation::parse(remote).expect(remote) {
+            RemoteLocation::Azure(container) => container,
             other => panic!("{other:?}"),
         };
         let container = |host: Option<&str>, name: &str, prefix: &str, is_lake| Container {
@@ -528,8 +528,8 @@ mod tests {
 
     #[test]
     fn a_data_set_of_the_hub_has_a_revision() {
-        let parse = |remote: &str| match RemotePlace::parse(remote).expect(remote) {
-            RemotePlace::Hf(Repository { name, revision, prefix }) => [name, revision, prefix],
+        let parse = |remote: &str| match RemoteLocation::parse(remote).expect(remote) {
+            RemoteLocation::Hf(Repository { name, revision, prefix }) => [name, revision, prefix],
             other => panic!("{other:?}"),
         };
         assert_eq!(parse("hf://datasets/me/set"), ["me/set", "main", ""]);
@@ -578,7 +578,7 @@ mod tests {
             ("dbfs:/Volumes", "the form is dbfs:/Volumes/CATALOG"),
             ("dbfs:/Volumes/../x", "relative path"),
         ] {
-            let error = RemotePlace::parse(remote).expect_err(remote).to_string();
+            let error = RemoteLocation::parse(remote).expect_err(remote).to_string();
             assert!(error.contains(hint), "{remote}: {error}");
         }
     }
@@ -586,12 +586,12 @@ mod tests {
     #[test]
     fn a_password_in_an_address_is_rejected_without_being_shown() {
         for remote in ["http://me:secret@h/x", "https:/me:secret@h", "sftp:/me:secret@h/a", "http://me:secret@h:x/"] {
-            let error = RemotePlace::parse(remote).expect_err("password").to_string();
+            let error = RemoteLocation::parse(remote).expect_err("password").to_string();
             assert!(!error.contains("secret") && error.contains("...@h"), "{error}");
         }
         for remote in ["HTTP://me:secret@h/x", "ftp://me:secret@h/x", "git+ssh://me:secret@h/x", "x://me:secret@h/x"] {
-            let place = RemotePlace::parse(remote).expect("an unknown scheme");
-            assert_eq!(format!("{place:?}"), format!("Outside({})", remote.replace("me:secret", "...")));
+            let address = RemoteLocation::parse(remote).expect("an unknown scheme");
+            assert_eq!(format!("{address:?}"), format!("Outside({})", remote.replace("me:secret", "...")));
         }
         for name in [
             "https://h/a@b",

@@ -144,7 +144,7 @@ class Epoch(_forebay.Steps):
         """Checks the loader before a batch is taken."""
         self._parts.check()
         if not self._pass.is_abandoned:
-            self._warn_of_dropped_place()
+            self._warn_of_dropped_position()
         self._check_group()
 
     def _check_group(self) -> None:
@@ -233,12 +233,12 @@ class Epoch(_forebay.Steps):
         """
         _release(traceback)
 
-    def _warn_of_dropped_place(self) -> None:
+    def _warn_of_dropped_position(self) -> None:
         """Warns if a state was loaded, no batch has followed it, and `set_epoch` has named an earlier epoch.
 
         A later epoch is no mistake: a trainer may have ended the loaded one before its last batch.
         """
-        dropped = self._parts.session.dropped_place
+        dropped = self._parts.session.dropped_position
         if dropped is None:
             return
         epoch, sample = dropped

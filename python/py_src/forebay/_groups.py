@@ -105,7 +105,7 @@ class Order(_Group):
         sampling_method: Sampling of stream shares: "balanced" draws again in each epoch, "fixed" draws once.
         sampling_granularity: Samples that are drawn together.
         batching_method: Mix of streams in a batch: "random", "stratified", "per_stream" or "device_per_stream".
-        bucket_by: Lengths, to batch samples of similar length: a number column, bytes of another one, or as in `weights`.
+        bucket_by: Lengths, to batch samples of similar length: a number column, bytes of any column, or as in `weights`.
         bucket_batches: Global batches that `bucket_by` sorts together.
         skip_steps: Steps to leave out on all ranks, counted through all epochs. Checkpoints keep them.
     """
@@ -163,7 +163,7 @@ class Engine(_Group):
         stall_timeout: Seconds without progress before the next batch fails with an error.
         sample_bytes_max: Largest sample that is read, in bytes or as "1gb".
         allow_unsafe_types: Accept columns of Python pickles; they are delivered as bytes.
-        device_decode: Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
+        device_decode: Decode baseline JPEGs on the CUDA device (nvJPEG). Its grey levels may differ by a few.
         share_decode: With `device_decode`, idle decode threads take pictures too; grey levels may vary between runs.
         gpu_direct_storage: Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
         trace: Record every timed span for `trace_json`.

@@ -166,7 +166,7 @@ class Loader(Generic[BatchT]):
         framework: Type of tensors: "torch", "jax", "tensorflow", "numpy" (host memory only), or "dlpack".
         device: Device of the tensors, "cpu", "cuda" or "cuda:0", or a list of devices, which yields a batch for each.
         sharding: With "jax", the jax.sharding.Sharding of arrays that span several devices and processes.
-        threads: Decode threads. None: the CPUs of this process, shared with the node's other ranks.
+        threads: Decode threads. None: the CPUs of this process, shared with all ranks of the node.
         cache_limit: Bytes on disk of the shards and indexes of all streams, as a number or "100gb". None: no limit.
         fetch: Fetches of shards: attempts, time limit and check, and the files that remain.
         engine: Resources and limits of this process, on which the order does not depend.
@@ -448,7 +448,7 @@ class Loader(Generic[BatchT]):
 
     def _check(self) -> None:
         if self._closed:
-            raise ClosedError("this loader was closed: make another one")
+            raise ClosedError("this loader was closed: make a new one")
         if os.getpid() != self._pid:
             _refuse_worker()
             raise ClosedError(

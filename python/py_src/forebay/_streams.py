@@ -31,10 +31,10 @@ class Stream:
         split: Sub-folder of both, such as "train", or split of a folder of files without an index.
         files: Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a stem.
         manifest: CSV, TSV or JSON-lines file with a line for each sample: its files below `remote`, in columns such as `file_name` and `mask_file_name`, and values.
-        ignore_counts: Read tars and record files once to find their samples and all their fields, in place of counts of other programs.
+        ignore_counts: Read tars and record files once to find their samples and all their fields, and use no counts that came with them.
         select: Samples to keep or draw.
         window: Tokens of a sample, in files of token ids, or a window of tokens. None: the loader's `window`.
-        proportion: Share of an epoch, relative to the other streams' proportions.
+        proportion: Share of an epoch, relative to the proportions of all streams.
         repeat: Occurrences of each sample in an epoch: 0.5 takes every second sample.
         choose: Samples of this stream in an epoch.
         fetch: Fetches of this stream's shards. None: as in the loader's `fetch`.

@@ -227,23 +227,23 @@ def _missing(out: str, plan: _Plan) -> list[int]:
     known = _read(f"{out}/{_PLAN}")
     if known is None:
         if _read(f"{out}/{_INDEX}") is not None:
-            raise ConfigError(f"{shown(out)} has a data set already: choose another folder, or remove it")
+            raise ConfigError(f"{shown(out)} has a data set already: choose a different folder, or remove it")
         # A store may have no lists.
         with contextlib.suppress(UnsupportedError):
             if (other := next(iter(list_files(f"{out}/")), None)) is not None:
-                raise ConfigError(f"{shown(out)} has other files, such as {shown(other.url)}: choose another folder")
+                raise ConfigError(f"{shown(out)} has other files, such as {shown(other.url)}: choose a different folder")
         _write(f"{out}/{_PLAN}", asdict(plan))
         return list(range(plan.parts))
     own = json.loads(json.dumps(asdict(plan)))
     if known != own and known | {"digest": plan.digest} == own:
         raise ConfigError(
-            f"{shown(out)} has the parts of a conversion of {shown(plan.source)}, which has changed since: choose another folder, or "
+            f"{shown(out)} has the parts of a conversion of {shown(plan.source)}, which has changed since: choose a different folder, or "
             "remove this one"
         )
     if known != own:
         raise ConfigError(
             f"{shown(out)} has the parts of a conversion with another source or other options: continue with the same ones, or "
-            "choose another folder"
+            "choose a different folder"
         )
     return [number for number in range(plan.parts) if not _is_intact(f"{out}/{_part(number)}")]
 

@@ -327,7 +327,7 @@ def test_a_different_conversion_or_data_set_in_the_folder_is_an_error(numbers, t
         convert(numbers, tmp_path / "out", size_limit="3kb", processes=1)
     (tmp_path / "second" / "kept").mkdir(parents=True)
     (tmp_path / "second" / "kept" / "notes.txt").write_text("mine")
-    with pytest.raises(fb.ConfigError, match="has other files, such as .*notes.txt': choose another folder"):
+    with pytest.raises(fb.ConfigError, match="has other files, such as .*notes.txt': choose a different folder"):
         convert(numbers, tmp_path / "second")
     assert os.listdir(tmp_path / "second") == ["kept"]
     with pytest.raises(fb.ConfigError, match="has a data set already"):
@@ -362,7 +362,7 @@ def test_parts_of_a_source_that_has_changed_are_not_kept(kind, tmp_path):
         # Later, whatever the clock of the file system shows.
         if path.exists():
             os.utime(path, ns=(time + 1_000_000_000, time + 1_000_000_000))
-    with pytest.raises(fb.ConfigError, match="has changed since: choose another folder"):
+    with pytest.raises(fb.ConfigError, match="has changed since: choose a different folder"):
         convert(remote, out, size_limit="1kb", processes=1)
     convert(remote, tmp_path / "again", size_limit="1kb", processes=1)
     assert [int(sample["n"]) for sample in fb.ShardReader(tmp_path / "again")] == list(range(2000, 2600))

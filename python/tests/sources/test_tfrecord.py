@@ -329,7 +329,7 @@ def test_a_file_that_is_listed_twice_is_an_error(tmp_path):
 
 def test_features_of_two_types_are_an_error(tmp_path):
     write_set(tmp_path, [{"a": [1]}, {"a": [1.5]}], per_file=1)
-    with pytest.raises(fb.FormatError, match="int64 in some records and a float in others"):
+    with pytest.raises(fb.FormatError, match="int64 in some records and a float in some"):
         fb.Loader(remote=tmp_path / "x.tfrecord-*", batch_size=1)
 
 

@@ -4,7 +4,7 @@
 //! If two inputs are needed (an index and a file), the first two bytes of the input are the length of the first.
 
 use forebay_loader::error::Result;
-use forebay_loader::format::array_record::{BLOCK_BYTES, chunk_places, each_record, footer_start, hash};
+use forebay_loader::format::array_record::{BLOCK_BYTES, chunk_ranges, each_record, footer_start, hash};
 use forebay_loader::format::arrow::columns;
 use forebay_loader::format::ipc::{self, Batches};
 use forebay_loader::format::litdata::{DataSet, Fronts};
@@ -159,7 +159,7 @@ pub(crate) fn tokens(bytes: &[u8]) {
     const BIN_BYTES: u64 = 64;
     let Ok(header) = Header::read(bytes) else { return };
     let check = |part: &TokenPart| {
-        let Ok(table) = part.places_in_file(bytes, BIN_BYTES) else { return };
+        let Ok(table) = part.offsets_in_file(bytes, BIN_BYTES) else { return };
         assert_eq!(table.len() as u64, part.len());
         for i in 0..table.len() {
             let (start, len) = table.range(i).expect("a sample of the table");
@@ -326,7 +326,7 @@ fn samples_of_records(bytes: &[u8]) {
 pub(crate) fn array_record(bytes: &[u8]) {
     let places = bytes.len().checked_sub(BLOCK_BYTES as usize).map(|end| {
         let start = footer_start(&bytes[end..], bytes.len() as u64)?;
-        chunk_places(&bytes[usize::try_from(start).expect("in the file")..end], start)
+        chunk_ranges(&bytes[usize::try_from(start).expect("in the file")..end], start)
     });
     for place in places.into_iter().flatten().flatten() {
         let recipe = RecordChunks {
@@ -399,7 +399,7 @@ pub(crate) fn list(bytes: &[u8]) {
 /// A file of numpy, and a JSON document with a path.
 pub(crate) fn values(bytes: &[u8]) {
     let _ = Encoding::Npy.decode(bytes);
-    let path = [json::PathPart::Key("a".to_owned()), json::PathPart::Place(1), json::PathPart::Key("0".to_owned())];
+    let path = [json::PathPart::Key("a".to_owned()), json::PathPart::Index(1), json::PathPart::Key("0".to_owned())];
     for parts in 0..=path.len() {
         if let Ok(Some(found)) = json::find(bytes, &path[..parts]) {
             json::check(&bytes[found]).expect("a value");

@@ -4,7 +4,7 @@
 //! * [`Run`]: stop flag, failure and progress of the threads of one run;
 //! * [`ReorderQueue`]: items finish in any order and leave in order, a limited number ahead of the consumer;
 //! * [`FairPool`]: a stock that serves requests in order of arrival; [`Budget`]: bytes that are reserved from one;
-//! * [`Places`]: a number of items in flight, which return their permits while they wait.
+//! * [`Permits`]: a number of items in flight, which return their permits while they wait.
 //!
 //! ```
 //! use forebay_core::flow::{ReorderQueue, Run, TakeOutcome};
@@ -35,12 +35,12 @@
 
 mod budget;
 mod fair_pool;
-mod places;
+mod permits;
 mod reorder;
 mod run;
 
 pub use budget::{Budget, Reservation};
 pub use fair_pool::{Closed, FairPool};
-pub use places::{HeldPlace, Places};
+pub use permits::{HeldPermit, Permits};
 pub use reorder::{ReorderQueue, TakeOutcome};
 pub use run::Run;

@@ -21,7 +21,7 @@ pub enum Ahead<T> {
 impl<E: Engine, T: From<E::Item> + Send> PassHandle<E, T> {
     /// Takes a batch that is ready, if fewer than `bound` and one wait or are in flight. Does not wait.
     ///
-    /// An error of an engine is left to the call whose turn it is: the engine repeats it.
+    /// An error of an engine is left to the call that has the turn: the engine repeats it.
     pub fn take_ahead(&self, bound: usize) -> Ahead<T> {
         let Some(turn) = self.session.turn.try_take() else { return Ahead::NotReady };
         loop {

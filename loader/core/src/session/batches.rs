@@ -121,7 +121,7 @@ impl<T, S> Machine<T, S> {
         }
     }
 
-    /// Returns the next step of a call that takes batches ahead, of which at most `bound` wait or are in flight.
+    /// Returns the next step of a call that takes batches ahead. At most `bound` of them wait or are in flight.
     pub(super) fn wanted_ahead(&mut self, pass: u64, bound: usize) -> WantedAhead {
         let engines = self.engines;
         let Ok(live) = self.live(pass) else { return WantedAhead::Ended };
@@ -199,7 +199,7 @@ impl<T, S> Machine<T, S> {
         if live.is_closed { live.empty_waiting() } else { Vec::new() }
     }
 
-    /// Returns the error of a call whose engine has failed: an engine that was ended under it names its own functions.
+    /// Returns the error of a call after its engine failed: an engine that was ended under it names its own functions.
     pub(super) fn explain(&mut self, pass: u64, error: Error) -> Error {
         if error.kind() != ErrorKind::Closed {
             return error;

@@ -12,7 +12,7 @@ pub struct SkipLimit {
     pub errors_max: u64,
     /// Rows of a full batch.
     pub rows: u64,
-    /// There are no other ranks, so the engine does not deliver a batch without rows.
+    /// This is the only rank, so the engine does not deliver a batch without rows.
     pub is_alone: bool,
 }
 

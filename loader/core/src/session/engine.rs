@@ -54,7 +54,7 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Those of the engine, here and below.
+    /// The engine's errors, here and below.
     fn start(&self) -> Result<Self::Started>;
 
     /// Stops the threads of an epoch, if no later one was started. A call of `next_within` returns an error.

@@ -1,9 +1,9 @@
-//! The session: its parts, and the facts that other threads may ask for.
+//! The session: its parts, and the facts that any thread may ask for.
 
 use super::budget::{SkipBudget, SkipLimit};
 use super::engine::{Engine, SavedState};
 use super::machine::Machine;
-use super::trainer::{Rest, TrainerPlace};
+use super::trainer::{Rest, TrainerPosition};
 use super::turn::Turn;
 use crate::error::Result;
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -55,7 +55,7 @@ impl<E: Engine, T: From<E::Item> + Send> Session<E, T> {
     ///
     /// # Errors
     ///
-    /// Those of the engine.
+    /// The engine's errors.
     pub fn first_batch(&self) -> Result<u64> {
         let (sample, step) = (self.first_sample(), self.setup.samples_per_step);
         if sample.is_multiple_of(step) {
@@ -71,28 +71,28 @@ impl<E: Engine, T: From<E::Item> + Send> Session<E, T> {
     }
 
     /// The epoch and the sample of a loaded position that the next batch will drop, because an earlier epoch was named.
-    pub fn dropped_place(&self) -> Option<(u64, u64)> {
-        self.machine().dropped_place()
+    pub fn dropped_position(&self) -> Option<(u64, u64)> {
+        self.machine().dropped_position()
     }
 
     /// Returns the position after the delivered batches, and the trainer's epoch where it differs. Signal handlers and
-    /// other threads may call this at any time.
+    /// all threads may call this at any time.
     ///
     /// # Errors
     ///
     /// `State` if several threads share a pass, and a batch that failed precedes one that was delivered; and the
     /// engine's errors.
-    pub fn state(&self) -> Result<(E::Saved, Option<TrainerPlace>)> {
+    pub fn state(&self) -> Result<(E::Saved, Option<TrainerPosition>)> {
         let machine = self.machine();
         let (pending, named) = machine.pending();
-        let place = named.map(|epoch| (epoch, machine.loaded_sample(epoch)));
+        let position = named.map(|epoch| (epoch, machine.loaded_sample(epoch)));
         let trainer = machine.trainer;
         drop(machine);
         let mut state = self.engines[0].state(pending)?;
-        if let Some((epoch, sample)) = place {
+        if let Some((epoch, sample)) = position {
             state = state.at(epoch, sample);
         }
-        let recorded = trainer.record(state.epoch(), place.is_some());
+        let recorded = trainer.record(state.epoch(), position.is_some());
         Ok((state, recorded))
     }
 
@@ -101,7 +101,7 @@ impl<E: Engine, T: From<E::Item> + Send> Session<E, T> {
     ///
     /// # Errors
     ///
-    /// Those of the engine.
+    /// The engine's errors.
     pub fn rest_of_trainer_epoch(&self, epoch: u64) -> Result<Option<u64>> {
         let Some(rest) = self.machine().rest_of_trainer_epoch(epoch) else { return Ok(None) };
         Ok(Some(match rest {
@@ -120,7 +120,7 @@ impl<E: Engine, T: From<E::Item> + Send> Session<E, T> {
     ///
     /// # Errors
     ///
-    /// The first one of an engine; the other engines are closed as well.
+    /// The first error of an engine; all engines are closed.
     pub fn close(&self) -> Result<()> {
         let left = self.machine().close();
         drop(left);

@@ -1,10 +1,10 @@
-//! States of a session: the position and the passes, without engines, locks and waits. `batches` has those of a batch.
+//! States of a session: the position and the passes, without engines, locks and waits. `batches` has a batch's states.
 //!
-//! Methods return what has to be dropped or stopped, so that neither happens under the session's lock.
+//! Methods return the values to be dropped or stopped, so that neither happens under the session's lock.
 
 use super::engine::Held;
 use super::pass::{Pass, Slot};
-use super::trainer::{Loaded, Rest, TrainerEpochs, TrainerPlace};
+use super::trainer::{Loaded, Rest, TrainerEpochs, TrainerPosition};
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ impl<T, S> Machine<T, S> {
 
     pub(super) fn check(&self) -> Result<()> {
         if self.is_closed {
-            return Err(Error::new(ErrorKind::Closed, "this loader was closed: make another one"));
+            return Err(Error::new(ErrorKind::Closed, "this loader was closed: make a new one"));
         }
         Ok(())
     }
@@ -122,12 +122,12 @@ impl<T, S> Machine<T, S> {
         self.phase == Phase::Fresh || self.named.is_some() || self.loaded.is_some()
     }
 
-    pub(super) fn dropped_place(&self) -> Option<(u64, u64)> {
+    pub(super) fn dropped_position(&self) -> Option<(u64, u64)> {
         let loaded = self.loaded.filter(|loaded| loaded.epoch > self.next_epoch())?;
         Some((loaded.epoch, loaded.sample))
     }
 
-    /// Returns the first batch that a state leaves out, and the epoch that it names in place of the engines' epoch.
+    /// Returns the first batch that a state leaves out, and the epoch that it names instead of the engines' epoch.
     pub(super) fn pending(&self) -> (Option<(u64, Held)>, Option<u64>) {
         match &self.pass {
             Some(pass) if pass.is_running() => (pass.pending(self.takes_ahead), None),
@@ -183,7 +183,7 @@ impl<T, S> Machine<T, S> {
         (remains, std::mem::take(&mut self.started))
     }
 
-    /// Restores what a move within a transition has replaced.
+    /// Restores the values that a move within a transition has replaced.
     pub(super) fn restore(&mut self, loaded: Option<Loaded>, named: Option<u64>) {
         (self.loaded, self.named) = (loaded, named);
     }
@@ -196,7 +196,7 @@ impl<T, S> Machine<T, S> {
 
     /// Like [`name`](Self::name), for a trainer that may iterate this loader more or less than once in its epoch.
     ///
-    /// A loaded position is resumed in the epoch of the trainer in which it was saved, and in no other one. With
+    /// A loaded position is resumed in the epoch of the trainer in which it was saved, and only there. With
     /// `repeats` every epoch of the trainer is the first one of the loader.
     pub(super) fn follow_trainer(&mut self, epoch: u64, repeats: bool) {
         let (mut target, mut ends_next) = (if repeats { 0 } else { epoch }, false);
@@ -224,13 +224,13 @@ impl<T, S> Machine<T, S> {
         Some(if is_first && !loaded.trainer.is_over { Rest::From(loaded.sample) } else { Rest::Nothing })
     }
 
-    pub(super) fn load_trainer(&mut self, place: TrainerPlace) {
-        self.trainer.load(place);
+    pub(super) fn load_trainer(&mut self, position: TrainerPosition) {
+        self.trainer.load(position);
     }
 
     // Passes.
 
-    /// Makes a pass of the epoch that was started, in place of an older one, and returns its number.
+    /// Makes a pass of the epoch that was started, instead of an older one, and returns its number.
     pub(super) fn begin_pass(&mut self) -> u64 {
         self.passes += 1;
         self.pass = Some(Pass::new(self.passes));

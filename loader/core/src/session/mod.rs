@@ -4,8 +4,8 @@
 //! several threads use one loader. It knows nothing of Python: items are opaque, and an engine is a trait.
 //!
 //! * [`Engine`]: the calls that a session needs; [`SavedState`]: the position that an engine saves;
-//! * `machine`, `batches`: the states and their transitions, without engines, locks or waits; `pass`: those of one
-//!   iterator;
+//! * `machine`, `batches`: the states and their transitions, without engines, locks or waits; `pass`: the states
+//!   of one iterator;
 //! * `iteration`: the session; `trainer`: epochs as a trainer counts them;
 //! * `skips`, `budget`: samples that an epoch may leave out;
 //! * `moves`: starts, loads and seeks, which the engines take part in;
@@ -23,7 +23,7 @@
 //! | event | idle | fresh | used |
 //! | - | - | - | - |
 //! | `begin` | starts the epoch | a new pass, the same epoch | ends the pass, starts the next epoch |
-//! | `begin` after `show` | | the same pass, unless another epoch was named | |
+//! | `begin` after `show` | | the same pass, unless a different epoch was named | |
 //! | `take` | | uses the epoch, drops the loaded position | a batch that waits, or a new one |
 //! | `show` (a take) | | stays fresh: the batch waits | as `take` |
 //! | the end is found | | used | the pass is over |
@@ -44,9 +44,10 @@
 //! # Locks
 //!
 //! The machine's lock is held for instants: never while an engine works, while items are dropped, or across code of the
-//! program. So `state` waits for no other thread. The *turn* is held while the engines start, move or deliver, and by
-//! one thread at a time. A thread that waits for a batch stores the batch that an engine delivers as the first one that
-//! lacks it, also where a different thread waits for that one: so the numbers are the engines' order.
+//! program. So `state` never waits for a thread that works. The *turn* is held while the engines start, move or
+//! deliver, and by one thread at a time. A thread that waits for a batch stores the batch that an engine delivers as
+//! the first one that lacks it, also where a different thread waits for that one: so the numbers are the engines'
+//! order.
 
 mod ahead;
 mod batches;
@@ -74,4 +75,4 @@ pub use engine::{Engine, Held, Next, SavedState};
 pub use iteration::{Session, Setup};
 pub use moves::{MoveTurn, PassHandle};
 pub use taken::{Step, Take, Taken};
-pub use trainer::TrainerPlace;
+pub use trainer::TrainerPosition;

@@ -32,7 +32,7 @@ fn threads_that_share_a_pass_get_each_batch_once() {
 }
 
 #[test]
-fn a_batch_whose_call_fails_is_delivered_once() {
+fn a_batch_of_a_failed_call_is_delivered_once() {
     model(|| {
         let rig = Rig::new(2);
         let pass = Arc::new(rig.begin());

@@ -3,7 +3,7 @@
 use super::engine::{Engine, SavedState};
 use super::iteration::Session;
 use super::machine::{Machine, Phase};
-use super::trainer::{Loaded, TrainerPlace};
+use super::trainer::{Loaded, TrainerPosition};
 use super::turn::TurnGuard;
 use crate::error::Result;
 use crate::sync::Arc;
@@ -35,7 +35,7 @@ impl<E: Engine, T: From<E::Item> + Send> PassHandle<E, T> {
     ///
     /// # Errors
     ///
-    /// Those of an engine that moves back to the start.
+    /// The errors of an engine that moves back to the start.
     pub fn close(&self) -> Result<()> {
         let session = &self.session;
         // In this order: a call that waits has the turn, and stops with the engines.
@@ -58,7 +58,7 @@ impl<E: Engine, T: From<E::Item> + Send> Drop for PassHandle<E, T> {
     }
 }
 
-/// Turn of a thread that moves the engines. Calls of other threads wait until it is used up or dropped, so a program
+/// Turn of a thread that moves the engines. Calls of all threads wait until it is used up or dropped, so a program
 /// may take the turn in one thread and move in a different one.
 pub struct MoveTurn<E: Engine, T: From<E::Item> + Send> {
     session: Arc<Session<E, T>>,
@@ -75,7 +75,7 @@ impl<E: Engine, T: From<E::Item> + Send> Drop for MoveTurn<E, T> {
 impl<E: Engine, T: From<E::Item> + Send> MoveTurn<E, T> {
     /// Begins a pass of the next epoch, or of the loaded position. An earlier pass ends.
     ///
-    /// A pass without a batch uses up no epoch, and a pass whose first batch was shown is returned again.
+    /// A pass without a batch uses up no epoch, and a pass that has shown its first batch is returned again.
     ///
     /// # Errors
     ///
@@ -101,8 +101,8 @@ impl<E: Engine, T: From<E::Item> + Send> MoveTurn<E, T> {
     ///
     /// # Errors
     ///
-    /// `State` if it belongs to a different plan, and the other errors of the engine. Nothing has changed then.
-    pub fn load(self, state: &E::Saved, trainer: TrainerPlace, strict: bool) -> Result<()> {
+    /// `State` if it belongs to a different plan, and the engine's errors. Nothing has changed then.
+    pub fn load(self, state: &E::Saved, trainer: TrainerPosition, strict: bool) -> Result<()> {
         self.session.move_to(&self.turn, state, trainer, strict)?;
         let old = {
             let mut machine = self.session.machine();
@@ -117,11 +117,11 @@ impl<E: Engine, T: From<E::Item> + Send> MoveTurn<E, T> {
     ///
     /// # Errors
     ///
-    /// Those of the engine.
+    /// The engine's errors.
     pub fn seek(self, batch: u64) -> Result<()> {
         let session = &self.session;
         let state = session.state_at(session.epoch(), batch)?;
-        session.move_to(&self.turn, &state, TrainerPlace::default(), true)?;
+        session.move_to(&self.turn, &state, TrainerPosition::default(), true)?;
         let old = session.machine().abandon();
         drop(old);
         Ok(())
@@ -132,7 +132,7 @@ impl<E: Engine, T: From<E::Item> + Send> MoveTurn<E, T> {
     ///
     /// # Errors
     ///
-    /// Those of the engine.
+    /// The engine's errors.
     pub fn set_epoch(self, epoch: u64) -> Result<()> {
         self.name(|machine| machine.name(epoch))
     }
@@ -142,7 +142,7 @@ impl<E: Engine, T: From<E::Item> + Send> MoveTurn<E, T> {
     ///
     /// # Errors
     ///
-    /// Those of the engine.
+    /// The engine's errors.
     pub fn follow_trainer(self, epoch: u64, repeats: bool) -> Result<()> {
         self.name(|machine| machine.follow_trainer(epoch, repeats))
     }
@@ -162,7 +162,7 @@ impl<E: Engine, T: From<E::Item> + Send> Session<E, T> {
     ///
     /// # Errors
     ///
-    /// Those of the engine.
+    /// The engine's errors.
     pub fn state_at(&self, epoch: u64, batch: u64) -> Result<E::Saved> {
         Ok(self.engines[0].state(None)?.at(epoch, batch.saturating_mul(self.setup.samples_per_step)))
     }
@@ -208,12 +208,12 @@ impl<E: Engine, T: From<E::Item> + Send> Session<E, T> {
             let machine = self.machine();
             (machine.loaded, machine.named)
         };
-        self.move_to(turn, state, TrainerPlace::default(), true)?;
+        self.move_to(turn, state, TrainerPosition::default(), true)?;
         self.machine().restore(loaded, named);
         Ok(())
     }
 
-    fn move_to(&self, _: &TurnGuard, state: &E::Saved, trainer: TrainerPlace, strict: bool) -> Result<()> {
+    fn move_to(&self, _: &TurnGuard, state: &E::Saved, trainer: TrainerPosition, strict: bool) -> Result<()> {
         self.engines.iter().try_for_each(|engine| engine.load(state, strict))?;
         let loaded = Loaded { epoch: state.epoch(), sample: state.sample(), trainer };
         let remains = self.machine().moved(loaded);

@@ -1,6 +1,6 @@
 //! Engine for tests: epochs of a few batches, which are named by epoch and number.
 
-use super::{Engine, Held, MoveTurn, Next, PassHandle, SavedState, Session, Setup, Step, Take, Taken, TrainerPlace};
+use super::{Engine, Held, MoveTurn, Next, PassHandle, SavedState, Session, Setup, Step, Take, Taken, TrainerPosition};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -64,7 +64,7 @@ struct ScriptedState {
 
 type Watch = Box<dyn Fn() + Send + Sync>;
 
-/// Engine whose batches are ready at once, unless a test holds them back.
+/// Engine with batches that are ready at once, unless a test holds them back.
 pub(super) struct Scripted {
     state: Mutex<ScriptedState>,
     changed: Condvar,
@@ -288,10 +288,10 @@ impl Rig {
     }
 
     pub(super) fn load(&self, epoch: u64, sample: u64) {
-        self.load_trainer(At(epoch, sample), TrainerPlace::default());
+        self.load_trainer(At(epoch, sample), TrainerPosition::default());
     }
 
-    pub(super) fn load_trainer(&self, state: At, trainer: TrainerPlace) {
+    pub(super) fn load_trainer(&self, state: At, trainer: TrainerPosition) {
         self.turn().and_then(|turn| turn.load(&state, trainer, true)).expect("a position");
     }
 }

@@ -25,7 +25,7 @@ impl<E: Engine, T: From<E::Item> + Send> Session<E, T> {
     ///
     /// # Errors
     ///
-    /// Those of the engine.
+    /// The engine's errors.
     pub fn skips_left(&self, engine: usize, number: u64, failures: u64) -> Result<i64> {
         let budgets = self.budgets.lock();
         let Some(budget) = budgets.get(engine) else { return Ok(0) };
@@ -40,7 +40,7 @@ impl<E: Engine, T: From<E::Item> + Send> Session<E, T> {
         let mut of_engine: u64 = budget.of_engine.range(..=number).map(|(_, count)| count).sum();
         drop(budgets);
         let engine = &self.engines[engine];
-        // Those of batches ahead included.
+        // The samples of batches ahead included.
         let skipped = engine.skipped()? - skipped_before;
         let left = |used: u64| errors_max.cast_signed() - used.cast_signed();
         if skipped + failures <= errors_max {

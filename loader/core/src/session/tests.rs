@@ -1,5 +1,5 @@
 use super::scripted::{At, BATCHES, Handle, LIMIT, Rig, begin_take, item, next, of_epoch, rest, take, take_for};
-use super::{Ahead, MoveTurn, Step, TrainerPlace};
+use super::{Ahead, MoveTurn, Step, TrainerPosition};
 use crate::error::{Error, ErrorKind};
 use crate::sync::{Arc, Mutex, spawn};
 
@@ -104,7 +104,7 @@ fn an_earlier_epoch_drops_a_loaded_position_and_a_later_one_is_no_mistake() {
     rig.load(5, 2);
     for (epoch, dropped) in [(4, Some((5, 2))), (5, None), (6, None)] {
         rig.set_epoch(epoch);
-        assert_eq!(rig.session.dropped_place(), dropped);
+        assert_eq!(rig.session.dropped_position(), dropped);
     }
 }
 
@@ -162,7 +162,7 @@ fn a_batch_that_failed_does_not_count_after_its_pass_is_gone() {
 }
 
 #[test]
-fn an_error_of_one_engine_loses_no_batch_of_the_other() {
+fn an_error_of_one_engine_loses_no_batch_of_the_second() {
     for failing in [0, 1] {
         let rig = Rig::new(2);
         let pass = rig.begin();
@@ -342,7 +342,7 @@ fn a_handler_may_use_the_session_in_any_way_while_a_call_waits() {
     taken.deliver();
     assert_eq!(rig.whole(), of_epoch(5, 0));
     rig.session.close().expect("no error");
-    assert_eq!(message(rig.turn().and_then(MoveTurn::begin)), "this loader was closed: make another one");
+    assert_eq!(message(rig.turn().and_then(MoveTurn::begin)), "this loader was closed: make a new one");
 }
 
 #[test]
@@ -373,16 +373,16 @@ fn an_engine_that_is_stopped_under_a_call_does_not_speak_for_itself() {
 
 #[test]
 fn a_trainer_that_iterates_a_loader_again_has_it_in_the_state() {
-    let place = |epoch, is_over| Some(TrainerPlace { epoch: Some(epoch), is_over });
+    let position = |epoch, is_over| Some(TrainerPosition { epoch: Some(epoch), is_over });
     let rig = Rig::new(1);
     let trainer = |rig: &Rig| rig.session.state().expect("a state").1;
     rig.follow_trainer(0, false);
-    assert_eq!((rig.whole(), trainer(&rig)), (of_epoch(0, 0), place(0, true)));
+    assert_eq!((rig.whole(), trainer(&rig)), (of_epoch(0, 0), position(0, true)));
     // The second pass in the trainer's epoch 0.
     let pass = rig.begin();
     assert_eq!(next(&pass).expect("no error"), Some((1, 0)));
     let (state, saved) = rig.session.state().expect("a state");
-    assert_eq!(saved, place(0, false));
+    assert_eq!(saved, position(0, false));
     drop(pass);
     rig.load_trainer(state, saved.expect("a record"));
     assert_eq!(rig.session.rest_of_trainer_epoch(0).expect("a number"), Some(0));
@@ -390,7 +390,7 @@ fn a_trainer_that_iterates_a_loader_again_has_it_in_the_state() {
     assert_eq!(rig.whole(), of_epoch(1, 1), "resumed in the trainer's epoch of the state");
     rig.load_trainer(state, saved.expect("a record"));
     rig.follow_trainer(1, false);
-    assert_eq!(rig.whole(), of_epoch(1, 0), "and in no other one");
+    assert_eq!(rig.whole(), of_epoch(1, 0), "and only there");
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn a_trainer_that_repeats_an_epoch_gets_the_first_one_each_time() {
 #[test]
 fn an_epoch_of_the_trainer_that_is_over_has_no_batch() {
     let rig = Rig::new(1);
-    let over = TrainerPlace { epoch: Some(0), is_over: true };
+    let over = TrainerPosition { epoch: Some(0), is_over: true };
     rig.load_trainer(At(1, 0), over);
     rig.follow_trainer(0, false);
     assert_eq!(rig.whole(), []);

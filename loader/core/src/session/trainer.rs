@@ -7,7 +7,7 @@
 
 /// Position in the epochs of a trainer, in a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TrainerPlace {
+pub struct TrainerPosition {
     /// The trainer's epoch, where it is recorded.
     pub epoch: Option<u64>,
     /// This loader has no more batches in it.
@@ -19,7 +19,7 @@ pub struct TrainerPlace {
 pub(super) struct Loaded {
     pub(super) epoch: u64,
     pub(super) sample: u64,
-    pub(super) trainer: TrainerPlace,
+    pub(super) trainer: TrainerPosition,
 }
 
 /// Batches of an epoch of the trainer from the loaded position on.
@@ -47,8 +47,8 @@ pub(super) struct TrainerEpochs {
 
 impl TrainerEpochs {
     /// Moves to a state that was loaded.
-    pub(super) fn load(&mut self, place: TrainerPlace) {
-        (self.of_pass, self.has_ended, self.ends_next) = (place.epoch, place.is_over, false);
+    pub(super) fn load(&mut self, position: TrainerPosition) {
+        (self.of_pass, self.has_ended, self.ends_next) = (position.epoch, position.is_over, false);
     }
 
     /// Names the trainer's epoch of the next pass.
@@ -76,9 +76,9 @@ impl TrainerEpochs {
 
     /// Returns the record in a state of `epoch`: of the pass that runs, or of the next one if that was named. `None`:
     /// it is the loader's epoch.
-    pub(super) fn record(&self, epoch: u64, is_named: bool) -> Option<TrainerPlace> {
+    pub(super) fn record(&self, epoch: u64, is_named: bool) -> Option<TrainerPosition> {
         let trainers = if is_named { self.named } else { self.of_pass }?;
         let is_over = self.ends_next || (self.has_ended && !is_named);
-        (trainers != epoch || is_over).then_some(TrainerPlace { epoch: Some(trainers), is_over })
+        (trainers != epoch || is_over).then_some(TrainerPosition { epoch: Some(trainers), is_over })
     }
 }

@@ -50,7 +50,7 @@ pub fn pin_current_thread(cpus: &CpuSet) -> Result<()> {
 
 /// Binds the calling thread to `cpus`, if there are any. A refusal affects only speed; `note` gets a sentence for the
 /// statistics.
-pub fn place_current_thread(cpus: Option<&CpuSet>, note: impl FnOnce(String)) {
+pub fn pin_thread_or_note(cpus: Option<&CpuSet>, note: impl FnOnce(String)) {
     if let Some(Err(e)) = cpus.map(pin_current_thread) {
         note(format!("threads run on any CPU: {e}"));
     }
@@ -64,9 +64,9 @@ mod tests {
     fn a_thread_that_cannot_be_bound_continues_with_a_note() {
         let before = current().unwrap();
         let mut notes = Vec::new();
-        place_current_thread(None, |why| notes.push(why));
+        pin_thread_or_note(None, |why| notes.push(why));
         assert!(notes.is_empty());
-        place_current_thread(Some(&CpuSet::parse("1022").unwrap()), |why| notes.push(why));
+        pin_thread_or_note(Some(&CpuSet::parse("1022").unwrap()), |why| notes.push(why));
         assert!(notes[0].contains("cpus 1022"), "{notes:?}");
         assert_eq!(current().unwrap(), before);
     }

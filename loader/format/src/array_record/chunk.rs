@@ -268,8 +268,8 @@ fn unpack(compression: u8, packed: &[u8], bytes_max: u64) -> Result<Cow<'_, [u8]
         b'b' => Compression::BROTLI,
         b's' => Compression::SNAPPY,
         b'z' => Compression::ZSTD,
-        other => {
-            let message = format!("a chunk has the unknown compression {other:#x}");
+        code => {
+            let message = format!("a chunk has the unknown compression {code:#x}");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
     };

@@ -12,7 +12,7 @@ const VERSION: u64 = 1;
 
 /// Chunk with records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChunkPlace {
+pub struct ChunkRange {
     /// First byte in the file.
     pub start: u64,
     /// Byte after the last, of this chunk and of padding.
@@ -50,30 +50,30 @@ pub fn footer_start(last: &[u8], file_bytes: u64) -> Result<u64> {
 /// # Errors
 ///
 /// [`ErrorKind::Format`] for a damaged footer; [`ErrorKind::Unsupported`] for a different version of the format.
-pub fn chunk_places(footer: &[u8], start: u64) -> Result<Vec<ChunkPlace>> {
+pub fn chunk_ranges(footer: &[u8], start: u64) -> Result<Vec<ChunkRange>> {
     let damaged = || Error::format("the footer of the file is damaged");
     let mut declared: Option<(u64, u64)> = None;
-    let mut places: Vec<ChunkPlace> = Vec::new();
+    let mut ranges: Vec<ChunkRange> = Vec::new();
     each_record(footer, start, |record| {
         if declared.is_none() {
             declared = Some(metadata(record)?);
             return Ok(true);
         }
         let [Some(at), record_bytes, records] = numbers::<3>(record)? else { return Err(damaged()) };
-        if let Some(last) = places.last_mut() {
+        if let Some(last) = ranges.last_mut() {
             last.end = at;
         }
         let (records, record_bytes) = (records.unwrap_or(0), record_bytes.unwrap_or(0));
-        places.push(ChunkPlace { start: at, end: start, records, record_bytes });
+        ranges.push(ChunkRange { start: at, end: start, records, record_bytes });
         Ok(true)
     })?;
     let (chunks, records) = declared.ok_or_else(damaged)?;
-    let total = places.iter().try_fold(0_u64, |total, place| total.checked_add(place.records));
-    let are_sorted = places.iter().all(|place| place.start < place.end && place.end <= start);
-    if places.len() as u64 != chunks || total != Some(records) || !are_sorted {
+    let total = ranges.iter().try_fold(0_u64, |total, place| total.checked_add(place.records));
+    let are_sorted = ranges.iter().all(|place| place.start < place.end && place.end <= start);
+    if ranges.len() as u64 != chunks || total != Some(records) || !are_sorted {
         return Err(damaged());
     }
-    Ok(places)
+    Ok(ranges)
 }
 
 /// Returns the numbers of chunks and of records of the file.

@@ -20,4 +20,4 @@ mod footer;
 mod tests;
 
 pub use chunk::{BLOCK_BYTES, ChunkContent, each_content, each_record, hash, starts_file};
-pub use footer::{ChunkPlace, chunk_places, footer_start};
+pub use footer::{ChunkRange, chunk_ranges, footer_start};

@@ -1,6 +1,6 @@
 //! Files that the package `array_record` wrote: `tests/data/array_record`.
 
-use super::{BLOCK_BYTES, ChunkPlace, chunk_places, each_record, footer_start, starts_file};
+use super::{BLOCK_BYTES, ChunkRange, chunk_ranges, each_record, footer_start, starts_file};
 use crate::Compression;
 use crate::recipe::{Recipe, RecordChunks};
 use crate::tfrecord::{FeatureCounts, count_features, count_whole_records};
@@ -14,15 +14,15 @@ fn file(name: &str) -> Vec<u8> {
     Compression::GZIP.decompress_all(&std::fs::read(path).unwrap(), 1 << 30).unwrap()
 }
 
-fn places(file: &[u8]) -> Result<Vec<ChunkPlace>> {
+fn ranges(file: &[u8]) -> Result<Vec<ChunkRange>> {
     let end = file.len().saturating_sub(BLOCK_BYTES as usize);
     let start = footer_start(&file[end..], file.len() as u64)?;
-    chunk_places(&file[start as usize..end], start)
+    chunk_ranges(&file[start as usize..end], start)
 }
 
 fn records(file: &[u8]) -> Result<Vec<Vec<u8>>> {
     let mut found = Vec::new();
-    for chunk in places(file)? {
+    for chunk in ranges(file)? {
         let before = found.len();
         let mut bytes = 0;
         each_record(&file[chunk.start as usize..chunk.end as usize], chunk.start, |record| {
@@ -97,11 +97,11 @@ fn transposed_chunks_are_not_read() {
 #[test]
 fn foreign_files_are_errors() {
     for len in [0, 1, 100, BLOCK_BYTES as usize, 2 * BLOCK_BYTES as usize] {
-        assert_eq!(places(&vec![7; len]).unwrap_err().kind(), ErrorKind::Format, "{len}");
+        assert_eq!(ranges(&vec![7; len]).unwrap_err().kind(), ErrorKind::Format, "{len}");
     }
     let file = file("set.array_record-00000-of-00003");
-    assert_eq!(places(&file[..file.len() - 1]).unwrap_err().kind(), ErrorKind::Format);
-    assert_eq!(places(&file[..BLOCK_BYTES as usize]).unwrap_err().kind(), ErrorKind::Format);
+    assert_eq!(ranges(&file[..file.len() - 1]).unwrap_err().kind(), ErrorKind::Format);
+    assert_eq!(ranges(&file[..BLOCK_BYTES as usize]).unwrap_err().kind(), ErrorKind::Format);
 }
 
 #[test]
@@ -180,15 +180,15 @@ fn a_chunk_with_right_hashes_and_wrong_content_is_an_error() {
 #[test]
 fn a_shard_is_a_file_of_tensorflows_records() {
     let file = file("set.array_record-00001-of-00003");
-    let places = places(&file).unwrap();
-    assert_eq!(places.len(), 2);
+    let ranges = ranges(&file).unwrap();
+    assert_eq!(ranges.len(), 2);
     let chunks = RecordChunks {
         key: "a".into(),
         file_bytes: file.len() as u64,
-        start: places[0].start,
-        end: places[1].end,
+        start: ranges[0].start,
+        end: ranges[1].end,
         records: 7,
-        record_bytes: places.iter().map(|place| place.record_bytes).sum(),
+        record_bytes: ranges.iter().map(|place| place.record_bytes).sum(),
     };
     let bytes = chunks.assembled_bytes();
     let part = file[chunks.start as usize..chunks.end as usize].to_vec();
@@ -210,25 +210,25 @@ fn a_shard_is_a_file_of_tensorflows_records() {
 #[test]
 fn a_damaged_chunk_loses_its_own_records_alone() {
     let mut file = file("set.array_record-00001-of-00003");
-    let places = places(&file).unwrap();
-    let record_bytes = places.iter().map(|place| place.record_bytes).sum();
-    let (start, end) = (places[0].start, places[1].end);
+    let ranges = ranges(&file).unwrap();
+    let record_bytes = ranges.iter().map(|place| place.record_bytes).sum();
+    let (start, end) = (ranges[0].start, ranges[1].end);
     let key = Arc::from("a");
     let chunks = RecordChunks { key, file_bytes: file.len() as u64, start, end, records: 7, record_bytes };
     let layout = Layout::tfrecord(&FeatureCounts::default());
     let part = |file: &[u8]| vec![Bytes::copy_from_slice(&file[start as usize..end as usize])];
     let whole = chunks.assemble(&layout, 7, part(&file)).unwrap();
     assert_eq!(chunks.assemble_damaged(&part(&file)).unwrap(), whole);
-    file[places[1].end as usize - 1] ^= 4;
+    file[ranges[1].end as usize - 1] ^= 4;
     let e = chunks.assemble(&layout, 7, part(&file)).unwrap_err();
     assert!(e.kind() == ErrorKind::Format && e.to_string().contains("do not match their hash"), "{e}");
     let damaged = chunks.assemble_damaged(&part(&file)).unwrap();
     assert_eq!(damaged.len(), whole.len());
     let counts = count_whole_records(&damaged[..]).unwrap();
-    assert_eq!((counts.samples, counts.damaged), (places[0].records, places[1].records));
-    let first = (places[0].record_bytes + 16 * places[0].records) as usize;
+    assert_eq!((counts.samples, counts.damaged), (ranges[0].records, ranges[1].records));
+    let first = (ranges[0].record_bytes + 16 * ranges[0].records) as usize;
     assert_eq!(damaged[..first], whole[..first]);
     // Without the head of a chunk the next one cannot be found.
-    file[places[1].start as usize + 20] ^= 4;
+    file[ranges[1].start as usize + 20] ^= 4;
     assert_eq!(chunks.assemble_damaged(&part(&file)).unwrap_err().kind(), ErrorKind::Format);
 }

@@ -44,7 +44,7 @@ pub fn columns(fields: &Fields, wanted: Option<&[String]>, optional: &[String]) 
         let found = find(fields, name).ok_or_else(|| absent(fields, name))?;
         if name == FIELDS {
             let message = "the column has the name of the one in which forebay keeps the names of a sample's fields: \
-                           leave it out of `fields`, or write the files with another name for it";
+                           leave it out of `fields`, or rename it in the files";
             return Err(Error::new(ErrorKind::Unsupported, message).with("column", name));
         }
         column(name, found).map_err(|e| e.with("column", name))

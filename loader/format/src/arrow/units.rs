@@ -45,7 +45,7 @@ mod tests {
     }
 
     fn table(name: &str, kind: DataType) -> DataType {
-        DataType::Struct(vec![Field::new("other", DataType::Int8, true), Field::new(name, kind, true)].into())
+        DataType::Struct(vec![Field::new("first", DataType::Int8, true), Field::new(name, kind, true)].into())
     }
 
     #[test]

@@ -167,13 +167,13 @@ fn append_list_of_bytes(array: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Resu
         DataType::LargeList(_) => array.as_list::<i64>().value(row),
         _ => array.as_fixed_size_list().value(row),
     };
-    let other = || Error::format("the elements of a list are no bytes");
+    let no_bytes = || Error::format("the elements of a list are no bytes");
     let inner = match items.as_struct_opt() {
-        Some(pictures) => pictures.column_by_name("bytes").ok_or_else(other)?,
+        Some(pictures) => pictures.column_by_name("bytes").ok_or_else(no_bytes)?,
         None => &items,
     };
-    let bytes = Bytes::of(inner).ok_or_else(other)?;
-    // The place of a null may have the bytes of another element.
+    let bytes = Bytes::of(inner).ok_or_else(no_bytes)?;
+    // The bytes at a null may belong to a different element.
     let value = |item| if items.is_null(item) || inner.is_null(item) { &[][..] } else { bytes.value(item) };
     let list = (0..items.len()).map(|item| Value::Bytes(value(item).into())).collect();
     Encoding::BytesList.encode(&Value::List(list), out)

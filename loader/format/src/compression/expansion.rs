@@ -23,7 +23,7 @@ pub fn check_expansion(stored: u64, bytes: u64) -> Result<(), Error> {
         return Ok(());
     }
     let message = format!(
-        "{stored} stored bytes become more than {RATIO_MAX} times as many and {} MiB, as those of a decompression bomb",
+        "{stored} stored bytes become more than {RATIO_MAX} times as many and {} MiB, as in a decompression bomb",
         BYTES_MAX >> 20
     );
     Err(Error::format(message).hinting("if they are data, write them into smaller files"))

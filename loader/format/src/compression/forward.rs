@@ -168,7 +168,7 @@ impl PackedBytes<'_> {
         let end = end.ok_or_else(|| Error::format("the file is shorter than its index declares"))?;
         // The content is bounded by the file, and so is its window.
         let file = ForwardFile::new(self.compression, self.packed, u64::MAX, self.content_bytes)?;
-        let value = use_file(&FilePart { file: &file, place: self.start..end })?;
+        let value = use_file(&FilePart { file: &file, range: self.start..end })?;
         match file.read_to_end()? {
             found if found == self.content_bytes => Ok(value),
             found => Err(Error::format(format!(

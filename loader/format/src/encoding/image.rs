@@ -13,8 +13,8 @@ fn take_u32<'a>(bytes: &'a [u8], field: &str) -> Result<(u32, &'a [u8])> {
     Ok((u32::from_le_bytes(*head), rest))
 }
 
-fn length(len: usize, what: &str) -> Result<[u8; 4]> {
-    let len = u32::try_from(len).map_err(|_| Error::config(format!("{what} is larger than 4 GiB")))?;
+fn length(len: usize, subject: &str) -> Result<[u8; 4]> {
+    let len = u32::try_from(len).map_err(|_| Error::config(format!("{subject} is larger than 4 GiB")))?;
     Ok(len.to_le_bytes())
 }
 

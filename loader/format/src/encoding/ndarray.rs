@@ -15,7 +15,7 @@
 //! typed by words         : u32 dtype | u32 axes | axes * u32 shape               | values
 //! ```
 //!
-//! A table may have lists that are no array, in a few of its rows. They are a document in the place of the shape:
+//! A table may have lists that are no array, in a few of its rows. They are a document instead of the shape:
 //!
 //! ```text
 //! fixed dtype, any shape : u8 3 | JSON

@@ -14,8 +14,8 @@ impl<'a> JsonObject<'a> {
         self.0.get(key).ok_or_else(|| missing(key))
     }
 
-    pub(crate) fn expected(&self, key: &str, what: &str) -> Error {
-        expected(key, what, self.0.get(key).unwrap_or(&Json::Null))
+    pub(crate) fn expected(&self, key: &str, subject: &str) -> Error {
+        expected(key, subject, self.0.get(key).unwrap_or(&Json::Null))
     }
 
     pub(crate) fn only(&self, allowed: &[&[&str]]) -> Result<()> {
@@ -52,8 +52,8 @@ pub(crate) fn missing(field: &str) -> Error {
 }
 
 /// Error for a wrong value of `field`: `found` is that value, not the list or object around it.
-pub(crate) fn expected(field: &str, what: &str, found: &Json) -> Error {
-    Error::format(format!("{what} is expected, not {}", Brief(found))).with("field", field)
+pub(crate) fn expected(field: &str, subject: &str, found: &Json) -> Error {
+    Error::format(format!("{subject} is expected, not {}", Brief(found))).with("field", field)
 }
 
 /// Prints enough of a value to recognise it in a message.

@@ -216,14 +216,15 @@ impl Shard {
     /// [`crate::ErrorKind::Format`] with file and field, if the file is truncated or contradicts the index; errors of
     /// its storage.
     pub fn offsets<R: ReadAt + ?Sized>(&self, file: &R) -> Result<OffsetTable> {
-        let assembled = self.recipe.as_ref().and_then(|recipe| recipe.places_assembled());
+        let assembled = self.recipe.as_ref().and_then(|recipe| recipe.offsets_assembled());
         let found = |file: &dyn ReadAt| self.layout.format.offsets(&self.layout.columns, file, self.samples);
         let offsets = match self.slice.as_deref() {
-            Some(Slice { part: SlicePart::Tokens(part), data_bytes, .. }) => part.places_in_file(file, *data_bytes),
+            Some(Slice { part: SlicePart::Tokens(part), data_bytes, .. }) => part.offsets_in_file(file, *data_bytes),
             Some(Slice { part: SlicePart::Lines(range), data_bytes, .. }) => {
                 let file = ByRef(file);
-                let places = found(&range.of(&file)).unwrap_or_else(|| Err(Error::internal("a slice without offsets")));
-                places.map(|places| places.shifted(range.start, *data_bytes))
+                let offsets =
+                    found(&range.of(&file)).unwrap_or_else(|| Err(Error::internal("a slice without offsets")));
+                offsets.map(|offsets| offsets.shifted(range.start, *data_bytes))
             }
             None => assembled.or_else(|| found(&ByRef(file))).unwrap_or_else(|| self.parse_offsets(file)),
         };
@@ -231,17 +232,17 @@ impl Shard {
     }
 
     /// Compares the checksums that the samples of the whole `file` have, which is the shard's
-    /// [`table_file`](Self::table_file). `places` are its [`offsets`](Self::offsets).
+    /// [`table_file`](Self::table_file). `offsets` are its [`offsets`](Self::offsets).
     ///
     /// # Errors
     ///
     /// [`crate::ErrorKind::Format`] for a sample that is damaged, with its position; errors of its storage.
-    pub fn check<R: ReadAt + ?Sized>(&self, file: &R, places: &OffsetTable) -> Result<()> {
+    pub fn check<R: ReadAt + ?Sized>(&self, file: &R, offsets: &OffsetTable) -> Result<()> {
         if self.raw_meta.is_some() || self.slice.is_some() {
             // The samples are in a different file, or among more.
             return Ok(());
         }
-        self.layout.format.check(&ByRef(file), places).context("file", || &self.table_file().basename)
+        self.layout.format.check(&ByRef(file), offsets).context("file", || &self.table_file().basename)
     }
 
     fn parse_offsets<R: ReadAt + ?Sized>(&self, file: &R) -> Result<OffsetTable> {

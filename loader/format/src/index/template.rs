@@ -35,31 +35,31 @@ struct FoundFile<'a> {
 }
 
 /// Values with their ranges in the entry.
-type Places = Vec<(Range<usize>, Value)>;
+type ValueRanges = Vec<(Range<usize>, Value)>;
 
 impl Template {
     /// Returns the form of the entry `text`, which is the one of `shard`. `None` if it is unusual.
     pub(super) fn of(text: &[u8], shard: &Shard) -> Option<Self> {
-        let mut places = Places::new();
+        let mut ranges = ValueRanges::new();
         let (mut keys, mut is_usual) = (Vec::new(), true);
         let scanned = json::scan_object(text, |key, value| {
             let key = &text[key];
             is_usual &= !keys.contains(&key) && json::plain_string(key).is_some();
             keys.push(key);
             if key == b"\"samples\"" {
-                places.push((value, Value::Samples));
+                ranges.push((value, Value::Samples));
             } else if let Some(file) = FILES.iter().position(|name| *name == key)
                 && &text[value.clone()] != b"null"
             {
                 is_usual &= file < 2 || shard.layout.format.is_split();
-                is_usual &= places_of(text, value, file, &mut places).is_some();
+                is_usual &= ranges_of(text, value, file, &mut ranges).is_some();
             }
             Ok(())
         });
         scanned.ok().filter(|()| is_usual)?;
         let mut done = 0;
         let mut before = |end: usize| text[std::mem::replace(&mut done, end)..end].into();
-        let parts = places.iter().map(|(place, value)| {
+        let parts = ranges.iter().map(|(place, value)| {
             let text = before(place.start);
             // The value itself is left out.
             let _: Box<[u8]> = before(place.end);
@@ -128,16 +128,16 @@ impl FoundFile<'_> {
 }
 
 /// Adds the values of the file at `object` in `text`.
-fn places_of(text: &[u8], object: Range<usize>, file: usize, places: &mut Places) -> Option<()> {
+fn ranges_of(text: &[u8], object: Range<usize>, file: usize, ranges: &mut ValueRanges) -> Option<()> {
     let inside = |range: Range<usize>| object.start + range.start..object.start + range.end;
     let mut hashes = None;
     json::scan_object(&text[object.clone()], |key, value| {
         match &text[inside(key)] {
-            b"\"basename\"" => places.push((inside(value), Value::Name { file })),
-            b"\"bytes\"" => places.push((inside(value), Value::Bytes { file })),
+            b"\"basename\"" => ranges.push((inside(value), Value::Name { file })),
+            b"\"bytes\"" => ranges.push((inside(value), Value::Bytes { file })),
             b"\"hashes\"" => {
                 let object = inside(value);
-                hashes = places_of_hashes(text, object, file, places);
+                hashes = ranges_of_hashes(text, object, file, ranges);
             }
             _ => {}
         }
@@ -147,14 +147,14 @@ fn places_of(text: &[u8], object: Range<usize>, file: usize, places: &mut Places
     hashes
 }
 
-fn places_of_hashes(text: &[u8], object: Range<usize>, file: usize, places: &mut Places) -> Option<()> {
+fn ranges_of_hashes(text: &[u8], object: Range<usize>, file: usize, ranges: &mut ValueRanges) -> Option<()> {
     let inside = |range: Range<usize>| object.start + range.start..object.start + range.end;
     let (mut is_usual, mut last) = (true, "");
     json::scan_object(&text[object.clone()], |key, value| {
         let name = plain_text(&text[inside(key)]).unwrap_or_default();
         // As the whole parser sorts them.
         match HashAlgo::parse(name).ok().filter(|_| name > last) {
-            Some(algo) => places.push((inside(value), Value::Digest { file, algo })),
+            Some(algo) => ranges.push((inside(value), Value::Digest { file, algo })),
             None => is_usual = false,
         }
         last = name;

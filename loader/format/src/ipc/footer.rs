@@ -1,9 +1,9 @@
 //! Offsets of the batches of a file, by its footer.
 
+use super::batches::{Batch, Batches, Dictionary};
 use super::guard::{damaged, guarded};
 use super::head::TableHead;
 use super::message::{HEAD_BYTES_MAX, MAGIC, Message, PREFIX_BYTES, lengths};
-use super::places::{Batch, Batches, Dictionary};
 use crate::read_at::ReadAt;
 use arrow_ipc::{Block, MessageHeader};
 use forebay_core::error::{Error, Result};
@@ -27,13 +27,13 @@ pub(super) fn batches<R: ReadAt + ?Sized>(file: &R) -> Result<Option<Batches>> {
     }
     let mut dictionaries = Vec::with_capacity(blocks.dictionaries.len());
     for block in &blocks.dictionaries {
-        let BlockPlace { start, bytes, message } = place(file, block, MessageHeader::DictionaryBatch)?;
+        let BlockRange { start, bytes, message } = block_range(file, block, MessageHeader::DictionaryBatch)?;
         let (id, is_delta) = message.dictionary.ok_or_else(damaged)?;
         dictionaries.push(Dictionary { id, start, bytes, before: 0, is_delta });
     }
     let mut batches = Vec::with_capacity(blocks.batches.len());
     for block in &blocks.batches {
-        let BlockPlace { start, bytes, message } = place(file, block, MessageHeader::RecordBatch)?;
+        let BlockRange { start, bytes, message } = block_range(file, block, MessageHeader::RecordBatch)?;
         message.check_rows(schema.fields()).map_err(|e| e.with("byte", start))?;
         batches.push(Batch { start, bytes, rows: message.rows });
     }
@@ -61,14 +61,14 @@ fn footer<R: ReadAt + ?Sized>(file: &R) -> Result<Option<Vec<u8>>> {
 }
 
 /// Offset of a message.
-struct BlockPlace {
+struct BlockRange {
     start: u64,
     bytes: u64,
     message: Message,
 }
 
 /// Reads the description of the message in `block`, which is of this `kind`.
-fn place<R: ReadAt + ?Sized>(file: &R, block: &Block, kind: MessageHeader) -> Result<BlockPlace> {
+fn block_range<R: ReadAt + ?Sized>(file: &R, block: &Block, kind: MessageHeader) -> Result<BlockRange> {
     let start = u64::try_from(block.offset()).map_err(|_| damaged())?;
     let damaged = || damaged().with("byte", start);
     let head = u64::try_from(block.metaDataLength()).map_err(|_| damaged())?;
@@ -87,5 +87,5 @@ fn place<R: ReadAt + ?Sized>(file: &R, block: &Block, kind: MessageHeader) -> Re
     if message.kind != kind || prefix + len + message.body > bytes {
         return Err(damaged());
     }
-    Ok(BlockPlace { start, bytes, message })
+    Ok(BlockRange { start, bytes, message })
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! * [`batches`]: positions of the rows of a file, by `footer` or, without one, by a `scan` of its messages;
-//! * `places`: the positions of the rows of a file;
+//! * `batches`: the positions of the rows of a file;
 //! * `message`: the description of a message; `alignment` repairs descriptions of old versions of polars;
 //! * [`TableHead`]: the columns of a file, and its [`Reader`] of rows; `dictionaries` has the numbers of those that
 //!   columns need.
@@ -15,18 +15,18 @@
 //! an error.
 
 mod alignment;
+mod batches;
 mod dictionaries;
 mod footer;
 mod guard;
 mod head;
 mod message;
-mod places;
 mod scan;
 #[cfg(test)]
 mod tests;
 
+pub use batches::{Batch, Batches, Dictionary};
 pub use head::{Reader, TableHead};
-pub use places::{Batch, Batches, Dictionary};
 
 use super::read_at::{FilePart, ReadAt};
 use forebay_core::error::{Error, ErrorKind, Result};
@@ -61,14 +61,14 @@ pub fn batches<R: ReadAt + ?Sized>(file: &R) -> Result<Batches> {
     }
 }
 
-/// Returns the positions in `file` of all rows of the Arrow file in the range `place` of it.
+/// Returns the positions in `file` of all rows of the Arrow file in its `range`.
 ///
 /// # Errors
 ///
 /// As [`batches`].
-pub fn batches_in<R: ReadAt + ?Sized>(file: &R, place: Range<u64>) -> Result<Batches> {
-    let start = place.start;
-    let mut found = batches(&FilePart { file, place })?;
+pub fn batches_in<R: ReadAt + ?Sized>(file: &R, range: Range<u64>) -> Result<Batches> {
+    let start = range.start;
+    let mut found = batches(&FilePart { file, range })?;
     found.batches.iter_mut().for_each(|batch| batch.start += start);
     found.dictionaries.iter_mut().for_each(|dictionary| dictionary.start += start);
     Ok(found)

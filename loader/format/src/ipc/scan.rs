@@ -1,9 +1,9 @@
 //! Offsets of the batches of a stream, by a pass over the descriptions of its messages.
 
+use super::batches::{Batch, Batches, Dictionary};
 use super::guard::{damaged, guarded};
 use super::head::TableHead;
 use super::message::{HEAD_BYTES_MAX, Message, PREFIX_BYTES, lengths};
-use super::places::{Batch, Batches, Dictionary};
 use crate::read_at::ReadAt;
 use arrow_ipc::MessageHeader;
 use forebay_core::error::{Error, Result};

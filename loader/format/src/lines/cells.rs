@@ -1,7 +1,7 @@
 //! CSV and TSV: a record is a row of cells, which may be in quotes, after a row with the names of the columns.
 
 use super::counts::{LineCounts, kind};
-use super::records::{CellPlace, LineForm, offsets};
+use super::records::{CellState, LineForm, offsets};
 use super::{check_values, projected};
 use crate::columns::{Column, ColumnUse, Scratch, Span};
 use crate::encoding::Encoding;
@@ -113,20 +113,20 @@ fn row(row: &[u8], separator: u8) -> impl Iterator<Item = Range<usize>> {
         if is_at_end {
             return None;
         }
-        let (start, mut place) = (at, CellPlace::Start);
+        let (start, mut state) = (at, CellState::Start);
         while at < row.len() {
-            if place == CellPlace::Plain {
+            if state == CellState::Plain {
                 at += memchr::memchr(separator, &row[at..]).unwrap_or(row.len() - at);
                 if at == row.len() {
                     break;
                 }
             }
-            let next = place.after(row[at], separator);
+            let next = state.after(row[at], separator);
             at += 1;
-            if next == CellPlace::Start {
+            if next == CellState::Start {
                 return Some(start..at - 1);
             }
-            place = next;
+            state = next;
         }
         is_at_end = true;
         Some(start..at)
@@ -136,18 +136,18 @@ fn row(row: &[u8], separator: u8) -> impl Iterator<Item = Range<usize>> {
 /// Appends the text of a cell in quotes to `side`; `None` for a cell without: its text are its bytes.
 fn unquoted(cell: &[u8], side: &mut Vec<u8>) -> Option<Span> {
     let (b'"', rest) = cell.split_first()? else { return None };
-    let (start, mut place) = (side.len(), CellPlace::Quoted);
+    let (start, mut state) = (side.len(), CellState::Quoted);
     for byte in rest {
         // No byte ends the cell, so the separator has no meaning.
-        let next = match (place, byte) {
-            (CellPlace::AfterQuote, byte) if *byte != b'"' => CellPlace::Plain,
-            (CellPlace::Plain, _) => CellPlace::Plain,
-            (place, byte) => place.after(*byte, b'"'),
+        let next = match (state, byte) {
+            (CellState::AfterQuote, byte) if *byte != b'"' => CellState::Plain,
+            (CellState::Plain, _) => CellState::Plain,
+            (state, byte) => state.after(*byte, b'"'),
         };
-        if next != CellPlace::AfterQuote {
+        if next != CellState::AfterQuote {
             side.push(*byte);
         }
-        place = next;
+        state = next;
     }
     Some(Span::Side(start..side.len()))
 }

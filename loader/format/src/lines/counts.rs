@@ -88,8 +88,8 @@ impl LineCounts {
         let number = self.columns.len();
         if number == COLUMNS_MAX {
             let why = format!(
-                "the records have more than {COLUMNS_MAX} different keys: write what differs from record to record \
-                 as an object of one key, which is a column for Json"
+                "the records have more than {COLUMNS_MAX} different keys: write the \
+                 keys that differ from record to record into one object: its key is a column for Json"
             );
             return Err(Error::format(why).with("key", name));
         }

@@ -68,13 +68,13 @@ pub(super) struct Records<'a> {
 struct Search {
     /// Bytes of the record that were searched.
     searched: usize,
-    place: CellPlace,
+    cell: CellState,
     has_quotes: bool,
 }
 
-/// Position of a byte in a row of cells.
+/// State of the search in a row of cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum CellPlace {
+pub(super) enum CellState {
     /// At the start of a cell.
     #[default]
     Start,
@@ -85,8 +85,8 @@ pub(super) enum CellPlace {
     AfterQuote,
 }
 
-impl CellPlace {
-    /// Returns the position after `byte`, which is no line end unless it is quoted.
+impl CellState {
+    /// Returns the state after `byte`, which is no line end unless it is quoted.
     pub(super) fn after(self, byte: u8, separator: u8) -> Self {
         match (self, byte) {
             (Self::Start | Self::AfterQuote, b'"') => Self::Quoted,
@@ -144,12 +144,12 @@ impl<'a> Records<'a> {
                 break (at..at + bytes, line);
             }
         };
-        let (place, line) = found;
-        Ok(Some(Record { start: self.start + place.start as u64, line, bytes: &self.window[place] }))
+        let (range, line) = found;
+        Ok(Some(Record { start: self.start + range.start as u64, line, bytes: &self.window[range] }))
     }
 
     /// First byte in the file after the records so far.
-    pub(super) fn place(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.start + self.at as u64
     }
 
@@ -172,9 +172,9 @@ impl<'a> Records<'a> {
             }
             search.searched = rest.len();
             let bytes = rest.len();
-            let read = self.place() + bytes as u64;
+            let read = self.end() + bytes as u64;
             if read == self.end_seen_from(read) {
-                if search.place == CellPlace::Quoted {
+                if search.cell == CellState::Quoted {
                     return Err(Error::format("a quote is not closed").with("line", self.line));
                 }
                 return Ok((bytes > 0).then_some((bytes, search.has_quotes)));
@@ -206,17 +206,17 @@ impl Search {
         let mut at = self.searched;
         while at < rest.len() {
             // Most bytes are in the middle of cells.
-            let skipped = match self.place {
-                CellPlace::Plain => memchr::memchr2(separator, b'\n', &rest[at..]),
-                CellPlace::Quoted => memchr::memchr(b'"', &rest[at..]),
-                CellPlace::Start | CellPlace::AfterQuote => Some(0),
+            let skipped = match self.cell {
+                CellState::Plain => memchr::memchr2(separator, b'\n', &rest[at..]),
+                CellState::Quoted => memchr::memchr(b'"', &rest[at..]),
+                CellState::Start | CellState::AfterQuote => Some(0),
             };
             at += skipped?;
-            if rest[at] == b'\n' && self.place != CellPlace::Quoted {
+            if rest[at] == b'\n' && self.cell != CellState::Quoted {
                 return Some(at + 1);
             }
-            self.place = self.place.after(rest[at], separator);
-            self.has_quotes |= self.place == CellPlace::Quoted;
+            self.cell = self.cell.after(rest[at], separator);
+            self.has_quotes |= self.cell == CellState::Quoted;
             at += 1;
         }
         None

@@ -34,7 +34,7 @@ pub fn survey(text: &dyn ReadAt, form: LineForm, range_bytes: u64) -> Result<Tex
         let Some(Record { bytes, line, .. }) = records.next()? else { return Ok(found) };
         found.header = cells::header(bytes, separator).map_err(|e| e.with("line", line))?;
     }
-    let mut range = LineRange { start: records.place(), ..LineRange::default() };
+    let mut range = LineRange { start: records.end(), ..LineRange::default() };
     while let Some(Record { line, bytes, .. }) = records.next()? {
         let counted = match form.separator() {
             None => json_lines::count(bytes, &mut found.counts),
@@ -49,14 +49,14 @@ pub fn survey(text: &dyn ReadAt, form: LineForm, range_bytes: u64) -> Result<Tex
             found.damaged.1.get_or_insert_with(|| e.to_string());
         }
         range.add(line);
-        let end = records.place();
+        let end = records.end();
         if end - range.start >= range_bytes {
             range.bytes = end - range.start;
             found.ranges.push(std::mem::replace(&mut range, LineRange { start: end, ..LineRange::default() }));
         }
     }
     if range.samples > 0 {
-        range.bytes = records.place() - range.start;
+        range.bytes = records.end() - range.start;
         found.ranges.push(range);
     }
     Ok(found)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::items::ItemForm;
 use super::litdata_format::layout;
-use super::places::places;
+use super::members::members;
 use super::rows::{has_rows, may_be_rows};
 use super::table_bytes;
 use super::tree::leaf_names;
@@ -94,7 +94,7 @@ impl DataSet {
     /// [`ErrorKind::Format`] for a document that is damaged; [`ErrorKind::Unsupported`] for encrypted chunks and the
     /// like, with the field.
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>> {
-        match places(bytes) {
+        match members(bytes) {
             Ok(Some((config, chunks))) => Self::of_parts(&bytes[config], &bytes[chunks]).map(Some),
             // The parser of our index has the message about unknown documents.
             _ => Ok(None),
@@ -247,10 +247,10 @@ impl Config {
                     "this is LitData's index of Parquet files: name those files".to_owned(),
                 );
             }
-            Some(other) => {
+            Some(loader) => {
                 return unsupported(
                     "item_loader",
-                    format!("chunks of the {other} cannot be read, but those of PyTreeLoader"),
+                    format!("chunks for {loader} cannot be read: write them for PyTreeLoader"),
                 );
             }
         }

@@ -87,8 +87,8 @@ pub(super) fn offsets<R: ReadAt + ?Sized>(
     chunk.read_at(&mut front, 0)?;
     let table = OffsetTable::parse(&front, samples, table_bytes, bytes, true)?;
     if table.sample_bytes_max() == 0 && !table.is_empty() && ends_with_arrow(chunk)? {
-        let message = "the samples of this chunk are the rows of an Arrow file, and those of the first chunk of the \
-                       data set are not: write it again in one run, or as Parquet";
+        let message = "the samples of this chunk are rows of an Arrow file, unlike the first chunk of the data set: \
+                       write the data set again in one run, or as Parquet";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     Ok(table)

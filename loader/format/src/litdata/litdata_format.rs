@@ -2,7 +2,7 @@
 
 use super::items::{ItemForm, offsets, split};
 use super::leaf::{JSON, encoding_of};
-use super::places::is_document;
+use super::members::is_document;
 use crate::columns::{Column, ColumnForm, ColumnUse, OmittedColumn, Scratch};
 use crate::encoding::{ArrayType, Encoding};
 use crate::index::{ForeignIndex, IndexedFormat, JsonObject, names_of, sizes_of};
@@ -100,7 +100,7 @@ impl ShardFormat for Items {
         match omitted {
             _ if self.is_plain() => plain::split(columns, sample, omitted, scratch),
             [] => split(columns, &self.serializers, self.form, sample, scratch),
-            _ => Err(Error::internal("a column of another format than MDS was omitted")),
+            _ => Err(Error::internal("a column of a format that is not MDS was omitted")),
         }
     }
 
@@ -108,8 +108,8 @@ impl ShardFormat for Items {
         self.is_plain().then_some((0, 0))
     }
 
-    fn fixed_place(&self, columns: &[Column], _: usize, sample_bytes: usize) -> Option<Range<usize>> {
-        if self.is_plain() { plain::fixed_place(columns, sample_bytes) } else { None }
+    fn fixed_range(&self, columns: &[Column], _: usize, sample_bytes: usize) -> Option<Range<usize>> {
+        if self.is_plain() { plain::fixed_range(columns, sample_bytes) } else { None }
     }
 
     fn sample_bytes(&self, columns: &[Column]) -> Option<usize> {

@@ -7,7 +7,7 @@
 //!                                                       them, whatever item they are of
 //! ```
 //!
-//! * `document` — LitData's `index.json`: the chunks, and the tree of an item; `places` — its parts;
+//! * `document` — LitData's `index.json`: the chunks, and the tree of an item; `members` — its parts;
 //! * `tree` — names of the leaves, which become columns; `leaf` — their serialisers, which become encodings;
 //! * `items` — the offsets of the items and windows of a chunk; one item's bytes to its columns; `windows` — samples of
 //!   as many tokens each;
@@ -23,8 +23,8 @@ mod document;
 mod items;
 mod leaf;
 mod litdata_format;
+mod members;
 mod nested;
-mod places;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -33,7 +33,7 @@ mod windows;
 
 pub use document::{Chunk, DataSet, Fronts};
 pub(super) use litdata_format::INDEXED;
-pub use rows::place_of_rows;
+pub use rows::range_of_rows;
 
 /// Bytes of the table at the front of a chunk of `items` items.
 fn table_bytes(items: u64) -> u64 {

@@ -57,7 +57,7 @@ pub(super) fn has_rows(front: &[u8], items: u64, bytes: u64) -> bool {
 /// # Errors
 ///
 /// [`crate::ErrorKind::Format`] for a chunk without one; errors of its storage.
-pub fn place_of_rows<R: ReadAt + ?Sized>(chunk: &R) -> Result<Range<u64>> {
+pub fn range_of_rows<R: ReadAt + ?Sized>(chunk: &R) -> Result<Range<u64>> {
     let other = || {
         Error::format(
             "the samples of this chunk are not the rows of an Arrow file, as in the first chunk of the data set: it is \
@@ -113,13 +113,13 @@ mod tests {
         let tail = [&b"rows"[..], &4_u32.to_le_bytes(), &END].concat();
         let rows = chunk(&[16, 16, 16], &tail);
         assert!(has_rows(&rows, 2, rows.len() as u64));
-        assert_eq!(place_of_rows(&rows).unwrap(), 16..20);
+        assert_eq!(range_of_rows(&rows).unwrap(), 16..20);
         assert!(!has_rows(&rows[..16], 2, 16), "nothing follows");
         assert!(!has_rows(&rows, 3, rows.len() as u64) && !has_rows(&rows[..12], 2, 32) && !has_rows(&[], 0, 0));
         let items = chunk(&[16, 18, 20], b"abcd");
         assert!(!has_rows(&items, 2, items.len() as u64));
         for other in [&items[..], &rows[..rows.len() - 1], b"", &[&4_u32.to_le_bytes()[..], &END].concat()] {
-            assert!(place_of_rows(&other).unwrap_err().to_string().contains("not the rows of an Arrow file"));
+            assert!(range_of_rows(&other).unwrap_err().to_string().contains("not the rows of an Arrow file"));
         }
     }
 }

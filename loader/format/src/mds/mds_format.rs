@@ -1,6 +1,6 @@
 //! The format, and its entry in an index.
 
-use super::split::{around, fixed_bytes, fixed_place, head_bytes, split};
+use super::split::{around, fixed_bytes, fixed_range, head_bytes, split};
 use crate::columns::{Column, OmittedColumn, Scratch, sorted};
 use crate::encoding::{Encoding, Value};
 use crate::index::{IndexedFormat, JsonObject, expected, names_of, sizes_of};
@@ -67,8 +67,8 @@ impl ShardFormat for Mds {
         around(columns, column)
     }
 
-    fn fixed_place(&self, columns: &[Column], column: usize, sample_bytes: usize) -> Option<Range<usize>> {
-        fixed_place(columns, column, sample_bytes)
+    fn fixed_range(&self, columns: &[Column], column: usize, sample_bytes: usize) -> Option<Range<usize>> {
+        fixed_range(columns, column, sample_bytes)
     }
 
     fn sample_bytes(&self, columns: &[Column]) -> Option<usize> {

@@ -30,7 +30,7 @@ pub(super) fn around(columns: &[Column], at: usize) -> Option<(usize, usize)> {
     Some((head + fixed_bytes(&columns[..at])?, fixed_bytes(&columns[at + 1..])?))
 }
 
-pub(super) fn fixed_place(columns: &[Column], at: usize, sample_bytes: usize) -> Option<Range<usize>> {
+pub(super) fn fixed_range(columns: &[Column], at: usize, sample_bytes: usize) -> Option<Range<usize>> {
     if may_lack(columns) {
         return None;
     }
@@ -135,12 +135,12 @@ mod tests {
     #[test]
     fn a_column_of_fixed_size_is_found_from_either_end_of_its_sample() {
         let one = layout(&[("a", "int8"), ("b", "int"), ("c", "bytes"), ("d", "int"), ("e", "int8")]);
-        let place = |column| one.fixed_place(column, 4 + 9 + 100 + 9);
+        let place = |column| one.fixed_range(column, 4 + 9 + 100 + 9);
         assert_eq!([0, 1, 2, 3, 4].map(place), [Some(4..5), Some(5..13), None, Some(113..121), Some(121..122)]);
-        assert_eq!(one.fixed_place(3, 12), None, "its sizes alone leave no room");
-        assert_eq!(one.fixed_place(1, 12), None, "it would end after the sample");
+        assert_eq!(one.fixed_range(3, 12), None, "its sizes alone leave no room");
+        assert_eq!(one.fixed_range(1, 12), None, "it would end after the sample");
         let two = layout(&[("a", "bytes"), ("b", "int"), ("c", "bytes")]);
-        assert_eq!(two.fixed_place(1, 100), None, "it is between two columns of variable size");
+        assert_eq!(two.fixed_range(1, 100), None, "it is between two columns of variable size");
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
             assert_eq!(columns.get(0), fields.as_bytes());
             assert_eq!([1, 2, 3].map(|i| usize::from(columns.find(i).is_some())), present, "{fields}");
         }
-        assert_eq!((layout.fixed_place(2, 100), layout.sample_bytes()), (None, None));
+        assert_eq!((layout.fixed_range(2, 100), layout.sample_bytes()), (None, None));
         assert_eq!([0, 1, 2, 3].map(|column| layout.around(column)), [None; 4]);
     }
 

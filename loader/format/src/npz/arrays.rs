@@ -64,7 +64,7 @@ fn arrays(file: &dyn ReadAt) -> Result<Vec<(String, Member)>> {
         let name = member.name.strip_suffix(ARRAY).unwrap_or(&member.name).to_owned();
         if name == FIELDS {
             let message = "an array has the name of the column in which forebay keeps the names of a sample's fields: \
-                           save the file with another name for it";
+                           save the file with a different name for it";
             return Err(Error::new(ErrorKind::Unsupported, message).with("array", name));
         }
         if !names.insert(name.clone()) {

@@ -166,7 +166,7 @@ fn files_that_are_not_read_are_errors_with_the_reason() {
         (changed(46, &[0xff]), ErrorKind::Format, "not UTF-8"),
         (twice, ErrorKind::Format, "two arrays of one name"),
         (archive(plain, &[], b""), ErrorKind::Format, "has no arrays"),
-        (archive(plain, &[("__fields__.npy", &x)], b""), ErrorKind::Unsupported, "another name for it"),
+        (archive(plain, &[("__fields__.npy", &x)], b""), ErrorKind::Unsupported, "a different name for it"),
         (b"\x93NUMPY no archive".to_vec(), ErrorKind::Format, "no zip archive"),
         (Vec::new(), ErrorKind::Format, "no zip archive"),
     ] {

@@ -25,7 +25,7 @@ pub use bounds::{Bounds, Values};
 pub use footer::{Chunk, FOOTER_BYTES_MAX, Footer, Group, TAIL_BYTES, footer_bytes};
 pub(super) use parts::Parts;
 pub use schema::TableSchema;
-pub(super) use schema::other_file;
+pub(super) use schema::different_file;
 
 use forebay_core::error::{Error, Result};
 use parquet::errors::ParquetError;
@@ -41,8 +41,9 @@ pub(super) fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
 /// Returns an error of the library as one of the engine.
 pub(super) fn damaged(error: ParquetError) -> Error {
     match error {
-        ParquetError::NYI(what) => {
-            Error::new(crate::ErrorKind::Unsupported, format!("the file has what cannot be read: {what}"))
+        ParquetError::NYI(feature) => {
+            let why = format!("the file has a feature that this reader of Parquet does not know: {feature}");
+            Error::new(crate::ErrorKind::Unsupported, why)
         }
         error => Error::format("the file is damaged, or not in Parquet's format").caused_by(error),
     }

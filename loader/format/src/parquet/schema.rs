@@ -158,6 +158,6 @@ fn as_view(field: &FieldRef) -> Field {
 }
 
 /// Returns the error of a file with columns that a second program must have changed.
-pub(crate) fn other_file() -> Error {
+pub(crate) fn different_file() -> Error {
     Error::format("the index is of a different file")
 }

@@ -1,6 +1,6 @@
 //! Recipe of a shard of rows of an Arrow file.
 
-use super::table::{RowPlace, TableRow, TableRows, append_row, for_each_row, place_in};
+use super::table::{RowPosition, TableRow, TableRows, append_row, for_each_row, position_in};
 use super::{MdsBuilder, ObjectRange, Recipe, Texts};
 use crate::arrow::TableColumn;
 use crate::ipc::{Batch, Dictionary, TableHead};
@@ -139,9 +139,9 @@ impl TableRows for RowBatches {
         &self.file.partitions
     }
 
-    fn place_of(&self, index: u64) -> RowPlace {
-        let (number, row) = place_in(self.rows.start + index, self.batches.iter().map(|batch| batch.rows));
-        RowPlace { file: self.file.key.clone(), group: self.first + number, row }
+    fn position_of(&self, index: u64) -> RowPosition {
+        let (number, row) = position_in(self.rows.start + index, self.batches.iter().map(|batch| batch.rows));
+        RowPosition { file: self.file.key.clone(), group: self.first + number, row }
     }
 
     fn for_each_row(&self, parts: Vec<Bytes>, each: &mut dyn FnMut(&TableRow<'_>) -> Result<()>) -> Result<()> {

@@ -40,7 +40,7 @@ pub use files::{FileColumns, FileGroup, Piece, Values, class_of};
 pub use lines::LinesOfText;
 pub use records::RecordChunks;
 pub use rows::{RowFile, RowGroups};
-pub use table::{RowPlace, TableRow, TableRows};
+pub use table::{RowPosition, TableRow, TableRows};
 pub use texts::Texts;
 pub use tokens::TokenRange;
 pub use unpacked_files::{UnpackedColumns, UnpackedFiles};
@@ -110,7 +110,7 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
     }
 
     /// Returns the offsets of the samples in the data file, if it does not have them itself.
-    fn places_assembled(&self) -> Option<Result<OffsetTable>> {
+    fn offsets_assembled(&self) -> Option<Result<OffsetTable>> {
         None
     }
 
@@ -136,8 +136,8 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
         if let Some(path) = self.path_of(index) {
             return vec![("file", path.to_owned())];
         }
-        let place = self.as_table().map(|table| table.place_of(index.into()));
-        place.map_or_else(Vec::new, |RowPlace { file, group, row }| {
+        let place = self.as_table().map(|table| table.position_of(index.into()));
+        place.map_or_else(Vec::new, |RowPosition { file, group, row }| {
             vec![("file", file.to_string()), ("row_group", group.to_string()), ("row_in_group", row.to_string())]
         })
     }
@@ -170,8 +170,8 @@ impl dyn Recipe {
     }
 
     /// Returns the position of sample `index` of the shard in its file; `None` for a shard that is no table.
-    pub fn row_of(&self, index: u32) -> Option<RowPlace> {
-        self.as_table().map(|table| table.place_of(index.into()))
+    pub fn row_of(&self, index: u32) -> Option<RowPosition> {
+        self.as_table().map(|table| table.position_of(index.into()))
     }
 }
 

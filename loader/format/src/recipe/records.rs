@@ -42,7 +42,7 @@ impl RecordChunks {
     }
 
     fn read(&self, parts: &[Bytes], accepts_damage: bool) -> Result<Vec<u8>> {
-        let [chunks] = parts else { return Err(Error::internal("other ranges were fetched than a shard is made of")) };
+        let [chunks] = parts else { return Err(Error::internal("the fetched ranges are not the ranges of the shard")) };
         let bytes = usize::try_from(self.assembled_bytes()).unwrap_or(usize::MAX);
         let other = || Error::format("the chunks have different records than the footer of the file declares");
         let full = |_| Error::new(ErrorKind::Full, format!("no memory for a shard of {bytes} bytes"));

@@ -1,11 +1,11 @@
 //! Recipe of a shard of rows.
 
-use super::table::{RowPlace, TableRow, TableRows, append_row, for_each_row, place_in};
+use super::table::{RowPosition, TableRow, TableRows, append_row, for_each_row, position_in};
 use super::{MdsBuilder, ObjectRange, Recipe, Texts};
 use crate::arrow::TableColumn;
 use crate::compression::check_expansion;
 use crate::layout::Layout;
-use crate::parquet::{Bounds, Chunk, Group, Parts, TableSchema, damaged, guarded, other_file};
+use crate::parquet::{Bounds, Chunk, Group, Parts, TableSchema, damaged, different_file, guarded};
 use arrow_schema::Fields;
 use bytes::Bytes;
 use forebay_core::error::{Error, Result};
@@ -118,10 +118,10 @@ impl RowGroups {
         let RowFile { schema, columns, leaves, .. } = &*self.file;
         let rows = self.rows.end - self.rows.start;
         let groups = self.groups.iter().map(|group| self.group(group)).collect::<Result<Vec<_>>>()?;
-        let all_rows = i64::try_from(self.all_rows()).map_err(|_| other_file())?;
+        let all_rows = i64::try_from(self.all_rows()).map_err(|_| different_file())?;
         let footer = schema.reader(groups, all_rows)?;
         let batch_rows = BATCH_BYTES.saturating_mul(rows.max(1)) / self.value_bytes().max(1);
-        let count = |rows: u64| usize::try_from(rows).map_err(|_| other_file());
+        let count = |rows: u64| usize::try_from(rows).map_err(|_| different_file());
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(parts, footer)
             .with_projection(ProjectionMask::leaves(&schema.columns, leaves.iter().copied()))
             .with_batch_size(count(batch_rows.clamp(1, BATCH_ROWS_MAX))?)
@@ -141,7 +141,7 @@ impl RowGroups {
 
     /// Adds the position of `row`, counted from the first of the first group, to `error`.
     fn describe(&self, error: Error, row: u64) -> Error {
-        let (number, row) = place_in(row, self.groups.iter().map(|group| group.rows));
+        let (number, row) = position_in(row, self.groups.iter().map(|group| group.rows));
         error.with("row_group", self.first + number).with("row", row)
     }
 
@@ -149,7 +149,7 @@ impl RowGroups {
     fn group(&self, group: &Group) -> Result<RowGroupMetaData> {
         let schema = &self.file.schema;
         if group.chunks.len() != self.file.leaves.len() {
-            return Err(other_file());
+            return Err(different_file());
         }
         let mut wanted = self.file.leaves.iter().zip(&group.chunks).peekable();
         let column = |number: usize| {
@@ -160,7 +160,7 @@ impl RowGroups {
             }
         };
         let columns = (0..schema.leaf_count()).map(column).collect::<Result<Vec<_>>>()?;
-        let rows = i64::try_from(group.rows).map_err(|_| other_file())?;
+        let rows = i64::try_from(group.rows).map_err(|_| different_file())?;
         let group = RowGroupMetaData::builder(schema.columns.clone()).set_num_rows(rows).set_column_metadata(columns);
         group.build().map_err(damaged)
     }
@@ -215,9 +215,9 @@ impl TableRows for RowGroups {
         &self.file.partitions
     }
 
-    fn place_of(&self, index: u64) -> RowPlace {
-        let (number, row) = place_in(self.rows.start + index, self.groups.iter().map(|group| group.rows));
-        RowPlace { file: self.file.key.clone(), group: self.first + number, row }
+    fn position_of(&self, index: u64) -> RowPosition {
+        let (number, row) = position_in(self.rows.start + index, self.groups.iter().map(|group| group.rows));
+        RowPosition { file: self.file.key.clone(), group: self.first + number, row }
     }
 
     fn bounds(&self, column: usize) -> Option<Bounds> {
@@ -239,9 +239,9 @@ impl TableRows for RowGroups {
 }
 
 fn described(chunk: &Chunk, column: ColumnChunkMetaDataBuilder) -> Result<ColumnChunkMetaData> {
-    let number = |value: u64| i64::try_from(value).map_err(|_| other_file());
+    let number = |value: u64| i64::try_from(value).map_err(|_| different_file());
     let column = column
-        .set_compression_codec(compression(chunk.compression).ok_or_else(other_file)?)
+        .set_compression_codec(compression(chunk.compression).ok_or_else(different_file)?)
         .set_num_values(number(chunk.values)?)
         .set_data_page_offset(number(chunk.start)?)
         .set_total_compressed_size(number(chunk.bytes)?);

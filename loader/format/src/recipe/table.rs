@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Position of a row in the file of its table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RowPlace {
+pub struct RowPosition {
     /// Key of the file relative to the remote.
     pub file: Arc<str>,
     /// Row group of a Parquet file, or batch of an Arrow file, from 0.
@@ -30,7 +30,7 @@ pub trait TableRows {
     fn partitions(&self) -> &[TableColumn];
 
     /// Returns the position of sample `index` of the shard in its file.
-    fn place_of(&self, index: u64) -> RowPlace;
+    fn position_of(&self, index: u64) -> RowPosition;
 
     /// Returns the bounds of the values of column number `column` of the layout in the rows of the shard; `None` for a
     /// column that is not one of the file's with a value for each row, such as a list, and where they are not known.
@@ -48,7 +48,7 @@ pub trait TableRows {
 }
 
 /// Returns the group of row number `row`, and the row's number in it. `rows` are the rows of each group.
-pub(super) fn place_in(row: u64, rows: impl IntoIterator<Item = u64>) -> (usize, u64) {
+pub(super) fn position_in(row: u64, rows: impl IntoIterator<Item = u64>) -> (usize, u64) {
     let (mut number, mut row) = (0, row);
     for rows in rows {
         if row < rows {
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_row_is_in_the_group_after_those_that_end_before_it() {
-        let places = [0, 2, 3, 6, 7].map(|row| place_in(row, [3, 0, 4]));
+        let places = [0, 2, 3, 6, 7].map(|row| position_in(row, [3, 0, 4]));
         assert_eq!(places, [(0, 0), (0, 2), (2, 0), (2, 3), (3, 0)]);
     }
 }

@@ -29,8 +29,8 @@ impl TokenRange {
             object_bytes: Some(*whole),
         };
         let ids = range(&self.data, self.part.start, self.part.bytes);
-        let places = self.part.index_ranges().into_iter();
-        places.map(move |(start, bytes)| range(&self.index, start, bytes)).chain([ids])
+        let offsets = self.part.index_ranges().into_iter();
+        offsets.map(move |(start, bytes)| range(&self.index, start, bytes)).chain([ids])
     }
 }
 
@@ -45,7 +45,7 @@ impl Recipe for TokenRange {
         let part = |range: ObjectRange| if range.bytes > 0 { fetched.next() } else { Some(&[][..]) };
         let all: Option<Vec<&[u8]>> = self.all_ranges().map(part).collect();
         match all.as_deref() {
-            Some([places @ .., ids]) => self.part.assembled(places, ids),
+            Some([offsets @ .., ids]) => self.part.assembled(offsets, ids),
             _ => Err(Error::internal("fewer ranges were fetched than a shard is made of")),
         }
     }
@@ -54,7 +54,7 @@ impl Recipe for TokenRange {
         vec![("file", self.data.0.to_string()), ("sample in file", format!("{index} after byte {}", self.part.start))]
     }
 
-    fn places_assembled(&self) -> Option<Result<OffsetTable>> {
-        self.part.places_assembled()
+    fn offsets_assembled(&self) -> Option<Result<OffsetTable>> {
+        self.part.offsets_assembled()
     }
 }

@@ -151,10 +151,10 @@ impl<'a, R: ReadAt + ?Sized> Members<'a, R> {
         self.archive.read_at(&mut padding, self.at + BLOCK)?;
         match padding.iter().position(|byte| *byte != 0) {
             None => Ok(()),
-            Some(place) => Err(Error::format(format!(
-                "data follow the end of the archive, at byte {}: it is damaged, or several archives were joined, of \
-                 which other readers see the first alone; write them as separate files",
-                self.at + BLOCK + place as u64
+            Some(first) => Err(Error::format(format!(
+                "data follow the end of the archive, at byte {}: it is damaged, or several archives were joined, and \
+                 most readers see only the first; write them as separate files",
+                self.at + BLOCK + first as u64
             ))),
         }
     }
@@ -167,14 +167,14 @@ impl<'a, R: ReadAt + ?Sized> Members<'a, R> {
             )));
         }
         let mut content = vec![0; bytes as usize];
-        let next = self.place_of(bytes)?;
+        let next = self.end_of(bytes)?;
         self.archive.read_at(&mut content, self.at + BLOCK)?;
         self.at = next;
         Ok(content)
     }
 
     /// Returns the offset after the header at the current offset and `bytes` bytes of content.
-    fn place_of(&self, bytes: u64) -> Result<u64> {
+    fn end_of(&self, bytes: u64) -> Result<u64> {
         let all = self.archive.bytes_seen_from(self.at);
         let end = (self.at + BLOCK).saturating_add(bytes);
         if end > all {
@@ -231,7 +231,7 @@ impl<'a, R: ReadAt + ?Sized> Members<'a, R> {
             (self.member.sparse, content) = (Some(map), next);
             self.at = content - BLOCK;
         }
-        self.member.end = self.place_of(bytes)?;
+        self.member.end = self.end_of(bytes)?;
         if self.member.is_file
             && let Some((map, in_content)) = sparse.map(self.archive, content, bytes)?
         {

@@ -115,7 +115,7 @@ impl ShardFormat for Tar {
         alternatives(name).any(|name| columns.iter().any(|column| column.name == name))
     }
 
-    fn may_have_others(&self) -> bool {
+    fn may_have_more_columns(&self) -> bool {
         self.is_sampled
     }
 

@@ -194,7 +194,7 @@ fn a_column_without_files_and_without_a_type_is_unknown_unless_more_samples_may_
     for name in ["txt", "label;txt", "cls", "cls;id"] {
         assert!(!layout(false).is_unknown(name), "{name}");
     }
-    assert!(!layout(false).may_have_others() && layout(true).may_have_others());
+    assert!(!layout(false).may_have_more_columns() && layout(true).may_have_more_columns());
 }
 
 fn gz(raw: &[u8]) -> Vec<u8> {

@@ -139,7 +139,7 @@ fn merge(known: &mut BTreeMap<String, Counts>, name: &str, counts: Counts) -> Re
     match known.get_mut(name) {
         None if name == FIELDS => {
             let message = "a feature has the name of the column in which forebay keeps the names of a sample's \
-                           fields: write the files with another name for it";
+                           fields: rename it in the files";
             Err(Error::new(ErrorKind::Unsupported, message).with("feature", name))
         }
         None if is_full => Err(Error::format(format!("the records have more than {FEATURES_MAX} features"))),
@@ -155,7 +155,7 @@ fn merge(known: &mut BTreeMap<String, Counts>, name: &str, counts: Counts) -> Re
         }
         Some(known) if known.kind != counts.kind => {
             let (a, b) = (known.kind.name(), counts.kind.name());
-            let message = format!("the feature is a {a} in some records and a {b} in others");
+            let message = format!("the feature is a {a} in some records and a {b} in some");
             Err(Error::format(message).with("feature", name))
         }
         Some(known) => {

@@ -78,7 +78,7 @@ pub(super) fn data(sample: &[u8]) -> Result<Range<usize>> {
     });
     let (head, data, crc) = whole.ok_or_else(|| Error::format("a record ends before its data"))?;
     if length(head)? != data.len() as u64 {
-        return Err(Error::format(format!("a record declares another length than {}", data.len())));
+        return Err(Error::format(format!("a record declares a length that differs from {}", data.len())));
     }
     if masked_crc(data) != crc {
         return Err(Error::format("the data of a record do not match their CRC: the file is damaged"));

@@ -269,14 +269,14 @@ fn features_that_do_not_fit_together_are_errors() {
             .collect()
     };
     let e = count_features(&of(&[List::Ints(&[1]), List::Floats(&[1.0])])[..]).unwrap_err();
-    assert!(e.to_string().contains("int64 in some records and a float in others (feature a"), "{e}");
+    assert!(e.to_string().contains("int64 in some records and a float in some (feature a"), "{e}");
     // A file with counts of its first records.
     let file = of(&[List::Ints(&[1]), List::Ints(&[1, 2]), List::Floats(&[1.0])]);
     let counts = front_features(&file[..of(&[List::Ints(&[1])]).len()]).unwrap().of_samples(3);
     let shard = shard(&file, &counts);
     let layout = shard.layout.projected(None).unwrap();
     assert_eq!(values(&layout, &shard, &file, 0).unwrap(), ["a Int(1)"]);
-    for (number, says) in [(1, "several values"), (2, "a float here, and others a int64")] {
+    for (number, says) in [(1, "several values"), (2, "a float here, and the counted records have a int64")] {
         let e = values(&layout, &shard, &file, number).unwrap_err();
         assert!(e.to_string().contains(says) && e.to_string().contains("column a"), "{e}");
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   .idx --Header::parse--> Header --Survey::documents--> cuts ---\
-//!                              \------- Window --------------------> TokenPart --places--> OffsetTable
+//!                              \------- Window --------------------> TokenPart --offsets--> OffsetTable
 //! ```
 //!
 //! A `.bin` file has the ids of all documents, in sequence, and may have hundreds of GB. Its shards are ranges

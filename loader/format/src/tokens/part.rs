@@ -87,7 +87,7 @@ impl TokenPart {
     /// # Errors
     ///
     /// [`crate::ErrorKind::Format`] for an `.idx` that has changed; errors of its storage.
-    pub fn places_in_file<R: ReadAt + ?Sized>(&self, idx: &R, file_bytes: u64) -> Result<OffsetTable> {
+    pub fn offsets_in_file<R: ReadAt + ?Sized>(&self, idx: &R, file_bytes: u64) -> Result<OffsetTable> {
         let Samples::Windows(window) = self.samples else {
             let read = |(at, bytes): (u64, u64)| {
                 // The numbers of an index may be of a longer file.
@@ -99,15 +99,15 @@ impl TokenPart {
             };
             let tables = self.index_ranges().into_iter().map(read).collect::<Result<Vec<_>>>()?;
             let sizes = self.document_tokens(&tables)?;
-            let places = OffsetTable::of_units(&sizes, self.token_bytes() as u32)?;
-            return Ok(places.shifted(self.start, file_bytes));
+            let offsets = OffsetTable::of_units(&sizes, self.token_bytes() as u32)?;
+            return Ok(offsets.shifted(self.start, file_bytes));
         };
         Ok(self.windows(window)?.shifted(self.start, file_bytes))
     }
 
     /// Returns the offsets of the samples in a file that [`assembled`](Self::assembled) has made, if it does not have
     /// them.
-    pub fn places_assembled(&self) -> Option<Result<OffsetTable>> {
+    pub fn offsets_assembled(&self) -> Option<Result<OffsetTable>> {
         match self.samples {
             Samples::Windows(window) => Some(self.windows(window)),
             Samples::Documents { .. } => None,

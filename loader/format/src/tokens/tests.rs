@@ -62,9 +62,9 @@ fn samples(files: &Files, part: &TokenPart) -> Vec<Vec<u16>> {
     let tables: Vec<_> = part.index_ranges().iter().map(cut).collect();
     let own = part.assembled(&tables, &bin[part.start as usize..][..part.bytes as usize]).unwrap();
     assert_eq!(own.len() as u64, part.assembled_bytes());
-    let in_place = part.places_in_file(&*idx, bin.len() as u64).unwrap();
+    let in_place = part.offsets_in_file(&*idx, bin.len() as u64).unwrap();
     let parsed = || OffsetTable::parse(&own, part.len(), OffsetTable::bytes(part.len()), own.len() as u64, false);
-    let own_places = part.places_assembled().unwrap_or_else(parsed).unwrap();
+    let own_places = part.offsets_assembled().unwrap_or_else(parsed).unwrap();
     assert_eq!([in_place.len(), own_places.len()], [part.len() as usize; 2]);
     let sample = |file: &[u8], table: &OffsetTable, i| {
         let (start, bytes) = table.range(i).unwrap();
@@ -224,7 +224,7 @@ fn an_index_that_has_changed_is_noticed() {
     let samples = Samples::Documents { header, from: cuts[0], to: cuts[1] };
     let part = TokenPart { dtype: header.dtype, start: 0, bytes: 2 * cuts[1].token, samples };
     let changed = Files::new(&[3, 9, 0]);
-    let error = part.places_in_file(&*changed.idx(), 24).unwrap_err();
+    let error = part.offsets_in_file(&*changed.idx(), 24).unwrap_err();
     assert!(error.to_string().contains("has changed"), "{error}");
 }
 

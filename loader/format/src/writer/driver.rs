@@ -137,8 +137,8 @@ impl Writer {
         if self.process == std::process::id() {
             return Ok(());
         }
-        let message =
-            "a writer works in the process that made it, and this is a forked child: make one here, for another folder";
+        let message = "a writer works in the process that made it, and this is a forked child: make one here, for a \
+                       different folder";
         Err(Error::new(crate::ErrorKind::Closed, message))
     }
 

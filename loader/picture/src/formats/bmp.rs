@@ -51,8 +51,8 @@ fn ends_early() -> Error {
     Error::decode("the BMP ends early")
 }
 
-fn unsupported(what: &'static str, value: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Unsupported, "BMP files of this kind are not decoded: convert it to PNG").with(what, value)
+fn unsupported(field: &'static str, value: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Unsupported, "BMP files of this kind are not decoded: convert it to PNG").with(field, value)
 }
 
 /// Reads a number of `count` bytes, at most 4.
@@ -67,7 +67,7 @@ impl<'a> Header<'a> {
         let is_old = match header_bytes {
             12 => true,
             40 | 52 | 56 | 64 | 108 | 124 => false,
-            other => return Err(unsupported("header_bytes", other)),
+            bytes => return Err(unsupported("header_bytes", bytes)),
         };
         let (w, h, bits) = if is_old {
             (number(bytes, 18, 2)?, number(bytes, 20, 2)?, number(bytes, 24, 2)?)
@@ -98,7 +98,7 @@ impl<'a> Header<'a> {
             (24 | 32, 0) => MASKS_24,
             (16 | 24 | 32, 3) => Self::masks(bytes, bits, header_bytes)?,
             (1 | 4 | 8, 1 | 2) => return Err(unsupported("compression", "RLE")),
-            (1 | 4 | 8 | 16 | 24 | 32, other) => return Err(unsupported("compression", other)),
+            (1 | 4 | 8 | 16 | 24 | 32, compression) => return Err(unsupported("compression", compression)),
             _ => return Err(unsupported("bits", bits)),
         };
         let pixels = bytes.get(pixels_at..).unwrap_or_default();

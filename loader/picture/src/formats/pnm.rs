@@ -27,8 +27,8 @@ struct Header {
     data: usize,
 }
 
-fn damaged(what: &'static str) -> Error {
-    Error::decode("the PBM, PGM or PPM is damaged").with("what", what)
+fn damaged(defect: &'static str) -> Error {
+    Error::decode("the PBM, PGM or PPM is damaged").with("defect", defect)
 }
 
 /// Reads the number at `at`, and moves behind the white space after it. Comments end with their line.

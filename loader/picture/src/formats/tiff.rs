@@ -42,9 +42,9 @@ fn damaged(e: tiff::TiffError) -> Error {
     }
 }
 
-fn unsupported(what: &'static str, value: impl std::fmt::Debug) -> Error {
+fn unsupported(field: &'static str, value: impl std::fmt::Debug) -> Error {
     let message = "TIFF files of this kind are not decoded: convert it to PNG";
-    Error::new(ErrorKind::Unsupported, message).with(what, format!("{value:?}"))
+    Error::new(ErrorKind::Unsupported, message).with(field, format!("{value:?}"))
 }
 
 /// Headers of a file.
@@ -96,7 +96,7 @@ impl<'a> Picture<'a> {
             (ColorType::Multiband { bit_depth: 8, num_samples: 2 }, SampleFormat::Uint) => (2, 8),
             (ColorType::RGB(bits @ (8 | 16)), SampleFormat::Uint) => (3, bits),
             (ColorType::RGBA(bits @ (8 | 16)) | ColorType::CMYK(bits @ (8 | 16)), SampleFormat::Uint) => (4, bits),
-            other => return Err(unsupported("colours", other)),
+            colours => return Err(unsupported("colours", colours)),
         };
         let is_known = matches!(self.layout.sample_type, Some(DecodingSampleType::U8 | DecodingSampleType::U16));
         if !is_known || !matches!(self.layout.planes, 1) && self.layout.planes != channels {
@@ -140,21 +140,21 @@ struct Samples {
 impl Samples {
     /// Returns a sample as it is stored.
     fn value(&self, x: usize, y: usize, channel: usize) -> u16 {
-        let (start, place) = if self.is_apart {
+        let (start, position) = if self.is_apart {
             (self.plane * channel + y * self.row, x)
         } else {
             (y * self.row, x * self.channels + channel)
         };
         let value: u16 = match usize::from(self.bits) {
-            8 => self.bytes[start + place].into(),
+            8 => self.bytes[start + position].into(),
             16 => {
-                let at = start + 2 * place;
+                let at = start + 2 * position;
                 let value = u16::from_ne_bytes([self.bytes[at], self.bytes[at + 1]]);
                 if self.is_inverted { !value } else { value }
             }
             bits => {
-                let byte = self.bytes[start + place * bits / 8];
-                (byte >> (8 - bits - place * bits % 8)).into()
+                let byte = self.bytes[start + position * bits / 8];
+                (byte >> (8 - bits - position * bits % 8)).into()
             }
         };
         value & self.largest()

@@ -14,10 +14,10 @@ pub(super) fn too_large(format: &str, size: Size) -> Error {
 
 /// Rejects contents that are the values of one channel, for a file with colours.
 pub(super) fn need_colours(format: &str, content: Content) -> Result<()> {
-    let what = match content {
+    let message = match content {
         Content::Colours | Content::Grey | Content::Opacity => return Ok(()),
         Content::Labels => "labels need a file of one channel",
         Content::Deep => "mode I;16 needs a grey file of 16 or 8 bits: read colours in mode RGB or L",
     };
-    Err(Error::new(ErrorKind::Unsupported, what).with("format", format))
+    Err(Error::new(ErrorKind::Unsupported, message).with("format", format))
 }

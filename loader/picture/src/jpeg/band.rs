@@ -105,11 +105,11 @@ impl BandRun<'_, '_> {
 /// with bits that are all above the sixteenth, because libjpeg-turbo stores zero as well.
 #[inline(always)]
 fn store<const IS_KEPT: bool>(value: i16, k: u32, block: &mut [i16; BLOCK]) -> u64 {
-    let place = (63 - k) & 63;
+    let position = (63 - k) & 63;
     if IS_KEPT {
-        block[place as usize] = value;
+        block[position as usize] = value;
     }
-    u64::from(value != 0) << place
+    u64::from(value != 0) << position
 }
 
 impl Bits<'_> {
@@ -217,16 +217,16 @@ impl Bits<'_> {
                 if run >= remaining || value.unsigned_abs() > 1 {
                     return Err(Fallback("a refinement after the end of its band, or of more than a bit"));
                 }
-                let place = deposit(1 << (remaining - 1 - run), zeros);
-                let below = place - 1;
+                let position = deposit(1 << (remaining - 1 - run), zeros);
+                let below = position - 1;
                 let passed = old & !below;
                 let bits = self.take(passed.count_ones());
                 if IS_KEPT {
                     ones |= deposit(bits, passed);
-                    block[place.trailing_zeros() as usize & 63] = value << band.low;
+                    block[position.trailing_zeros() as usize & 63] = value << band.low;
                 }
                 if value != 0 {
-                    *history |= place;
+                    *history |= position;
                 }
                 old &= below;
                 zeros &= below;

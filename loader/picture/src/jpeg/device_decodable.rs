@@ -24,13 +24,13 @@ fn is_supported(frame: &Frame, scan: &Scan) -> bool {
     let components = frame.components();
     let are_factors_small = frame.h_max <= 2 && frame.v_max <= 2;
     let is_luma_whole = components.first().is_some_and(|first| (first.h, first.v) == (frame.h_max, frame.v_max));
-    let are_others_single = components.iter().skip(1).all(|c| (c.h, c.v) == (1, 1));
+    let is_rest_single = components.iter().skip(1).all(|c| (c.h, c.v) == (1, 1));
     !frame.is_progressive
         && frame.colours != Colours::Rgb
         && scan.components().len() == components.len()
         && are_factors_small
         && is_luma_whole
-        && are_others_single
+        && is_rest_single
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use super::fallback::Fallback;
 use super::huffman::{AcTable, Code, DcTable, END, PairEntry, WINDOW};
-use super::order::{BLOCK, PLACES};
+use super::order::{BLOCK, POSITIONS};
 
 /// Values after the last block that decoding may overwrite.
 pub(super) const SLACK: usize = BLOCK;
@@ -175,7 +175,7 @@ impl<'a> Bits<'a> {
             ac_table.code,
             |entry, k| store::<BY_PAIRS>(entry, self.word, k, block),
             |at, value| {
-                block[place::<BY_PAIRS>(at)] = value;
+                block[position::<BY_PAIRS>(at)] = value;
             }
         )
     }
@@ -190,15 +190,15 @@ impl<'a> Bits<'a> {
 
 /// Returns the position of coefficient `k` in a block.
 #[inline(always)]
-fn place<const BY_PAIRS: bool>(k: u32) -> usize {
-    if BY_PAIRS { usize::from(PLACES[k as usize & 127]) } else { k as usize & 127 }
+fn position<const BY_PAIRS: bool>(k: u32) -> usize {
+    if BY_PAIRS { usize::from(POSITIONS[k as usize & 127]) } else { k as usize & 127 }
 }
 
 /// Stores an entry's values from position `k` on; the two may be one value twice. Returns the position after them.
 #[inline(always)]
 fn store<const BY_PAIRS: bool>(entry: PairEntry, word: u64, k: u32, block: &mut [i16; 2 * BLOCK]) -> u32 {
-    block[place::<BY_PAIRS>(k + entry.first_run())] = entry.first_value(word);
-    block[place::<BY_PAIRS>(k + ((entry.advance() - 1) & 63))] = entry.value(word);
+    block[position::<BY_PAIRS>(k + entry.first_run())] = entry.first_value(word);
+    block[position::<BY_PAIRS>(k + ((entry.advance() - 1) & 63))] = entry.value(word);
     k + entry.advance()
 }
 

@@ -6,7 +6,7 @@
 
 use super::fallback::Fallback;
 use super::frame::{Colours, Frame};
-use super::order::{BLOCK, PLACES};
+use super::order::{BLOCK, POSITIONS};
 use crate::geometry::Size;
 
 const SOI: u8 = 0xd8;
@@ -149,8 +149,8 @@ impl<'a> Headers<'a> {
     pub(super) fn quantisation_by_pairs(&self, slot: usize) -> Result<[i16; BLOCK], Fallback> {
         let table = self.quantisation.get(slot).copied().flatten().ok_or(Fallback("no quantisation table"))?;
         let mut pairs = [0; BLOCK];
-        for (value, place) in table.iter().zip(PLACES) {
-            pairs[usize::from(place)] = *value as i16;
+        for (value, position) in table.iter().zip(POSITIONS) {
+            pairs[usize::from(position)] = *value as i16;
         }
         Ok(pairs)
     }

@@ -129,12 +129,12 @@ impl<'a> McuBlocks<'a> {
     ) -> Result<(), Fallback> {
         // Local, so that the compiler keeps it in registers.
         let mut bits = at.bits;
-        let mut place = 0;
+        let mut position = 0;
         for _ in 0..count {
             for block in self.blocks[..self.count].iter().flatten() {
-                let out = coefficients[place..].first_chunk_mut::<{ BLOCK + SLACK }>().expect("room for the block");
+                let out = coefficients[position..].first_chunk_mut::<{ BLOCK + SLACK }>().expect("room for the block");
                 bits.block::<BY_PAIRS>(block.dc, block.ac, &mut at.predictors[block.component], out)?;
-                place += BLOCK;
+                position += BLOCK;
             }
         }
         at.bits = bits;

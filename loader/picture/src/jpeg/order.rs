@@ -21,7 +21,7 @@ pub(super) const BLOCK: usize = 64;
 const NUMBERS: [u8; 8] = [0, 5, 2, 6, 1, 7, 3, 4];
 
 /// Index in pair order of each coefficient in zigzag order. Entries from 64 on map to themselves.
-pub(super) const PLACES: [u8; 2 * BLOCK] = table!(2 * BLOCK, |i| {
+pub(super) const POSITIONS: [u8; 2 * BLOCK] = table!(2 * BLOCK, |i| {
     if i < BLOCK {
         let (row, column) = (NUMBERS[ROWS[i] as usize / 8], NUMBERS[ROWS[i] as usize % 8]);
         row / 2 * 16 + column * 2 + row % 2

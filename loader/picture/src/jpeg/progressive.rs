@@ -229,17 +229,17 @@ impl Coefficients {
 
     /// Returns the histories of the blocks of such a run, and the blocks if they are kept.
     fn part(&mut self, row: u32, column: u32, run: usize) -> (&mut [u64], Option<&mut [[i16; BLOCK]]>) {
-        let place = row as usize * self.width as usize + column as usize;
-        let blocks = self.place(column, row).map(|place| &mut self.blocks[place..place + run]);
-        (&mut self.history[place..place + run], blocks)
+        let position = row as usize * self.width as usize + column as usize;
+        let blocks = self.position(column, row).map(|position| &mut self.blocks[position..position + run]);
+        (&mut self.history[position..position + run], blocks)
     }
 
     /// Adds bits to the DC coefficient of a block, if it is kept.
     #[inline(always)]
     fn add_dc(&mut self, column: u32, row: u32, value: i16) {
-        if let Some(place) = self.place(column, row) {
+        if let Some(position) = self.position(column, row) {
             // These bits were zero before.
-            self.blocks[place][DC] |= value;
+            self.blocks[position][DC] |= value;
         }
     }
 
@@ -249,7 +249,7 @@ impl Coefficients {
     }
 
     #[inline(always)]
-    fn place(&self, column: u32, row: u32) -> Option<usize> {
+    fn position(&self, column: u32, row: u32) -> Option<usize> {
         let is_kept = self.columns.contains(&column) && self.rows.contains(&row);
         let x = || (column - self.columns.start) as usize;
         is_kept.then(|| (row - self.rows.start) as usize * self.columns.len() + x())

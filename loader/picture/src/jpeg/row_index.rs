@@ -24,12 +24,12 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::fallback::Fallback;
 use super::markers::Scan;
-use super::unstuff::BitPlace;
+use super::unstuff::BitPosition;
 
 /// Start of a row of MCUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RowStart {
-    pub place: BitPlace,
+    pub position: BitPosition,
     /// By the scan's components; 0 for components that it lacks.
     pub predictors: [i16; 3],
 }
@@ -53,7 +53,7 @@ impl<'a> RowIndexWriter<'a> {
 
     pub(super) fn push(&mut self, row: RowStart) -> Result<(), Fallback> {
         let Cursor { data, components, bits, row: last } = &mut self.cursor;
-        let at = (row.place.byte - *data) as u64 * 8 + u64::from(row.place.bit);
+        let at = (row.position.byte - *data) as u64 * 8 + u64::from(row.position.bit);
         let step = at.checked_sub(*bits).ok_or(Fallback("rows out of order"))?;
         write_varint(step, self.out);
         for (predictor, last) in row.predictors.iter().zip(&last.predictors).take(*components) {
@@ -101,7 +101,7 @@ impl<'a> RowIndexReader<'a> {
             }
         }
         let byte = usize::try_from(*bits / 8).ok().and_then(|byte| byte.checked_add(*data));
-        row.place = BitPlace { byte: byte.ok_or(Fallback("a row beyond any file"))?, bit: (*bits % 8) as u32 };
+        row.position = BitPosition { byte: byte.ok_or(Fallback("a row beyond any file"))?, bit: (*bits % 8) as u32 };
         Ok(*row)
     }
 }
@@ -117,7 +117,7 @@ struct Cursor {
 
 impl Cursor {
     fn new(scan: &Scan) -> Self {
-        let row = RowStart { place: BitPlace { byte: scan.data, bit: 0 }, predictors: [0; 3] };
+        let row = RowStart { position: BitPosition { byte: scan.data, bit: 0 }, predictors: [0; 3] };
         Self { data: scan.data, components: scan.components().len(), bits: 0, row }
     }
 }

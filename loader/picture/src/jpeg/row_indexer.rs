@@ -5,7 +5,7 @@ use super::markers::Headers;
 use super::mcu::Mcus;
 use super::mcu_blocks::{McuBlocks, parts};
 use super::row_index::{RowIndexWriter, RowStart};
-use super::unstuff::BitPlace;
+use super::unstuff::BitPosition;
 use super::workspace::Workspace;
 use crate::geometry::Region;
 
@@ -51,7 +51,7 @@ impl RowIndexer {
                 let (segment, remaining, predictors) = mcus.next_start()?;
                 let bits = segments.segment_bytes(segment) as u64 * 8 - remaining;
                 let byte = cursor.advance_to(segment, (bits / 8) as usize)?;
-                writer.push(RowStart { place: BitPlace { byte, bit: (bits % 8) as u32 }, predictors })?;
+                writer.push(RowStart { position: BitPosition { byte, bit: (bits % 8) as u32 }, predictors })?;
             }
             mcus.skip(extent.width as usize)?;
             mcus.check()?;

@@ -101,11 +101,11 @@ fn decode_scan(
             (i64::from(part.rows.start * component.block), part.rows.len() as u32 * component.block)
         };
         workspace.planes[part.index].start(component, &part.columns, top, rows as usize);
-        let place = |column| {
+        let position = |column| {
             let mcu = column / part.h - extent.columns.start;
             mcu * blocks.len() as u32 + part.first + column % part.h
         };
-        set_offsets(&mut workspace.offsets[part.index], part.columns.clone().map(place));
+        set_offsets(&mut workspace.offsets[part.index], part.columns.clone().map(position));
     }
     let delay = u32::from(frame.components().iter().any(|c| c.upsampling.is_smooth_down()));
     for row in extent.rows.clone() {

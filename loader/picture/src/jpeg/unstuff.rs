@@ -18,7 +18,7 @@ pub(super) struct Segments {
 
 /// Position in a file's entropy-coded data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct BitPlace {
+pub(super) struct BitPosition {
     /// Offset of a byte in the file that is not stuffing.
     pub byte: usize,
     /// Bit in it, 0 to 7 from the highest on.
@@ -32,7 +32,7 @@ pub(super) struct ScanPart {
     /// Restart markers before it.
     pub restarts: usize,
     /// End in the file; `None` is the marker after the scan, or the end of the file.
-    pub end: Option<BitPlace>,
+    pub end: Option<BitPosition>,
 }
 
 impl Segments {
@@ -76,13 +76,13 @@ impl Segments {
                 ([0xff, 0xd0..=0xd7, ..], _) => return Err(Fallback("a restart marker out of order")),
                 ([0xff, 0xff, ..], _) => return Err(Fallback("filled up with FF")),
                 ([0xff, _, ..], None) => return Ok(start + at),
-                ([], Some(BitPlace { bit: 0, .. })) => return Ok(start + at),
-                ([], Some(place)) => {
-                    self.bytes[end] = *file.get(place.byte).ok_or(Fallback("a scan without an end"))?;
+                ([], Some(BitPosition { bit: 0, .. })) => return Ok(start + at),
+                ([], Some(position)) => {
+                    self.bytes[end] = *file.get(position.byte).ok_or(Fallback("a scan without an end"))?;
                     if let Some(last) = self.ends.last_mut() {
                         *last += 1;
                     }
-                    self.spare = 8 - place.bit;
+                    self.spare = 8 - position.bit;
                     return Ok(start + at);
                 }
                 ([] | [0xff], None) => {

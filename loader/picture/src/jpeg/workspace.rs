@@ -29,11 +29,11 @@ pub(super) struct Workspace {
     pub scratch: [Vec<u8>; 3],
 }
 
-/// Sets the offsets of a row's blocks to the offsets in `places`, which count blocks, filled up to whole groups with
+/// Sets the offsets of a row's blocks to the offsets in `positions`, which count blocks, filled up to whole groups with
 /// the last.
-pub(super) fn set_offsets(offsets: &mut Vec<u32>, places: impl Iterator<Item = u32>) {
+pub(super) fn set_offsets(offsets: &mut Vec<u32>, positions: impl Iterator<Item = u32>) {
     offsets.clear();
-    offsets.extend(places.map(|place| place * BLOCK as u32));
+    offsets.extend(positions.map(|position| position * BLOCK as u32));
     let last = offsets.last().copied().unwrap_or(0);
     offsets.resize(offsets.len().next_multiple_of(GROUP), last);
 }

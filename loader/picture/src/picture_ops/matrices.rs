@@ -92,9 +92,9 @@ impl Rotation {
         }
         let corners = [[0.0, 0.0], [w, 0.0], [w, h], [0.0, h]].map(|[x, y]| at(x, y, e, f));
         let side = |axis: usize| {
-            let places = corners.map(|corner| corner[axis]);
-            let end = places.into_iter().fold(f64::NEG_INFINITY, f64::max);
-            let start = places.into_iter().fold(f64::INFINITY, f64::min);
+            let positions = corners.map(|corner| corner[axis]);
+            let end = positions.into_iter().fold(f64::NEG_INFINITY, f64::max);
+            let start = positions.into_iter().fold(f64::INFINITY, f64::min);
             (end.ceil() - start.floor()).max(1.0)
         };
         let (new_w, new_h) = (side(0), side(1));

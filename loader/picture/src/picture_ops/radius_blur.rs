@@ -64,7 +64,7 @@ impl Box {
 
     fn pass(self, from: &[u8], to: &mut [u8]) {
         let (radius, last) = (self.radius as i64, from.len() as i64 - 1);
-        let at = |place: i64| u32::from(from[place.clamp(0, last) as usize]);
+        let at = |position: i64| u32::from(from[position.clamp(0, last) as usize]);
         // The box around the position in front of the first one.
         let mut sum: u32 = (-radius - 1..radius).map(at).fold(0, u32::wrapping_add);
         for (x, out) in (0..).zip(to.iter_mut()) {

@@ -89,7 +89,7 @@ fn points_of(case: &Case) -> Option<Vec<PointOp>> {
 }
 
 /// Runs an operation in the memory of its source; false if its result is a new picture.
-fn run_in_place(case: &Case, pixels: &mut [u8], scratch: &mut Scratch) -> bool {
+fn run_within(case: &Case, pixels: &mut [u8], scratch: &mut Scratch) -> bool {
     let shape = case.shape();
     let arg = |i: usize| case.args[i];
     if let Some(ops) = points_of(case) {
@@ -118,7 +118,7 @@ fn run_in_place(case: &Case, pixels: &mut [u8], scratch: &mut Scratch) -> bool {
 fn run(case: &Case, scratch: &mut Scratch) -> Vec<u8> {
     let (shape, to_shape) = (case.shape(), case.output());
     let mut from = picture(shape, case.seed);
-    if run_in_place(case, &mut from, scratch) {
+    if run_within(case, &mut from, scratch) {
         return from;
     }
     let mut to = vec![0xee; to_shape.bytes()];
@@ -155,7 +155,7 @@ fn run(case: &Case, scratch: &mut Scratch) -> Vec<u8> {
             assert_eq!(rotation.output(shape), to_shape, "{case:?}");
             rotate(&from, shape, &rotation, sampling, fill, &mut to, scratch);
         }
-        other => panic!("unknown operation {other}"),
+        name => panic!("unknown operation {name}"),
     }
     to
 }
@@ -202,7 +202,7 @@ fn cases_of(folder: &Path, cases: &str, want: &str) -> Vec<(Case, Vec<u8>)> {
 }
 
 #[test]
-fn operations_equal_those_of_torchvision_on_pil_images() {
+fn operations_equal_torchvision_s_on_pil_images() {
     let mut scratch = Scratch::default();
     let cases = cases();
     assert!(cases.len() > 200);

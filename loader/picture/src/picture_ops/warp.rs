@@ -65,10 +65,10 @@ pub fn rotate(
 ) {
     let to_shape = rotation.output(shape);
     let Shape { width, height, channels } = shape;
-    let mut turn = |place: &dyn Fn(usize, usize) -> usize| {
+    let mut turn = |position: &dyn Fn(usize, usize) -> usize| {
         for (y, row) in to.chunks_exact_mut(to_shape.row_bytes()).enumerate() {
             for (x, pixel) in row.chunks_exact_mut(channels).enumerate() {
-                pixel.copy_from_slice(&from[place(x, y) * channels..][..channels]);
+                pixel.copy_from_slice(&from[position(x, y) * channels..][..channels]);
             }
         }
     };
@@ -93,7 +93,7 @@ fn warp(from: &[u8], shape: Shape, map: &Map, sampling: Interpolation, fill: [u8
 }
 
 /// Whole part of a position, if a side of `len` pixels has it.
-fn place(value: f64, len: usize) -> Option<usize> {
+fn position(value: f64, len: usize) -> Option<usize> {
     (value >= 0.0 && value < len as f64).then_some(value as usize)
 }
 
@@ -123,9 +123,9 @@ fn scale(
     let mut x = matrix[2] + matrix[0] * 0.5;
     // The columns that show the source are adjacent.
     for column in 0..to_shape.width {
-        if let Some(place) = place(x, shape.width) {
+        if let Some(position) = position(x, shape.width) {
             first = if columns.is_empty() { column } else { first };
-            columns.push(place * channels);
+            columns.push(position * channels);
         }
         x += matrix[0];
     }
@@ -133,7 +133,7 @@ fn scale(
     let mut y = matrix[5] + matrix[4] * 0.5;
     for row in to.chunks_exact_mut(to_shape.row_bytes()) {
         let shown = first * channels..(first + columns.len()) * channels;
-        let source = place(y, shape.height).map(|y| &from[y * row_bytes..][..row_bytes]);
+        let source = position(y, shape.height).map(|y| &from[y * row_bytes..][..row_bytes]);
         y += matrix[4];
         let Some(source) = source else {
             fill_pixels(row, channels, fill);
@@ -175,7 +175,7 @@ fn floating(from: &[u8], shape: Shape, matrix: &[f64; 6], fill: [u8; 3], to: &mu
     for row in to.chunks_exact_mut(to_shape.row_bytes()) {
         let [mut x, mut y] = start;
         for pixel in row.chunks_exact_mut(channels) {
-            match (place(x, width), place(y, height)) {
+            match (position(x, width), position(y, height)) {
                 (Some(x), Some(y)) => pixel.copy_from_slice(&from[(y * width + x) * channels..][..channels]),
                 _ => pixel.copy_from_slice(&fill[..channels]),
             }

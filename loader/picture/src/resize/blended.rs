@@ -16,7 +16,7 @@ pub(super) struct BlendedRows {
     /// Values of each of a row's three planes.
     plane: usize,
     /// Source row in each position.
-    row_by_place: Vec<Option<u32>>,
+    row_by_position: Vec<Option<u32>>,
     /// Starts of the rows that are needed now.
     starts: Vec<usize>,
     /// Sums of an output row that is a blend of many rows.
@@ -29,8 +29,8 @@ impl BlendedRows {
     pub(super) fn start(&mut self, taps: usize, is_fine: bool, plane: usize) {
         let count = taps.min(if is_fine { MANY_FINE_ROWS } else { MANY_ROWS });
         self.plane = plane;
-        self.row_by_place.clear();
-        self.row_by_place.resize(count, None);
+        self.row_by_position.clear();
+        self.row_by_position.resize(count, None);
         self.values.fit(count * 3 * plane);
     }
 
@@ -93,12 +93,12 @@ impl BlendedRows {
         let len = 3 * self.plane;
         self.starts.clear();
         for row in (first..).take(count) {
-            let place = row as usize % self.row_by_place.len();
-            let start = place * len;
+            let position = row as usize % self.row_by_position.len();
+            let start = position * len;
             self.starts.push(start);
-            if self.row_by_place[place] != Some(row) {
+            if self.row_by_position[position] != Some(row) {
                 blend(row, three_rows(&mut self.values[start..start + len]));
-                self.row_by_place[place] = Some(row);
+                self.row_by_position[position] = Some(row);
             }
         }
     }

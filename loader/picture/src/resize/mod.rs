@@ -90,8 +90,8 @@ fn outside(stage: &Stage, shown: (u32, u32)) -> impl Iterator<Item = [usize; 2]>
     let Stage { window: PixelWindow { x, size, .. }, resized, border, flip, .. } = *stage;
     let columns = if border.mode == PaddingMode::Constant { 0 } else { size.w };
     (0..columns).filter_map(move |column| {
-        let place = x + i64::from(if flip { size.w - 1 - column } else { column });
-        let shows = border.place(place, resized.w).filter(|shows| i64::from(*shows) != place)?;
+        let position = x + i64::from(if flip { size.w - 1 - column } else { column });
+        let shows = border.position(position, resized.w).filter(|shows| i64::from(*shows) != position)?;
         Some([column, if flip { shown.1 - 1 - shows } else { shows - shown.0 }].map(|column| column as usize))
     })
 }
@@ -114,9 +114,9 @@ impl Resizer {
         let Stage { crop, resized, interpolation, window, border, flip } = *stage;
         let shown = |corner: i64, side: u32, of: u32| {
             if border.mode != PaddingMode::Constant {
-                let places = (corner..corner + i64::from(side)).filter_map(|place| border.place(place, of));
+                let positions = (corner..corner + i64::from(side)).filter_map(|position| border.position(position, of));
                 let (start, last) =
-                    places.fold((of - 1, 0), |(start, last), place| (start.min(place), last.max(place)));
+                    positions.fold((of - 1, 0), |(start, last), position| (start.min(position), last.max(position)));
                 return (start, last + 1);
             }
             let start = corner.clamp(0, i64::from(of)) as u32;
@@ -171,7 +171,7 @@ impl Resizer {
         }
         let is_copy = stage.resized == stage.crop.size();
         for out_y in 0..window.size.h {
-            let shown = border.place(i64::from(out_y) + window.y, stage.resized.h);
+            let shown = border.position(i64::from(out_y) + window.y, stage.resized.h);
             let Some(shown) = shown.filter(|_| !is_blank) else {
                 fill(row, border.fill);
                 sink(out_y, row.rows());
@@ -369,8 +369,8 @@ mod tests {
             let scale = f64::from(input) / f64::from(output);
             let slope = 1.0 / scale.max(1.0);
             let weights = |o: u32| {
-                let place = |i: u32| f64::from(i) + 0.5 - (f64::from(o) + 0.5) * scale;
-                let exact: Vec<f64> = (0..input).map(|i| kernel(place(i) * slope)).collect();
+                let position = |i: u32| f64::from(i) + 0.5 - (f64::from(o) + 0.5) * scale;
+                let exact: Vec<f64> = (0..input).map(|i| kernel(position(i) * slope)).collect();
                 let sum: f64 = exact.iter().sum();
                 exact.iter().map(|w| (w / sum * 4_194_304.0).round() as i32).collect()
             };
@@ -476,10 +476,10 @@ mod tests {
                     for (j, row) in got.iter().enumerate() {
                         for (i, got) in row.iter().enumerate() {
                             let column = i64::from(if flip { w - 1 - i as u32 } else { i as u32 });
-                            let place = border
-                                .place(j as i64 + y, plain.resized.h)
-                                .zip(border.place(column + x, plain.resized.w));
-                            let want = place.map_or(border.fill, |(y, x)| whole[y as usize][x as usize]);
+                            let position = border
+                                .position(j as i64 + y, plain.resized.h)
+                                .zip(border.position(column + x, plain.resized.w));
+                            let want = position.map_or(border.fill, |(y, x)| whole[y as usize][x as usize]);
                             assert_eq!(*got, want, "{window:?} {border:?} {flip} {i} {j}");
                         }
                     }

@@ -122,11 +122,11 @@ impl Axis {
         let scale = input.length / f64::from(output);
         self.taps = 1;
         self.first.clear();
-        let mut place = 0.0;
+        let mut position = 0.0;
         for o in 0..shown.1 {
-            place = center(o, place, scale);
+            position = center(o, position, scale);
             if o >= shown.0 {
-                self.first.push((place as u32).min(input.count - 1));
+                self.first.push((position as u32).min(input.count - 1));
             }
         }
         if flip {

@@ -46,7 +46,7 @@ pub(super) struct Frame<'a> {
     /// Chunk `ALPH` before it, the opacity of a `VP8 `.
     pub alpha: Option<&'a [u8]>,
     /// Region of the canvas that it covers; its own header has the same size.
-    pub place: Region,
+    pub position: Region,
     pub canvas: Region,
 }
 
@@ -58,8 +58,8 @@ struct Chunk<'a> {
     all: &'a [u8],
 }
 
-fn malformed(what: &'static str) -> Error {
-    Error::decode("the WebP is malformed").with("what", what)
+fn malformed(defect: &'static str) -> Error {
+    Error::decode("the WebP is malformed").with("defect", defect)
 }
 
 fn truncated() -> Error {
@@ -103,28 +103,28 @@ impl<'a> Frame<'a> {
         let first = next_chunk(&mut rest)?;
         if first.name != b"VP8X" {
             let all = Region::all(first.frame_size()?);
-            return Ok(Self { chunk: first.all, alpha: None, place: all, canvas: all });
+            return Ok(Self { chunk: first.all, alpha: None, position: all, canvas: all });
         }
         let (flags, w, h) = (number(first.body, 0, 1)?, number(first.body, 4, 3)? + 1, number(first.body, 7, 3)? + 1);
         let canvas = Region::all(Size { w, h });
-        let (chunks, place) = if flags & ANIMATED == 0 {
+        let (chunks, position) = if flags & ANIMATED == 0 {
             (rest, canvas)
         } else {
             let animated = named_chunk(rest, &[b"ANMF"])?.body;
             let field = |i: usize| number(animated, 3 * i, 3);
             // Corners are stored in units of two pixels.
-            let place = Region { x: field(0)? * 2, y: field(1)? * 2, w: field(2)? + 1, h: field(3)? + 1 };
-            (animated.get(16..).ok_or_else(truncated)?, place)
+            let position = Region { x: field(0)? * 2, y: field(1)? * 2, w: field(2)? + 1, h: field(3)? + 1 };
+            (animated.get(16..).ok_or_else(truncated)?, position)
         };
         let frame = named_chunk(chunks, FRAMES)?;
         let alpha = named_chunk(chunks, &[b"ALPH"]).ok().filter(|_| frame.name == b"VP8 ").map(|chunk| chunk.all);
-        if frame.frame_size()? != place.size() {
+        if frame.frame_size()? != position.size() {
             return Err(malformed("a frame's size differs from the file's"));
         }
-        if place.x + place.w > w || place.y + place.h > h {
+        if position.x + position.w > w || position.y + position.h > h {
             return Err(malformed("a frame outside of the canvas"));
         }
-        Ok(Self { chunk: frame.all, alpha, place, canvas })
+        Ok(Self { chunk: frame.all, alpha, position, canvas })
     }
 }
 
@@ -162,7 +162,7 @@ pub(super) fn file_with_alpha(frame: &Frame<'_>) -> Vec<u8> {
     let mut chunks = b"VP8X".to_vec();
     chunks.extend(10_u32.to_le_bytes());
     chunks.extend(HAS_ALPHA.to_le_bytes());
-    for side in [frame.place.w, frame.place.h] {
+    for side in [frame.position.w, frame.position.h] {
         chunks.extend(&(side - 1).to_le_bytes()[..3]);
     }
     for chunk in [frame.alpha.unwrap_or_default(), frame.chunk] {
@@ -213,8 +213,8 @@ pub(super) mod tests {
     pub(in super::super) fn animation(size: Size, frames: &[(Region, &[u8])]) -> Vec<u8> {
         let frames: Vec<Vec<u8>> = frames
             .iter()
-            .map(|(place, frame)| {
-                let mut body = three(&[place.x / 2, place.y / 2, place.w - 1, place.h - 1, 100]);
+            .map(|(position, frame)| {
+                let mut body = three(&[position.x / 2, position.y / 2, position.w - 1, position.h - 1, 100]);
                 body.push(0);
                 body.extend(chunk((*b"ALPH", b"odd")));
                 body.extend(*frame);
@@ -242,7 +242,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_frame_is_found_with_its_size_and_place() {
+    fn a_frame_is_found_with_its_size_and_position() {
         let simple = riff(&[(*b"VP8 ", &lossy(0x4000 + 7, 5)), (*b"EXIF", b"x")]);
         let frame = Frame::first(&simple).unwrap();
         // The upper two bits of a side are a hint for scaling.
@@ -251,20 +251,20 @@ pub(super) mod tests {
         let chunk = chunk((*b"VP8L", &lossless(16384, 1)));
         let size = Size { w: 16384, h: 1 };
         assert_eq!(Frame::first(&file(&chunk)).unwrap().canvas.size(), size);
-        let place = Region { x: 4, y: 2, w: 16384, h: 1 };
-        let animated = animation(Size { w: 16388, h: 3 }, &[(place, &chunk)]);
+        let position = Region { x: 4, y: 2, w: 16384, h: 1 };
+        let animated = animation(Size { w: 16388, h: 3 }, &[(position, &chunk)]);
         let frame = Frame::first(&animated).unwrap();
-        assert_eq!((frame.place, frame.canvas.size()), (place, Size { w: 16388, h: 3 }));
+        assert_eq!((frame.position, frame.canvas.size()), (position, Size { w: 16388, h: 3 }));
     }
 
     #[test]
-    fn headers_that_contradict_each_other_are_errors() {
+    fn contradicting_headers_are_errors() {
         let size = Size { w: 4, h: 4 };
         let four = chunk((*b"VP8L", &lossless(4, 4)));
-        let place = |x, y, w, h| Region { x, y, w, h };
+        let position = |x, y, w, h| Region { x, y, w, h };
         assert!(Frame::first(&extended(size, 0, &[], &four)).is_ok());
         let huge = Size { w: 1 << 24, h: 1 << 24 };
-        for (what, bytes) in [
+        for (about, bytes) in [
             ("nothing", vec![]),
             ("a wrong RIFF", b"RIFF\x04\0\0\0WAVE".to_vec()),
             ("no chunk", riff(&[])),
@@ -278,12 +278,12 @@ pub(super) mod tests {
             ("a larger frame", extended(Size { w: 3, h: 4 }, 0, &[], &four)),
             ("a smaller frame", extended(huge, 0, &[], &four)),
             ("a frame in no animation", extended(size, 2, &[], &four)),
-            ("a wrong size", animation(size, &[(place(0, 0, 3, 4), &four)])),
-            ("outside of the canvas", animation(size, &[(place(2, 0, 4, 4), &four)])),
+            ("a wrong size", animation(size, &[(position(0, 0, 3, 4), &four)])),
+            ("outside of the canvas", animation(size, &[(position(2, 0, 4, 4), &four)])),
             ("an empty animation", animation(size, &[])),
             ("an animation cut", extended(size, 2, &[(*b"ANMF", &[0; 15])], &[])),
         ] {
-            assert!(Frame::first(&bytes).is_err(), "{what}");
+            assert!(Frame::first(&bytes).is_err(), "{about}");
         }
     }
 }

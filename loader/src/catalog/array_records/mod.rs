@@ -14,7 +14,7 @@ use super::parallel::in_threads;
 use super::requests::{FileRange, fetch_ranges};
 use super::stream::IndexedStream;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::array_record::{BLOCK_BYTES, ChunkContent, ChunkPlace, chunk_places, each_content, footer_start};
+use crate::format::array_record::{BLOCK_BYTES, ChunkContent, ChunkRange, chunk_ranges, each_content, footer_start};
 use crate::format::recipe::RecordChunks;
 use crate::format::tfrecord::{FeatureCounts, layout_of};
 use crate::format::{Digests, FileInfo, HashAlgo, Index, Layout, Shard};
@@ -149,7 +149,7 @@ impl SurveyFiles for ArrayRecords {
 
 impl ArrayRecords {
     /// Returns the bytes of each file and the offsets of its chunks.
-    fn footers(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<(u64, Vec<ChunkPlace>)>> {
+    fn footers(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<(u64, Vec<ChunkRange>)>> {
         let files: Vec<&FoundFile> = self.files.iter().collect();
         ENDS.read(remote, &files, progress, |_, tail, file_bytes| {
             let (footer, last) = tail.split_at(tail.len() - BLOCK_BYTES as usize);
@@ -159,7 +159,7 @@ impl ArrayRecords {
                 return Err(Error::format("the footer of the file is larger than 1 GiB"));
             }
             match (tail.len() as u64).checked_sub(bytes) {
-                Some(before) => Ok(End::Read((file_bytes, chunk_places(&footer[before as usize..], start)?))),
+                Some(before) => Ok(End::Read((file_bytes, chunk_ranges(&footer[before as usize..], start)?))),
                 None => Ok(End::Longer(bytes)),
             }
         })
@@ -169,7 +169,7 @@ impl ArrayRecords {
     fn features(
         &self,
         remote: &Remote,
-        files: &[(u64, Vec<ChunkPlace>)],
+        files: &[(u64, Vec<ChunkRange>)],
         progress: &(dyn Fn() + Sync),
     ) -> Result<FeatureCounts> {
         let with_number =
@@ -184,7 +184,7 @@ impl ArrayRecords {
                 is_first || bytes <= CHUNK_BYTES_SEEN
             })
             .collect();
-        let range = |(number, chunk): &(usize, &ChunkPlace)| FileRange {
+        let range = |(number, chunk): &(usize, &ChunkRange)| FileRange {
             name: &self.files[*number].name,
             start: chunk.start,
             bytes: chunk.end - chunk.start,
@@ -214,7 +214,7 @@ impl ArrayRecords {
     fn all_features(
         &self,
         remote: &Remote,
-        files: &[(u64, Vec<ChunkPlace>)],
+        files: &[(u64, Vec<ChunkRange>)],
         shards: &[Vec<Group>],
         progress: &(dyn Fn() + Sync),
     ) -> Result<FeatureCounts> {
@@ -260,7 +260,7 @@ fn features_of(content: &[u8], start: u64, accepts_damage: bool, damage: &mut Op
 }
 
 /// Divides the chunks of a file into shards.
-fn groups(chunks: &[ChunkPlace]) -> Result<Vec<Group>> {
+fn groups(chunks: &[ChunkRange]) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     for chunk in chunks.iter().filter(|chunk| chunk.records > 0) {
         if chunk.record_bytes > SHARD_BYTES_MAX {

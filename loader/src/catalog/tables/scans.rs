@@ -9,7 +9,7 @@ use crate::catalog::remote_file::RemoteFile;
 use crate::error::{Context, Result};
 use crate::format::ReadAt as _;
 use crate::format::ipc::{batches, batches_in};
-use crate::format::litdata::place_of_rows;
+use crate::format::litdata::range_of_rows;
 use crate::format::parquet::{Chunk, Group};
 use crate::store::Remote;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) fn fetch(
         again(remote, &file.name, |_| {
             let opened = RemoteFile::open(remote, &file.name, progress)?;
             let found = if file.name.ends_with(CHUNK) {
-                place_of_rows(&opened).and_then(|place| batches_in(&opened, place))
+                range_of_rows(&opened).and_then(|place| batches_in(&opened, place))
             } else {
                 batches(&opened)
             };

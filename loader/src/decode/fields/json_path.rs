@@ -20,7 +20,7 @@ pub enum JsonPath {
 #[serde(untagged, expecting = "a part of a path is a key, or a place in a list from 0")]
 pub enum JsonPart {
     /// Position in a list, from 0.
-    Place(usize),
+    Index(usize),
     /// Key of an object.
     Key(String),
 }
@@ -31,7 +31,7 @@ impl JsonPath {
         let Self::Text(text) = self else {
             let Self::Parts(parts) = self else { return None };
             let part = |part: &JsonPart| match part {
-                JsonPart::Place(place) => PathPart::Place(*place),
+                JsonPart::Index(place) => PathPart::Index(*place),
                 JsonPart::Key(key) => PathPart::Key(key.clone()),
             };
             return Some(parts.iter().map(part).collect());
@@ -53,7 +53,7 @@ fn parts_of(text: &str) -> Option<Vec<PathPart>> {
             }
             Some(place) => {
                 let (place, rest) = place.split_once(']')?;
-                (PathPart::Place(place.parse().ok()?), rest)
+                (PathPart::Index(place.parse().ok()?), rest)
             }
             None => {
                 let key = if parts.is_empty() { rest } else { rest.strip_prefix('.')? };
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_path_is_keys_and_places() {
-        let (key, place) = (|key: &str| PathPart::Key(key.to_owned()), PathPart::Place);
+        let (key, place) = (|key: &str| PathPart::Key(key.to_owned()), PathPart::Index);
         for (json, parts) in [
             (r#""caption""#, Some(vec![key("caption")])),
             (r#""meta.boxes[0][1].label""#, Some(vec![key("meta"), key("boxes"), place(0), place(1), key("label")])),

@@ -129,7 +129,7 @@ impl Filters<'_> {
         let columns: Vec<&str> =
             needed.into_iter().filter(|name| shards().any(|shard| is_lacked(shard, name))).collect();
         for name in columns.iter().filter(|name| !has_column(stream, name)) {
-            if shards().any(|shard| shard.layout.may_have_others()) {
+            if shards().any(|shard| shard.layout.may_have_more_columns()) {
                 StreamColumns::of([stream]).warn_of(name, &format!("{SKIP_WORDS} may leave out all"));
             } else if shards().any(|shard| shard.layout.is_sampled()) {
                 return Err(StreamColumns::of([stream]).unknown(name, SKIPS_ALL));

@@ -143,7 +143,7 @@ impl Reading {
         let projected = |name: &str| {
             let has_column = |layout: &&Arc<Layout>| layout.has_column(name);
             // Tars with some counted samples may have any.
-            let may_appear = question.is_about_presence_of(name) && indexed.may_have_others();
+            let may_appear = question.is_about_presence_of(name) && indexed.may_have_more_columns();
             let usable = if is_free { may_appear || all.iter().any(has_column) } else { has_column(&indexed) };
             let column = ColumnUse { name, has_default: true, form: ColumnForm::Value };
             usable.then(|| indexed.projected(Some(&[column])).map_or_else(|| indexed.clone(), Arc::new))
@@ -168,7 +168,7 @@ impl Reading {
 
     /// Offsets of the columns in a sample of `bytes`, if they do not depend on the sample.
     fn places(&self, bytes: usize) -> Option<Vec<Range<usize>>> {
-        self.columns.iter().map(|(column, _)| self.layout.fixed_place(*column, bytes)).collect()
+        self.columns.iter().map(|(column, _)| self.layout.fixed_range(*column, bytes)).collect()
     }
 
     /// Returns the answer for the sample at `offset`, where only `places` are read.

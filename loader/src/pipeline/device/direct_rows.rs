@@ -58,7 +58,7 @@ impl DirectColumns {
     fn new(fields: &FieldPlan, layout: &Arc<Layout>, row_bytes_min: usize) -> Option<Self> {
         let row_bytes = |output: usize| fields.outputs()[output].row_bytes();
         let long = |(output, column): (usize, usize)| {
-            let bytes = layout.fixed_place(column, isize::MAX as usize)?.len();
+            let bytes = layout.fixed_range(column, isize::MAX as usize)?.len();
             let is_long = row_bytes(output) == Some(bytes) && bytes >= row_bytes_min;
             is_long.then_some((OmittedColumn { column, bytes }, output))
         };
@@ -81,7 +81,7 @@ impl DirectColumns {
         }
         let mut end = 0;
         let row = |(column, fixed_output): (&OmittedColumn, &usize)| {
-            let place = self.layout.fixed_place(column.column, bytes).filter(|place| place.start >= end)?;
+            let place = self.layout.fixed_range(column.column, bytes).filter(|place| place.start >= end)?;
             end = place.end;
             Some(DirectRow { fixed_output: *fixed_output, offset: offset + place.start as u64, bytes: column.bytes })
         };

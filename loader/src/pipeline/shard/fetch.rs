@@ -87,15 +87,15 @@ impl FetchedFile<'_> {
     fn check(&self, shard: &Shard) -> Result<Option<Error>> {
         match self.content() {
             FileContent::Whole(raw) => {
-                let places = shard.offsets(raw)?;
-                Ok(shard.check(raw, &places).err())
+                let offsets = shard.offsets(raw)?;
+                Ok(shard.check(raw, &offsets).err())
             }
             FileContent::Packed(packed) => {
-                let places = packed.read(|file| shard.offsets(file)).context("file", || &shard.raw_data.basename)?;
+                let offsets = packed.read(|file| shard.offsets(file)).context("file", || &shard.raw_data.basename)?;
                 if !shard.layout.format.has_checksums() {
                     return Ok(None);
                 }
-                Ok(packed.read(|file| shard.check(file, &places)).err())
+                Ok(packed.read(|file| shard.check(file, &offsets)).err())
             }
         }
     }

@@ -6,7 +6,7 @@
 //!
 //! * `residency`: the shards that are on disk, and the work that waits for the rest;
 //! * `stage`: the threads; `plane`: their number, and the number of shards in flight, which
-//!   [`Places`](forebay_core::flow::Places) limit;
+//!   [`Permits`](forebay_core::flow::Permits) limit;
 //! * `source`: cache directories in front of stores: claim, room and publication;
 //! * `fetch`: a shard's files, from the store or from their compressed form on disk, to bytes that can be published;
 //! * `attempts`: the bytes of the attempts to fetch a file whose samples are damaged;

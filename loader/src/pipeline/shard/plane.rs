@@ -5,7 +5,7 @@
 pub(crate) struct ShardPlane {
     pub(crate) threads: usize,
     /// Shards in flight.
-    pub(crate) places: usize,
+    pub(crate) permits: usize,
     /// Shards that are unpacked or written at the same time.
     pub(crate) work: usize,
 }

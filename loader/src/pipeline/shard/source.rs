@@ -17,7 +17,7 @@ use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
 use forebay_core::flow::Budget;
 use forebay_core::flow::Run;
-use forebay_core::flow::{HeldPlace, Places};
+use forebay_core::flow::{HeldPermit, Permits};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -53,9 +53,9 @@ pub(crate) struct ShardSource {
     /// Memory of shards that are not yet on disk.
     budget: Budget,
     /// Limits the shards in flight.
-    pub(super) places: Places,
+    pub(super) permits: Permits,
     /// Limits the shards that occupy a CPU or the disk, as unpacking and writing do.
-    work: Places,
+    work: Permits,
     /// Uses of each shard in this epoch and the next, computed when room is short for the first time.
     uses: OnceLock<NextUses>,
     plan: EpochPlan,
@@ -108,8 +108,8 @@ impl ShardSource {
             run,
             statuses: ShardStatuses::default(),
             budget: Budget::new(IN_MEMORY_BYTES_MIN.max(catalog.shard_bytes_max())),
-            places: Places::new(plane.places),
-            work: Places::new(plane.work),
+            permits: Permits::new(plane.permits),
+            work: Permits::new(plane.work),
             uses: OnceLock::new(),
             plan,
             next_plan,
@@ -124,19 +124,19 @@ impl ShardSource {
     }
 
     /// Brings shard `id` to local disk, unless a different one turns out to be needed earlier. A resident shard stays
-    /// on disk until [`release`](Self::release). Further shards use its `place` while a download waits for its next
+    /// on disk until [`release`](Self::release). Further shards use its `permit` while a download waits for its next
     /// attempt.
     ///
     /// # Errors
     ///
     /// Errors of the store and the cache; `Closed` when the run stops.
-    pub(crate) fn make_resident(&self, id: ShardId, place: &HeldPlace<'_>) -> Result<ShardOutcome> {
+    pub(crate) fn make_resident(&self, id: ShardId, permit: &HeldPermit<'_>) -> Result<ShardOutcome> {
         let status = self.statuses.begin(id);
         loop {
             if let Some(earlier) = self.wait_while_postponed(id, &status)? {
                 return Ok(ShardOutcome::Exchanged(earlier));
             }
-            if let Some(outcome) = self.try_make_resident(id, place, &status)? {
+            if let Some(outcome) = self.try_make_resident(id, permit, &status)? {
                 return Ok(outcome);
             }
         }
@@ -167,7 +167,7 @@ impl ShardSource {
     /// Ends all waits in here, after a stop of the run.
     pub(crate) fn wake(&self) {
         self.budget.close();
-        self.places.close();
+        self.permits.close();
         self.work.close();
         for stream in self.catalog.streams() {
             stream.dir.wake();
@@ -233,7 +233,7 @@ impl ShardSource {
     fn try_make_resident(
         &self,
         id: ShardId,
-        place: &HeldPlace<'_>,
+        permit: &HeldPermit<'_>,
         status: &ShardStatus<'_>,
     ) -> Result<Option<ShardOutcome>> {
         let (stream, local) = self.catalog.locate(id);
@@ -259,7 +259,7 @@ impl ShardSource {
         let watch = |event: FetchEvent<'_>| match event {
             FetchEvent::Bytes { file, progress, moved } => {
                 work.replace(None);
-                place.hold(!progress.is_paused);
+                permit.hold(!progress.is_paused);
                 status.set(Step::Download { key: file.basename.to_string(), progress });
                 if moved {
                     self.run.advance();
@@ -267,7 +267,7 @@ impl ShardSource {
                 }
             }
             FetchEvent::File => {
-                place.hold(true);
+                permit.hold(true);
                 status.set(Step::Local);
                 // One at a time, or threads could wait for each other. If the run has stopped, the next step fails.
                 work.replace(None);

@@ -18,11 +18,11 @@ impl ShardStage {
     pub(crate) fn run(&self) -> Result<()> {
         let Self { source, dispatcher, stage } = self;
         let residency = &dispatcher.residency;
-        while let Ok(place) = stage.timed(TimeKind::Input, || source.places.take()) {
+        while let Ok(permit) = stage.timed(TimeKind::Input, || source.permits.take()) {
             let Some((_, mut shard)) = stage.timed(TimeKind::Input, || residency.next_requested()) else { break };
             loop {
                 let outcome = stage
-                    .timed(TimeKind::Busy, || source.make_resident(shard, &place))
+                    .timed(TimeKind::Busy, || source.make_resident(shard, &permit))
                     .map_err(|e| source.catalog.describe(e, shard))?;
                 match outcome {
                     ShardOutcome::Resident => break,

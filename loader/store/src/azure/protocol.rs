@@ -61,13 +61,13 @@ pub(crate) struct AzureProtocol {
 }
 
 impl AzureProtocol {
-    pub(crate) fn new(queues: &Arc<FetchQueues>, settings: AzureSettings, place: Container) -> Result<Self> {
+    pub(crate) fn new(queues: &Arc<FetchQueues>, settings: AzureSettings, container: Container) -> Result<Self> {
         settings.validate()?;
-        let of_host = place.host.as_ref().and_then(|host| host.split('.').next());
+        let of_host = container.host.as_ref().and_then(|host| host.split('.').next());
         let account = settings.account.clone().or_else(|| of_host.map(str::to_owned)).ok_or_else(|| {
             Error::config("the remote names no storage account: set AZURE_ACCOUNT_NAME, or use CONTAINER@ACCOUNT")
         })?;
-        let of_host = place.host.filter(|host| host.contains('.') && host.split('.').next() == Some(&account));
+        let of_host = container.host.filter(|host| host.contains('.') && host.split('.').next() == Some(&account));
         if let (Some(host), None) = (&of_host, &settings.endpoint)
             && !HOSTS.iter().any(|end| host.to_ascii_lowercase().ends_with(end))
         {
@@ -77,19 +77,19 @@ impl AzureProtocol {
         }
         let endpoint = settings.endpoint.clone().unwrap_or_else(|| match of_host {
             Some(host) => format!("https://{host}"),
-            None => format!("https://{account}.{}.core.windows.net", if place.is_lake { "dfs" } else { "blob" }),
+            None => format!("https://{account}.{}.core.windows.net", if container.is_lake { "dfs" } else { "blob" }),
         });
-        let container_address = format!("{}/{}", endpoint.trim_end_matches('/'), place.name);
+        let container_address = format!("{}/{}", endpoint.trim_end_matches('/'), container.name);
         let bridge = Bridge::new(queues);
-        let library = library(&settings, &account, &place.name, &bridge)?;
+        let library = library(&settings, &account, &container.name, &bridge)?;
         Ok(Self {
-            base: format!("{container_address}/{}", encode_prefix(&place.prefix)),
+            base: format!("{container_address}/{}", encode_prefix(&container.prefix)),
             container_address,
-            prefix: with_slash(place.prefix),
+            prefix: with_slash(container.prefix),
             login: Login::new(settings.login_command.clone()),
             settings,
             account,
-            container: place.name,
+            container: container.name,
             bridge,
             library: Mutex::new(Arc::new(library)),
             last_token: Mutex::default(),
@@ -247,7 +247,7 @@ impl Protocol for AzureProtocol {
             }
             (400, Some("InvalidBlobOrBlock")) | (409, Some("BlockCountExceedsLimit")) => {
                 "a program has left blocks at this key that are not committed, with names of a different length or \
-                 too many: store an object there, which discards them, or name another folder"
+                 too many: store an object there, which discards them, or name a different folder"
             }
             (400 | 404 | 405, None) if self.settings.endpoint.is_some() => {
                 "the server may not be Azure's: check AZURE_STORAGE_SERVICE_ENDPOINT and \

@@ -11,13 +11,13 @@ pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Reads a small file with settings, which messages call `what`. One that is missing, or in a home directory that this
-/// user cannot read, is `None`.
-pub(crate) fn read_text(path: &Path, what: &str) -> Result<Option<String>> {
-    let problem = |e: std::io::Error| Error::from_io(e, format!("cannot read {what}")).with("path", path.display());
+/// Reads a small file with settings, which messages call `subject`. One that is missing, or in a home directory that
+/// this user cannot read, is `None`.
+pub(crate) fn read_text(path: &Path, subject: &str) -> Result<Option<String>> {
+    let problem = |e: std::io::Error| Error::from_io(e, format!("cannot read {subject}")).with("path", path.display());
     match std::fs::metadata(path) {
         Ok(meta) if meta.len() > FILE_BYTES_MAX => {
-            Err(Error::config(format!("{what} should not be larger than 1 MiB")).with("path", path.display()))
+            Err(Error::config(format!("{subject} should not be larger than 1 MiB")).with("path", path.display()))
         }
         Ok(_) => std::fs::read_to_string(path).map(Some).map_err(problem),
         Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied) => Ok(None),

@@ -45,7 +45,7 @@ struct Child {
 
 /// Position in a recursive listing: folders that remain, relative to the destination, and the page of the last one.
 #[derive(Default, Deserialize, Serialize)]
-struct ListingPlace {
+struct ListingPosition {
     folders: Vec<String>,
     page: Option<String>,
 }
@@ -119,13 +119,13 @@ impl Target for DbfsTarget {
     async fn list(&self, context: &ThreadContext, request: &ListRequest) -> Result<Page, Failure> {
         let first = || {
             let folder = request.prefix.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
-            Ok(ListingPlace { folders: vec![folder], page: None })
+            Ok(ListingPosition { folders: vec![folder], page: None })
         };
-        let place = request.next.as_deref().map_or_else(first, |next| read_json(next.as_bytes(), "the place"));
-        let mut place = place?;
-        let Some(folder) = place.folders.last().cloned() else { return Ok(Page::default()) };
+        let position = request.next.as_deref().map_or_else(first, |next| read_json(next.as_bytes(), "the position"));
+        let mut position = position?;
+        let Some(folder) = position.folders.last().cloned() else { return Ok(Page::default()) };
         let mut address = self.folder(&folder);
-        if let Some(page) = &place.page {
+        if let Some(page) = &position.page {
             address = format!("{address}?page_token={}", encode_component(page));
         }
         let listed = match self.call(context, (Method::GET, &address, READ), &Payload::default()).await {
@@ -137,11 +137,11 @@ impl Target for DbfsTarget {
             }
             Err(refusal) => return Err(refusal.failure),
         };
-        place.page = listed.next_page_token.filter(|token| !token.is_empty());
+        position.page = listed.next_page_token.filter(|token| !token.is_empty());
         // A further page of this folder is progress if it has an entry.
-        let has_moved = place.page.is_none() || !listed.contents.is_empty();
-        if place.page.is_none() {
-            place.folders.pop();
+        let has_moved = position.page.is_none() || !listed.contents.is_empty();
+        if position.page.is_none() {
+            position.folders.pop();
         }
         let (mut entries, mut inner) = (Vec::new(), Vec::new());
         for child in listed.contents {
@@ -159,10 +159,10 @@ impl Target for DbfsTarget {
             }
         }
         // Below the folder with the next page.
-        let at = place.folders.len() - usize::from(place.page.is_some());
-        place.folders.splice(at..at, inner);
-        let has_more = !place.folders.is_empty();
-        let next = has_more.then(|| serde_json::to_string(&place).unwrap_or_default());
+        let at = position.folders.len() - usize::from(position.page.is_some());
+        position.folders.splice(at..at, inner);
+        let has_more = !position.folders.is_empty();
+        let next = has_more.then(|| serde_json::to_string(&position).unwrap_or_default());
         Ok(Page { entries, markers: Vec::new(), next, has_moved })
     }
 

@@ -27,22 +27,22 @@ pub(crate) fn check_md5(answer: &Answer, payload: &Payload) -> Result<(), Failur
 }
 
 /// Parses a document in JSON.
-pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, Failure> {
+pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8], subject: &str) -> Result<T, Failure> {
     // A gateway may have sent a different document, so a further attempt may help.
     serde_json::from_slice(body)
-        .map_err(|e| Failure::transient(Error::format(format!("{what} cannot be read")).caused_by(e)))
+        .map_err(|e| Failure::transient(Error::format(format!("{subject} cannot be read")).caused_by(e)))
 }
 
 /// Parses a document in XML with the outermost element `root`: the fields that a different document lacks would be
-/// taken for empty ones, and those that are missing at its end as well.
-pub(crate) fn read_xml<T: DeserializeOwned>(body: &[u8], root: &str, what: &str) -> Result<T, Failure> {
+/// taken for empty ones, and so would fields that are missing at its end.
+pub(crate) fn read_xml<T: DeserializeOwned>(body: &[u8], root: &str, subject: &str) -> Result<T, Failure> {
     let text = String::from_utf8_lossy(body);
     if !text.trim_end().ends_with(&format!("</{root}>")) {
-        let why = format!("{what} ends early, or is a different document than {root}");
+        let why = format!("{subject} ends early, or is a different document than {root}");
         return Err(Failure::transient(Error::format(why)));
     }
     quick_xml::de::from_str(&text)
-        .map_err(|e| Failure::transient(Error::format(format!("{what} cannot be read")).caused_by(e)))
+        .map_err(|e| Failure::transient(Error::format(format!("{subject} cannot be read")).caused_by(e)))
 }
 
 /// Returns the failure of an incomplete page of a listing, or the token of the next page.
@@ -80,7 +80,7 @@ pub(crate) fn unless_missing(
     }
 }
 
-/// Codes of rejections of a write because the object is not as expected, also with a status other than HTTP's.
+/// Codes of rejections of a write because the object is not as expected, also with an unusual status.
 const NOT_AS_EXPECTED: [&str; 6] =
     ["BlobAlreadyExists", "ConditionNotMet", "IfMatchFailed", "IfNoneMatchFailed", "NoEtagMatch", "PreconditionFailed"];
 
@@ -95,13 +95,13 @@ pub(crate) fn conditional(
 ) -> Result<Conditional, Failure> {
     match answer {
         Ok(answer) => check_md5(&answer, payload).map(|()| Conditional::Stored),
-        Err(refusal) if refusal.failure.error.kind() == ErrorKind::Stale => Ok(Conditional::Other),
-        Err(refusal) if refusal.has_code(&NOT_AS_EXPECTED) => Ok(Conditional::Other),
+        Err(refusal) if refusal.failure.error.kind() == ErrorKind::Stale => Ok(Conditional::Unexpected),
+        Err(refusal) if refusal.has_code(&NOT_AS_EXPECTED) => Ok(Conditional::Unexpected),
         Err(refusal) if refusal.has_code(&WITHOUT_CONDITIONS) => Ok(Conditional::Unsupported),
         Err(refusal)
             if matches!(expected, Expected::Version(_)) && refusal.has_code(&["NoSuchKey", "BlobNotFound"]) =>
         {
-            Ok(Conditional::Other)
+            Ok(Conditional::Unexpected)
         }
         Err(refusal) => Err(refusal.failure),
     }

@@ -332,7 +332,7 @@ impl Target for FileTarget {
             Expected::Version(version) if version_of(path)?.as_ref() != Some(version) => Ok(false),
             Expected::Version(_) => rename(temporary, path),
         })?;
-        Ok(if is_stored { Conditional::Stored } else { Conditional::Other })
+        Ok(if is_stored { Conditional::Stored } else { Conditional::Unexpected })
     }
 
     async fn version(&self, _: &ThreadContext, key: &str) -> Result<Option<String>, Failure> {

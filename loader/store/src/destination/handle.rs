@@ -110,7 +110,7 @@ impl Destination {
                 };
                 match stored {
                     Conditional::Stored => Ok(true),
-                    Conditional::Other => Ok(false),
+                    Conditional::Unexpected => Ok(false),
                     Conditional::Unsupported => target.put(&context, &job.key, &payload).await.map(|_| true),
                 }
             };

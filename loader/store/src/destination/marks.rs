@@ -58,7 +58,7 @@ impl PageMarks {
         if self.empty_pages >= EMPTY_PAGES_MAX || since >= idle_max {
             let pages = self.empty_pages;
             let message = format!(
-                "a listing makes no progress: {pages} pages without an entry in {} s, each of which names a next one",
+                "a listing makes no progress: {pages} pages in {} s had no entry, and each names a next page",
                 since.as_secs()
             );
             return Err(without_end(ErrorKind::Timeout, message));
@@ -96,24 +96,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_that_is_repeated_is_an_error_at_once() {
+    fn a_mark_that_is_repeated_is_an_error_at_once() {
         for (first, period) in [(0, 1), (0, 2), (3, 5), (100, 17)] {
             let mut marks = PageMarks::default();
-            let place = |page: u32| if page < first { page } else { first + (page - first) % period };
-            let failed = (0..1000).find(|page| marks.check(&place(*page).to_string()).is_err());
+            let page_mark = |page: u32| if page < first { page } else { first + (page - first) % period };
+            let failed = (0..1000).find(|page| marks.check(&page_mark(*page).to_string()).is_err());
             assert_eq!(failed, Some(first + period));
         }
     }
 
     #[test]
-    fn a_place_that_is_repeated_after_more_pages_than_are_remembered_is_an_error() {
+    fn a_mark_that_is_repeated_after_more_pages_than_are_remembered_is_an_error() {
         let mut marks = PageMarks { seen: (0..SEEN_MAX as u64).collect(), ..PageMarks::default() };
         let failed = (0..1000).find(|page| marks.check(&(page % 17).to_string()).is_err());
         assert!(failed.is_some_and(|page| page >= 17), "{failed:?}");
     }
 
     #[test]
-    fn places_that_differ_are_accepted() {
+    fn marks_that_differ_are_accepted() {
         let mut marks = PageMarks::default();
         (0..1000).for_each(|page| marks.check(&page.to_string()).expect("new"));
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_repeated_under_another_place_is_an_error() {
+    fn a_page_that_is_repeated_under_a_different_mark_is_an_error() {
         let mut marks = PageMarks::default();
         let mut turn = |keys: &[&str], next| marks.turn(&page(keys, next), Duration::ZERO, MINUTE);
         turn(&["a", "b"], 1).expect("new");

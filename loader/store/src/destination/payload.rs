@@ -110,8 +110,8 @@ impl Rest {
         self.pieces.drain(..).collect()
     }
 
-    /// Takes `bytes` bytes, or all if there are fewer. Pieces that belong to one part are sent as they are. A piece of
-    /// which several parts have bytes is copied: a slice would keep all of it in memory until the last of its parts is
+    /// Takes `bytes` bytes, or all if there are fewer. Pieces that belong to one part are sent as they are. A piece
+    /// with bytes of several parts is copied: a slice would keep all of it in memory until the last of its parts is
     /// stored, beyond the bound of the bytes in flight.
     pub(super) fn take(&mut self, bytes: u64) -> Vec<Bytes> {
         let mut missing = usize::try_from(bytes.min(self.bytes)).unwrap_or(usize::MAX);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_keeps_no_piece_alive_that_other_parts_have_bytes_of() {
+    fn a_part_keeps_no_piece_alive_that_has_bytes_of_further_parts() {
         let (a, b) = (piece(1), piece(2));
         let mut rest = rest(&[&a, &b]);
         let parts: Vec<Vec<Bytes>> = (0..4).map(|_| rest.take(PIECE as u64 / 3 * 2)).collect();

@@ -105,7 +105,7 @@ pub enum Expected {
 pub(crate) enum Conditional {
     Stored,
     /// The object is not as expected, and stays as it is.
-    Other,
+    Unexpected,
     /// The store has no such writes.
     Unsupported,
 }

@@ -85,7 +85,7 @@ fn an_abandoned_fetch_makes_room_and_is_cancelled_unless_the_epoch_is_over() {
 }
 
 #[test]
-fn a_request_is_queued_only_while_others_make_progress() {
+fn a_request_is_queued_only_while_earlier_ones_make_progress() {
     let queue = FetchQueue::default();
     let fetcher = fetcher(&queue);
     let (sender, receiver) = mpsc::channel();

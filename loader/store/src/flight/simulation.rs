@@ -5,7 +5,7 @@
 
 use super::super::config::StoreConfig;
 use super::super::retry::Draws;
-use super::{FlightLimit, HeadPlace, PartEnd, PartPlace, tests};
+use super::{FlightLimit, HeadSlot, PartEnd, PartSlot, tests};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -41,8 +41,8 @@ impl Default for Network {
 
 struct Flying<'a> {
     client: usize,
-    place: Option<PartPlace>,
-    head: Option<HeadPlace<'a>>,
+    slot: Option<PartSlot>,
+    head: Option<HeadSlot<'a>>,
     bytes: f64,
     begun: f64,
     stage: Stage,
@@ -127,11 +127,11 @@ impl<'a> Simulation<'a> {
     fn begin(&mut self) {
         for client in 0..self.flights.len() {
             while !self.waiting[client].is_empty() {
-                let Some(place) = tests::try_place(&self.flights[client]) else { break };
+                let Some(slot) = tests::try_slot(&self.flights[client]) else { break };
                 let bytes = self.waiting[client].pop_front().expect("checked");
                 self.flying.push(Flying {
                     client,
-                    place: Some(place),
+                    slot: Some(slot),
                     head: None,
                     bytes,
                     begun: self.now,
@@ -141,7 +141,7 @@ impl<'a> Simulation<'a> {
         }
         for index in 0..self.flying.len() {
             if let Stage::WaitsToSend = self.flying[index].stage
-                && let Some(head) = self.flights[self.flying[index].client].head_place_now()
+                && let Some(head) = self.flights[self.flying[index].client].head_slot_now()
             {
                 let latency = self.network.latency_s * (1.0 + self.network.noise - self.network.noise * self.noise());
                 self.flying[index].head = Some(head);
@@ -202,7 +202,7 @@ impl<'a> Simulation<'a> {
                     let is_waiting = !self.waiting[f.client].is_empty();
                     let begun = Duration::from_secs_f64(f.begun);
                     let end = PartEnd { filled: Some(f.bytes as usize), begun, now, is_limiting: is_waiting };
-                    self.flights[f.client].end(f.place, &end);
+                    self.flights[f.client].end(f.slot, &end);
                     continue;
                 }
                 _ => {}

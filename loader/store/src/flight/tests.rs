@@ -24,14 +24,14 @@ fn limits(flight: &FlightLimit, bytes: usize, latency: Duration, bytes_per_s: f6
     limits
 }
 
-pub(super) fn try_place(flight: &FlightLimit) -> Option<PartPlace> {
-    let permit = flight.places.clone().try_acquire_owned().ok()?;
-    Some(PartPlace { permit: Some(permit), state: flight.state.clone() })
+pub(super) fn try_slot(flight: &FlightLimit) -> Option<PartSlot> {
+    let permit = flight.slots.clone().try_acquire_owned().ok()?;
+    Some(PartSlot { permit: Some(permit), state: flight.state.clone() })
 }
 
 fn end(flight: &FlightLimit, bytes: usize, now: Duration) {
     flight.arrived(bytes);
-    flight.end(try_place(flight), &PartEnd { filled: Some(bytes), begun: Duration::ZERO, now, is_limiting: true });
+    flight.end(try_slot(flight), &PartEnd { filled: Some(bytes), begun: Duration::ZERO, now, is_limiting: true });
 }
 
 fn flight() -> FlightLimit {
@@ -46,7 +46,7 @@ fn small_parts_at_a_high_latency_are_requested_in_larger_numbers_up_to_the_limit
     let flight = flight();
     let limits = limits(&flight, 100 << 10, LATENCY, f64::INFINITY, 20);
     assert_eq!((limits[0], limits.last()), (12, Some(&64)));
-    assert_eq!(flight.places.available_permits(), 64);
+    assert_eq!(flight.slots.available_permits(), 64);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_network_that_is_full_has_twice_the_requests_that_fill_it() {
     let limits = limits(&flight, 100 << 10, LATENCY, 16.0 * (100 << 10) as f64 / 0.05, 400);
     assert!(limits[8..].iter().all(|limit| [32, 48].contains(limit)), "{limits:?}");
     assert!(limits[300..].iter().filter(|limit| **limit == 48).count() <= 4, "{limits:?}");
-    let (free, limit) = (flight.places.available_permits(), flight.state.borrow().limit);
+    let (free, limit) = (flight.slots.available_permits(), flight.state.borrow().limit);
     assert_eq!(free, limit, "no slot is lost");
 }
 
@@ -67,7 +67,7 @@ fn a_limit_that_grew_where_nothing_is_gained_shrinks_again() {
     // 10 parts fill the network from now on. Trials of 30 are no gain.
     let later = limits(&flight, 100 << 10, LATENCY, 10.0 * (100 << 10) as f64 / 0.05, 400);
     assert!(later[40..].iter().all(|limit| [20, 30].contains(limit)), "{later:?}");
-    let (free, limit) = (flight.places.available_permits(), flight.state.borrow().limit);
+    let (free, limit) = (flight.slots.available_permits(), flight.state.borrow().limit);
     assert_eq!(free, limit, "no slot is lost");
 }
 
@@ -140,23 +140,23 @@ fn parts_that_nothing_waits_behind_change_nothing() {
 #[test]
 fn three_quarters_of_the_parts_in_flight_may_wait_for_their_heads() {
     let flight = flight();
-    let mut waiting: Vec<_> = std::iter::from_fn(|| flight.head_place_now()).collect();
+    let mut waiting: Vec<_> = std::iter::from_fn(|| flight.head_slot_now()).collect();
     assert_eq!(waiting.len(), 6);
-    let mut next = std::pin::pin!(flight.head_place());
+    let mut next = std::pin::pin!(flight.head_slot());
     let mut poll = || next.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
     assert!(!poll());
     drop(waiting.pop());
     assert!(poll(), "a head has arrived");
     (0..7).for_each(|_| flight.throttle());
     drop(waiting);
-    assert!(flight.head_place_now().is_some(), "one part may wait where one is in flight");
+    assert!(flight.head_slot_now().is_some(), "one part may wait where one is in flight");
 }
 
 #[test]
 fn a_part_that_waits_to_send_its_request_continues_when_the_limit_grows() {
     let flight = flight();
-    let _waiting: Vec<_> = std::iter::from_fn(|| flight.head_place_now()).collect();
-    let mut next = std::pin::pin!(flight.head_place());
+    let _waiting: Vec<_> = std::iter::from_fn(|| flight.head_slot_now()).collect();
+    let mut next = std::pin::pin!(flight.head_slot());
     let mut poll = || next.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
     assert!(!poll());
     limits(&flight, 100, LATENCY, f64::INFINITY, 1);
@@ -169,9 +169,9 @@ fn a_throttling_server_has_half_of_the_requests_and_later_more_again() {
     let limit = || flight.state.borrow().limit;
     // All that were in flight are refused: one event.
     (0..8).for_each(|_| flight.throttle());
-    assert_eq!((limit(), flight.places.available_permits()), (4, 4));
+    assert_eq!((limit(), flight.slots.available_permits()), (4, 4));
     (0..4 + 2 + 1).for_each(|_| flight.throttle());
-    assert_eq!((limit(), flight.places.available_permits()), (1, 1));
+    assert_eq!((limit(), flight.slots.available_permits()), (1, 1));
     assert!(flight.is_throttled());
     flight.throttle();
     assert_eq!(limit(), 1, "at least one");
@@ -179,33 +179,31 @@ fn a_throttling_server_has_half_of_the_requests_and_later_more_again() {
     let rises = |pair: &[usize]| (pair[0]..=pair[0] + 1).contains(&pair[1]);
     assert!(limits.windows(2).all(rises) && limits.last() > Some(&8), "{limits:?}");
     assert!(!flight.is_throttled());
-    assert_eq!(flight.places.available_permits(), limit(), "no slot is lost");
+    assert_eq!(flight.slots.available_permits(), limit(), "no slot is lost");
 }
 
 #[test]
-fn places_in_use_are_taken_away_when_they_are_free() {
+fn slots_in_use_are_taken_away_when_they_are_free() {
     let flight = flight();
-    let places: Vec<_> = (0..8).map(|_| try_place(&flight).expect("free")).collect();
+    let slots: Vec<_> = (0..8).map(|_| try_slot(&flight).expect("free")).collect();
     flight.throttle();
-    for (ended, place) in (1usize..).zip(places) {
-        flight
-            .end(Some(place), &PartEnd { filled: Some(100), begun: Duration::ZERO, now: LATENCY, is_limiting: false });
-        assert_eq!(flight.places.available_permits(), ended.saturating_sub(4));
+    for (ended, slot) in (1usize..).zip(slots) {
+        flight.end(Some(slot), &PartEnd { filled: Some(100), begun: Duration::ZERO, now: LATENCY, is_limiting: false });
+        assert_eq!(flight.slots.available_permits(), ended.saturating_sub(4));
     }
 }
 
 #[test]
-fn parts_that_give_up_their_place_until_the_next_attempt_keep_to_the_lower_limit() {
+fn parts_that_give_up_their_slot_until_the_next_attempt_keep_to_the_lower_limit() {
     let flight = flight();
-    let places: Vec<_> = (0..8).map(|_| try_place(&flight).expect("free")).collect();
+    let slots: Vec<_> = (0..8).map(|_| try_slot(&flight).expect("free")).collect();
     flight.throttle();
     // All of them pause, and want their slots again.
-    drop(places);
-    let places: Vec<_> = std::iter::from_fn(|| try_place(&flight)).collect();
-    assert_eq!(places.len(), 4);
-    for place in places {
-        flight
-            .end(Some(place), &PartEnd { filled: Some(100), begun: Duration::ZERO, now: LATENCY, is_limiting: false });
+    drop(slots);
+    let slots: Vec<_> = std::iter::from_fn(|| try_slot(&flight)).collect();
+    assert_eq!(slots.len(), 4);
+    for slot in slots {
+        flight.end(Some(slot), &PartEnd { filled: Some(100), begun: Duration::ZERO, now: LATENCY, is_limiting: false });
     }
-    assert_eq!(flight.places.available_permits(), 4, "each slot is taken away once");
+    assert_eq!(flight.slots.available_permits(), 4, "each slot is taken away once");
 }

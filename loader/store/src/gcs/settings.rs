@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_of_gcloud_is_another_server_of_google() {
+    fn an_endpoint_of_gcloud_is_a_second_server_of_google() {
         for (value, endpoint) in [
             ("https://storage-site.p.googleapis.com/", "https://storage-site.p.googleapis.com"),
             ("https://storage-site.p.googleapis.com/storage/v1/", "https://storage-site.p.googleapis.com"),

@@ -38,10 +38,10 @@ pub(crate) struct HfProtocol {
 }
 
 impl HfProtocol {
-    pub(crate) fn new(settings: HfSettings, place: Repository) -> Result<Self> {
+    pub(crate) fn new(settings: HfSettings, repository: Repository) -> Result<Self> {
         settings.validate()?;
         let endpoint = settings.endpoint.as_deref().unwrap_or(ENDPOINT).trim_end_matches('/');
-        let page = format!("{endpoint}/datasets/{}", place.name);
+        let page = format!("{endpoint}/datasets/{}", repository.name);
         let authorization = settings.token.as_ref().map(|token| {
             let mut header = HeaderValue::from_str(&format!("Bearer {token}"))
                 .map_err(|_| Error::config("the hub's token has characters that cannot be sent"))?;
@@ -49,11 +49,11 @@ impl HfProtocol {
             Ok::<_, Error>(header)
         });
         Ok(Self {
-            encoded_prefix: encode_prefix(&place.prefix),
-            trees: format!("{endpoint}/api/datasets/{}/tree/", place.name),
-            prefix: with_slash(place.prefix),
-            repository: place.name,
-            revision: place.revision,
+            encoded_prefix: encode_prefix(&repository.prefix),
+            trees: format!("{endpoint}/api/datasets/{}/tree/", repository.name),
+            prefix: with_slash(repository.prefix),
+            repository: repository.name,
+            revision: repository.revision,
             page,
             authorization: authorization.transpose()?,
             commit: OnceLock::new(),

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_of_another_protocol_is_refused_with_the_remedy() {
+    fn a_proxy_of_a_different_protocol_is_refused_with_the_remedy() {
         let proxy = Proxies::all("socks5://proxy:1080").of(&origin(true, "host")).expect("a proxy");
         let Err(failure) = proxy.server() else { panic!("not supported") };
         assert!(failure.error.to_string().contains("HTTPS_PROXY"), "{}", failure.error);

@@ -20,24 +20,24 @@ pub(crate) struct Redirects(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    places: HashMap<String, RedirectTarget>,
-    /// Keys of `places`, oldest first.
+    targets: HashMap<String, RedirectTarget>,
+    /// Keys of `targets`, oldest first.
     order: VecDeque<String>,
 }
 
 impl Redirects {
     /// Returns the address of `key`, which is empty if it is not known.
-    pub(super) fn place(&self, key: &str) -> RedirectTarget {
+    pub(super) fn target(&self, key: &str) -> RedirectTarget {
         let mut known = self.0.lock();
-        if let Some(place) = known.places.get(key) {
-            return place.clone();
+        if let Some(target) = known.targets.get(key) {
+            return target.clone();
         }
         if known.order.len() == KEYS_MAX
             && let Some(oldest) = known.order.pop_front()
         {
-            known.places.remove(&oldest);
+            known.targets.remove(&oldest);
         }
         known.order.push_back(key.to_owned());
-        known.places.entry(key.to_owned()).or_default().clone()
+        known.targets.entry(key.to_owned()).or_default().clone()
     }
 }

@@ -57,8 +57,8 @@ impl HttpSource {
             let (exchange, version, _) = self.follow(context, key, None, headers).await?;
             return Ok((exchange, version));
         };
-        let place = redirects.place(key);
-        let mut known = place.lock().await;
+        let target = redirects.target(key);
+        let mut known = target.lock().await;
         if let Some((address, version)) = known.clone() {
             drop(known);
             let (exchange, ..) = self.follow(context, key, Some(address.clone()), headers).await?;
@@ -66,7 +66,7 @@ impl HttpSource {
             if !matches!(exchange.response.status().as_u16(), 400 | 401 | 403 | 404 | 410) {
                 return Ok((exchange, version));
             }
-            known = place.lock().await;
+            known = target.lock().await;
             if known.as_ref().is_some_and(|(same, _)| *same == address) {
                 *known = None;
             }

@@ -2,7 +2,7 @@
 
 use super::listing::ObjectListing;
 use crate::{
-    Destination, Encoded, Expected, FetchMemory, FetchRequest, FetchTicket, KeyForm, Peek, Remote, RemotePlace,
+    Destination, Encoded, Expected, FetchMemory, FetchRequest, FetchTicket, KeyForm, Peek, Remote, RemoteLocation,
     StoreConfig, Stores, Upload, Version, redact, split_object,
 };
 use bytes::{Bytes, BytesMut};
@@ -20,8 +20,8 @@ const ROOTS_MAX: usize = 1024;
 /// Objects of all stores, over one set of fetch threads. Roots stay open, with their credentials and connections.
 pub struct Objects {
     stores: Stores,
-    remotes: Mutex<HashMap<RemotePlace, Remote>>,
-    destinations: Mutex<HashMap<RemotePlace, Destination>>,
+    remotes: Mutex<HashMap<RemoteLocation, Remote>>,
+    destinations: Mutex<HashMap<RemoteLocation, Destination>>,
 }
 
 /// Object at its root.
@@ -42,21 +42,21 @@ impl Objects {
     }
 
     fn remote(&self, url: &str) -> Result<Located<Remote>> {
-        let (place, name, key) = split_object(url)?;
+        let (location, name, key) = split_object(url)?;
         let key = key_of_object(key, url)?;
         Ok(Located {
             key,
-            root: opened(&self.remotes, place, |place, keys| self.stores.open_place(place, &name, keys))?,
+            root: opened(&self.remotes, location, |location, keys| self.stores.open_location(location, &name, keys))?,
         })
     }
 
-    fn destination(&self, place: RemotePlace, name: &str) -> Result<Destination> {
-        opened(&self.destinations, place, |place, keys| self.stores.open_place_to_write(place, name, keys))
+    fn destination(&self, location: RemoteLocation, name: &str) -> Result<Destination> {
+        opened(&self.destinations, location, |location, keys| self.stores.open_location_to_write(location, name, keys))
     }
 
     fn object(&self, url: &str) -> Result<Located<Destination>> {
-        let (place, name, key) = split_object(url)?;
-        Ok(Located { key: key_of_object(key, url)?, root: self.destination(place, &name)? })
+        let (location, name, key) = split_object(url)?;
+        Ok(Located { key: key_of_object(key, url)?, root: self.destination(location, &name)? })
     }
 
     /// Lists the objects with addresses that start with `prefix`: one that ends with a slash names a folder.
@@ -66,8 +66,8 @@ impl Objects {
     ///
     /// `Config` and `Unsupported` for addresses that cannot be listed. The listing returns the errors of the store.
     pub fn list(&self, prefix: &str, is_recursive: bool) -> Result<ObjectListing> {
-        let (place, name, key) = split_object(prefix)?;
-        let destination = self.destination(place, &name)?;
+        let (location, name, key) = split_object(prefix)?;
+        let destination = self.destination(location, &name)?;
         Ok(ObjectListing::new(name.into(), destination.list(&key, is_recursive)?))
     }
 
@@ -200,22 +200,22 @@ pub fn is_root(url: &str) -> Result<bool> {
     Ok(key.trim_matches('/').is_empty())
 }
 
-/// Returns the root at `place`, which `open` opens the first time.
+/// Returns the root at `location`, which `open` opens the first time.
 fn opened<T: Clone>(
-    roots: &Mutex<HashMap<RemotePlace, T>>,
-    place: RemotePlace,
-    open: impl FnOnce(RemotePlace, KeyForm) -> Result<T>,
+    roots: &Mutex<HashMap<RemoteLocation, T>>,
+    location: RemoteLocation,
+    open: impl FnOnce(RemoteLocation, KeyForm) -> Result<T>,
 ) -> Result<T> {
     let mut roots = roots.lock();
-    if let Some(root) = roots.get(&place) {
+    if let Some(root) = roots.get(&location) {
         return Ok(root.clone());
     }
-    let root = open(place.clone(), place.key_form())?;
+    let root = open(location.clone(), location.key_form())?;
     if roots.len() >= ROOTS_MAX {
         // Work in flight has its own references.
         roots.clear();
     }
-    roots.insert(place, root.clone());
+    roots.insert(location, root.clone());
     Ok(root)
 }
 

@@ -152,7 +152,7 @@ fn lengths_that_are_found_later_keep_the_limit_of_bytes() {
 }
 
 #[test]
-fn one_object_that_fails_does_not_disturb_the_others() {
+fn one_object_that_fails_does_not_disturb_the_rest() {
     let folder = folder(&[10, 20, 30]);
     let mut reads = Reads::new(objects(), limits(8), memory);
     reads.push(&url(&folder, 0), Some(10));
@@ -289,7 +289,7 @@ fn a_local_list_reads_no_folder_above_its_prefix() {
 }
 
 #[test]
-fn links_in_a_local_list_are_what_they_lead_to() {
+fn links_in_a_local_list_are_the_files_that_they_lead_to() {
     let (data, folder) =
         (tempfile::tempdir().expect("temporary folder"), tempfile::tempdir().expect("temporary folder"));
     let path = folder.path();

@@ -34,7 +34,7 @@ pub(crate) struct OciProtocol {
 }
 
 impl OciProtocol {
-    pub(crate) fn new(settings: OciSettings, place: NamespacedBucket) -> Result<Self> {
+    pub(crate) fn new(settings: OciSettings, container: NamespacedBucket) -> Result<Self> {
         settings.validate()?;
         let endpoint = match (&settings.endpoint, &settings.region) {
             (Some(endpoint), _) => endpoint.trim_end_matches('/').to_owned(),
@@ -46,7 +46,7 @@ impl OciProtocol {
             }
         };
         let key = settings.key.as_deref().map(SigningKey::from_pem).transpose()?.map(Arc::new);
-        let NamespacedBucket { name: bucket, namespace, prefix } = place;
+        let NamespacedBucket { name: bucket, namespace, prefix } = container;
         Ok(Self {
             base: format!("{endpoint}/n/{namespace}/b/{}/o/", encode_path(&bucket)),
             prefix: if prefix.is_empty() { String::new() } else { format!("{prefix}/") },

@@ -123,7 +123,7 @@ mod tests {
         std::fs::create_dir(home.path().join(".oci")).expect("made");
         let config = home.path().join(".oci/config");
         let write = |text: &str| std::fs::write(&config, text).expect("written");
-        write("[DEFAULT]\nuser=u\ntenancy = t\nfingerprint=f\nregion=eu-1\nkey_file=~/.oci/key.pem\n[OTHER]\nuser=v\n");
+        write("[DEFAULT]\nuser=u\ntenancy = t\nfingerprint=f\nregion=eu-1\nkey_file=~/.oci/key.pem\n[B]\nuser=v\n");
         let error = read(&[]).expect_err("no key");
         assert!(error.to_string().contains("key.pem"), "{error}");
         std::fs::write(home.path().join(".oci/key.pem"), "geheim").expect("written");

@@ -148,14 +148,14 @@ fn errors_have_the_attempt_and_no_secrets() {
     });
     let remote = stores.open(REMOTE).expect("a remote");
     let fetch = || remote.fetch(FetchRequest::new("a", 10)).expect("begun").wait().expect_err("a failure").to_string();
-    let place = "key a, remote tape://...@host/set)";
-    assert_eq!(fetch(), format!("it broke (range 0..10, attempt 2 of 2, {place}"));
-    assert_eq!(fetch(), format!("no access (range 0..10, attempt 1 of 2, {place}"));
-    assert_eq!(fetch(), format!("the exchange ended without a response (range 0..10, attempt 2 of 2, {place}"));
+    let suffix = "key a, remote tape://...@host/set)";
+    assert_eq!(fetch(), format!("it broke (range 0..10, attempt 2 of 2, {suffix}"));
+    assert_eq!(fetch(), format!("no access (range 0..10, attempt 1 of 2, {suffix}"));
+    assert_eq!(fetch(), format!("the exchange ended without a response (range 0..10, attempt 2 of 2, {suffix}"));
 }
 
 #[test]
-fn an_object_of_another_size_or_version_is_an_error() {
+fn an_object_of_a_different_size_or_version_is_an_error() {
     let (stores, _library) = stores(|number, exchange| {
         let (bytes, version) = match number {
             1 | 2 => (11, "1"),
@@ -198,7 +198,7 @@ fn a_silent_library_is_given_up_and_learns_of_it() {
 }
 
 #[test]
-fn exchanges_in_flight_have_a_bound_and_those_that_do_not_end_another() {
+fn exchanges_in_flight_have_a_bound_and_so_have_exchanges_that_do_not_end() {
     let queue = OutsideQueue::default();
     let config = StoreConfig {
         outside: Some(queue.stores()),

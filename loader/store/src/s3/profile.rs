@@ -116,7 +116,7 @@ impl Profiles {
                     roles.push(role);
                     break Base::Machine;
                 }
-                (None, None, Some(other)) => return Err(wrong(format!("credential_source {other} is not known"))),
+                (None, None, Some(source)) => return Err(wrong(format!("credential_source {source} is not known"))),
                 (None, None, None) => {
                     let why = "role_arn needs source_profile, credential_source or web_identity_token_file";
                     return Err(wrong(why.to_owned()));

@@ -206,10 +206,10 @@ fn time(text: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339_weak(&text).ok()
 }
 
-fn unreadable(what: &str) -> Failure {
+fn unreadable(subject: &str) -> Failure {
     Failure::permanent(Error::new(
         ErrorKind::Permission,
-        format!("{what} responds without credentials that can be read"),
+        format!("{subject} responds without credentials that can be read"),
     ))
 }
 

@@ -144,7 +144,7 @@ impl S3Settings {
     pub(super) fn validate(&self) -> Result<()> {
         if self.access_key.is_some() != self.secret_key.is_some() {
             return Err(Error::config(
-                "an S3 access key and its secret key need each other: set AWS_ACCESS_KEY_ID and \
+                "an S3 access key and its secret key go together: set AWS_ACCESS_KEY_ID and \
                  AWS_SECRET_ACCESS_KEY",
             ));
         }

@@ -355,14 +355,14 @@ fn has_checksums_of(checksum: &str, parts: &[StoredPart]) -> bool {
 const BUSY: [&str; 5] = ["InternalError", "OperationAborted", "RequestTimeout", "ServiceUnavailable", "SlowDown"];
 
 /// Returns true if the store rejects the entity tag of a part, also after the status of success.
-fn is_of_other_part(answer: &Result<Answer, Refusal>) -> bool {
+fn is_of_different_part(answer: &Result<Answer, Refusal>) -> bool {
     match answer {
         Ok(answer) => error_code(&answer.headers, &answer.body).as_deref() == Some("InvalidPart"),
         Err(refusal) => refusal.has_code(&["InvalidPart"]),
     }
 }
 
-fn other_part() -> Failure {
+fn different_part() -> Failure {
     let why =
         "the store does not join the parts (InvalidPart): it has one with a different entity tag than in its response";
     Failure::permanent(Error::new(ErrorKind::Checksum, why).hinting(
@@ -460,15 +460,15 @@ impl<P: BucketProtocol> Target for S3Target<P> {
         parts: &[StoredPart],
     ) -> Result<ObjectTag, Failure> {
         let mut answer = self.join(context, key, upload, parts).await;
-        if is_of_other_part(&answer) {
+        if is_of_different_part(&answer) {
             // A response to a part had a wrong tag. Its bytes were compared with their digest.
             match self.tagged_again(context, key, upload, parts).await {
                 Ok(Some(tagged)) => answer = self.join(context, key, upload, &tagged).await,
                 Ok(None) => {}
                 Err(refusal) => log::warn!("the parts of {key} cannot be listed: {}", refusal.failure.error),
             }
-            if is_of_other_part(&answer) {
-                return Err(other_part());
+            if is_of_different_part(&answer) {
+                return Err(different_part());
             }
         }
         let answer = answer?;
@@ -514,9 +514,9 @@ impl<P: BucketProtocol> Target for S3Target<P> {
 
     async fn unfinished(&self, context: &ThreadContext, key: &str) -> Result<Vec<String>, Failure> {
         let key = format!("{}{key}", self.protocol().prefix());
-        let (mut uploads, mut place, mut marks) = (Vec::new(), String::new(), PageMarks::default());
+        let (mut uploads, mut marker, mut marks) = (Vec::new(), String::new(), PageMarks::default());
         loop {
-            let query = format!("uploads=&prefix={}{place}", encode_component(&key));
+            let query = format!("uploads=&prefix={}{marker}", encode_component(&key));
             let exchange = (Method::GET, None, &*query, Right::ListUploads);
             let answer = self.call(context, exchange, &Payload::default()).await?;
             let found: Unfinished = read_xml(&answer.body, "ListMultipartUploadsResult", "the list of uploads")?;
@@ -528,12 +528,12 @@ impl<P: BucketProtocol> Target for S3Target<P> {
             let markers = found.next_key_marker.zip(found.next_upload_id_marker);
             let (next_key, next_upload) =
                 markers.ok_or_else(|| incomplete("the page is not the last one, and has no NextKeyMarker"))?;
-            place = format!(
+            marker = format!(
                 "&key-marker={}&upload-id-marker={}",
                 encode_component(&next_key),
                 encode_component(&next_upload)
             );
-            marks.check(&place)?;
+            marks.check(&marker)?;
         }
     }
 

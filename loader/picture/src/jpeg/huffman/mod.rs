@@ -50,13 +50,13 @@ pub(super) struct Code {
     /// One more than the largest code of each length, as the upper bits of 16; 0 if there is none.
     ends: [u32; 17],
     /// For each length, the difference between a symbol's position and its code.
-    places: [i32; 17],
+    positions: [i32; 17],
     symbols: [u8; 256],
 }
 
 impl Default for Code {
     fn default() -> Self {
-        Self { ends: [0; 17], places: [0; 17], symbols: [0; 256] }
+        Self { ends: [0; 17], positions: [0; 17], symbols: [0; 256] }
     }
 }
 
@@ -64,11 +64,11 @@ impl Code {
     fn build(segment: HuffmanSegment<'_>) -> Result<Self, Fallback> {
         let mut this = Self::default();
         this.symbols[..segment.values.len()].copy_from_slice(segment.values);
-        let (mut code, mut place) = (0_u32, 0_i32);
+        let (mut code, mut position) = (0_u32, 0_i32);
         for (length, count) in (1..).zip(segment.counts) {
-            this.places[length] = place - code as i32;
+            this.positions[length] = position - code as i32;
             code += u32::from(*count);
-            place += i32::from(*count);
+            position += i32::from(*count);
             // No code is all ones, so the one after the last must still fit.
             if *count > 0 && code >= 1 << length {
                 return Err(Fallback("a Huffman table with more codes than fit"));
@@ -82,14 +82,14 @@ impl Code {
     /// Returns the symbol at the start of the 16 bits `next`, and the length of its code.
     pub(super) fn symbol(&self, next: u32) -> Option<(u8, u32)> {
         let length = (1..=16).find(|length| next < self.ends[*length])?;
-        let place = (next >> (16 - length)) as i32 + self.places[length];
+        let position = (next >> (16 - length)) as i32 + self.positions[length];
         // There are as many symbols as codes.
-        Some((self.symbols[place as usize & 255], length as u32))
+        Some((self.symbols[position as usize & 255], length as u32))
     }
 }
 
 /// Calls `fill` with each symbol with a code that fits into lookups of `window` bits: the lookups that start with the
-/// code, the symbol, and the code's length. Codes count up, so their lookups follow each other. Returns the end of the
+/// code, the symbol, and the code's length. Codes count up, so their lookups are adjacent. Returns the end of the
 /// last.
 fn each_code(segment: HuffmanSegment<'_>, window: u32, mut fill: impl FnMut(Range<usize>, u8, u32)) -> usize {
     let mut symbols = segment.values.iter();
@@ -137,17 +137,17 @@ impl<T: Table> TableCache<T> {
     /// tables were requested.
     pub(super) fn find(&mut self, segment: HuffmanSegment<'_>) -> Result<usize, Fallback> {
         self.clock += 1;
-        let place = self.kept.iter().position(|k| k.counts == *segment.counts && k.values == segment.values);
-        if let Some(place) = place {
-            self.kept[place].last_use = self.clock;
-            return Ok(place);
+        let position = self.kept.iter().position(|k| k.counts == *segment.counts && k.values == segment.values);
+        if let Some(position) = position {
+            self.kept[position].last_use = self.clock;
+            return Ok(position);
         }
         if self.kept.len() < TABLES_MAX {
             // A table that is replaced at once: no segment has such counts. There is room for the values of any.
             let (counts, values) = ([u8::MAX; 16], Vec::with_capacity(256));
             self.kept.push(CachedTable { counts, values, last_use: 0, table: T::default() });
         }
-        // In place, so that the numbers of the rest stay valid.
+        // Within the table, so that the numbers of the rest stay valid.
         let oldest = (0..self.kept.len()).min_by_key(|i| self.kept[*i].last_use).unwrap_or(0);
         let CachedTable { counts, values, last_use, table } = &mut self.kept[oldest];
         table.build(segment)?;

@@ -148,9 +148,9 @@ fn column_pairs(first: [Vector; 2], last: [Vector; 2]) -> [Vector; 4] {
 #[target_feature(enable = "avx2")]
 fn four_rows(first: [Vector; 2], last: [Vector; 2]) -> [Vector; 2] {
     let [a, b, c, d, e, f, g, h] = rows(column_pairs(first, last));
-    let places = _mm256_broadcastsi128_si256(load_half(&COLUMN_PAIRS));
-    let columns_0145 = _mm256_shuffle_epi8(_mm256_packs_epi16(pack_32(a, e), pack_32(b, f)), places);
-    let columns_2367 = _mm256_shuffle_epi8(_mm256_packs_epi16(pack_32(c, g), pack_32(d, h)), places);
+    let positions = _mm256_broadcastsi128_si256(load_half(&COLUMN_PAIRS));
+    let columns_0145 = _mm256_shuffle_epi8(_mm256_packs_epi16(pack_32(a, e), pack_32(b, f)), positions);
+    let columns_2367 = _mm256_shuffle_epi8(_mm256_packs_epi16(pack_32(c, g), pack_32(d, h)), positions);
     [unpack_low_16(columns_0145, columns_2367), unpack_high_16(columns_0145, columns_2367)]
 }
 
@@ -196,7 +196,7 @@ pub(super) fn idct_to_four(
     stride: usize,
 ) -> bool {
     let steps = steps(row.quantisation);
-    let places = _mm256_broadcastsi128_si256(load_half(&FOUR_BY_FOUR));
+    let positions = _mm256_broadcastsi128_si256(load_half(&FOUR_BY_FOUR));
     let both_blocks = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     let mut rows = out.chunks_mut(stride);
     let mut out: [&mut [[u8; 8]]; 4] = std::array::from_fn(|_| rows.next().expect("four rows").as_chunks_mut().0);
@@ -217,7 +217,7 @@ pub(super) fn idct_to_four(
         });
         let [a, b, c, d] = pass_to_four::<19>(column_pairs(first, last));
         let samples = _mm256_packs_epi16(pack_32(a, b), pack_32(c, d));
-        let samples = _mm256_shuffle_epi8(_mm256_xor_si256(samples, _mm256_set1_epi8(-128)), places);
+        let samples = _mm256_shuffle_epi8(_mm256_xor_si256(samples, _mm256_set1_epi8(-128)), positions);
         let samples = _mm256_permutevar8x32_epi32(samples, both_blocks);
         let (upper, lower) = (_mm256_castsi256_si128(samples), _mm256_extracti128_si256::<1>(samples));
         out[0][group] = _mm_cvtsi128_si64(upper).to_le_bytes();
@@ -272,8 +272,8 @@ const PIXELS: [[[u8; 16]; 3]; 3] = table!(3, |part| table!(3, |c| table!(16, |i|
 fn write_pixels(out: &mut [u8], values: impl Fn(usize) -> [__m128i; 3]) {
     write_chunks(out, |i, out: &mut [u8; 48]| {
         let colours = values(i);
-        for (out, places) in out.as_chunks_mut::<16>().0.iter_mut().zip(&PIXELS) {
-            let part = |c: usize| _mm_shuffle_epi8(colours[c], load_half(&places[c]));
+        for (out, positions) in out.as_chunks_mut::<16>().0.iter_mut().zip(&PIXELS) {
+            let part = |c: usize| _mm_shuffle_epi8(colours[c], load_half(&positions[c]));
             store_half(out, _mm_or_si128(_mm_or_si128(part(0), part(1)), part(2)));
         }
     });

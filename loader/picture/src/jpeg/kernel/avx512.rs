@@ -25,7 +25,7 @@ use std::arch::x86_64::{
 use super::super::band::BandRun;
 use super::super::fallback::Fallback;
 use super::super::mcu_blocks::{McuBlocks, Position};
-use super::super::order::{BLOCK, PLACES};
+use super::super::order::{BLOCK, POSITIONS};
 use super::colour::ycbcr;
 use super::islow::{FITTING_MAX, passes};
 use super::layout::{BlockRow, GROUP, groups, write_chunks};
@@ -78,14 +78,14 @@ portable_with! { "avx512f,avx512bw":
 }
 
 /// Positions in zigzag order of quantisation steps by pairs.
-const STEPS: [[i16; 32]; 2] = table!(2, |half| table!(32, |i| PLACES[32 * half + i] as i16));
+const STEPS: [[i16; 32]; 2] = table!(2, |half| table!(32, |i| POSITIONS[32 * half + i] as i16));
 
 /// Position in zigzag order of each coefficient by pairs.
 const ZIGZAG: [i16; BLOCK] = {
     let mut zigzag = [0; BLOCK];
     let mut i = 0;
     while i < BLOCK {
-        zigzag[PLACES[i] as usize] = i as i16;
+        zigzag[POSITIONS[i] as usize] = i as i16;
         i += 1;
     }
     zigzag
@@ -219,9 +219,9 @@ pub(super) fn idct(row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
         [load_16(&halves[0]), load_16(&halves[1])]
     };
     let [low, high] = halves(row.quantisation);
-    let steps = STEPS.each_ref().map(|places| _mm512_permutex2var_epi16(low, load_16(places), high));
-    let places = LOADED.each_ref().map(|places| places.each_ref().map(|places| load_16(places)));
-    let exchanged = EXCHANGED.each_ref().map(|places| load_32(places));
+    let steps = STEPS.each_ref().map(|positions| _mm512_permutex2var_epi16(low, load_16(positions), high));
+    let positions = LOADED.each_ref().map(|positions| positions.each_ref().map(|positions| load_16(positions)));
+    let exchanged = EXCHANGED.each_ref().map(|positions| load_32(positions));
     let two_rows = load_8(&TWO_ROWS);
     let (margin, too_large) = (set_16(FITTING_MAX + 1), set_16(!(2 * FITTING_MAX + 1)));
     let mut out = groups(out, stride);
@@ -231,14 +231,14 @@ pub(super) fn idct(row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
             let [low, high] = halves(block);
             [_mm512_mullo_epi16(low, steps[0]), _mm512_mullo_epi16(high, steps[1])]
         });
-        let upper = gather(values, places[0]);
+        let upper = gather(values, positions[0]);
         let first_rows = or(add_16(upper[0][0], margin), add_16(upper[1][0], margin));
         if _mm512_test_epi16_mask(first_rows, too_large) != 0 {
             let out = out.each_mut().map(|out| &mut out[group]);
             portable::idct_large(blocks, |i| i, row.quantisation, out);
             continue;
         }
-        let lower = gather(values, places[1]);
+        let lower = gather(values, positions[1]);
         let (first, last) = (packed_columns(upper[0], lower[0]), packed_columns(upper[1], lower[1]));
         let samples = [
             four_rows([first[0], first[1]], [last[0], last[1]], exchanged),
@@ -257,13 +257,13 @@ pub(super) fn idct(row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
 /// See [`Kernels::idct`](super::Kernels::idct); to blocks of less than 8, blocks in zigzag order.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 pub(super) fn idct_reduced(side: u32, row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
-    let places = BY_PAIRS.each_ref().map(|places| load_16(places));
+    let positions = BY_PAIRS.each_ref().map(|positions| load_16(positions));
     let by_pairs = |block: &[i16; BLOCK]| {
         let [low, high] = block.as_chunks::<32>().0 else { unreachable!("64 by 32") };
         let (low, high) = (load_16(low), load_16(high));
         let mut out = [0; BLOCK];
-        for (places, out) in places.iter().zip(out.as_chunks_mut::<32>().0) {
-            store_16(out, _mm512_permutex2var_epi16(low, *places, high));
+        for (positions, out) in positions.iter().zip(out.as_chunks_mut::<32>().0) {
+            store_16(out, _mm512_permutex2var_epi16(low, *positions, high));
         }
         out
     };
@@ -277,13 +277,13 @@ pub(super) fn idct_reduced(side: u32, row: BlockRow<'_>, out: &mut [u8], stride:
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn write_pixels(out: &mut [u8], values: impl Fn(usize) -> [__m256i; 3]) {
-    let places = [load_8(&PIXELS[0]), load_8(&PIXELS[1])];
+    let positions = [load_8(&PIXELS[0]), load_8(&PIXELS[1])];
     write_chunks(out, |i, out: &mut [u8; 96]| {
         let [r, g, b] = values(i);
         let rg = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(r), g);
         let b = _mm512_castsi256_si512(b);
-        store(out.first_chunk_mut().expect("64 of 96"), _mm512_permutex2var_epi8(rg, places[0], b));
-        let end = _mm512_permutex2var_epi8(rg, places[1], b);
+        store(out.first_chunk_mut().expect("64 of 96"), _mm512_permutex2var_epi8(rg, positions[0], b));
+        let end = _mm512_permutex2var_epi8(rg, positions[1], b);
         store_half(out.last_chunk_mut().expect("32 of 96"), _mm512_castsi512_si256(end));
     });
 }

@@ -263,7 +263,7 @@ pub(super) fn idct_reduced(side: u32, row: BlockRow<'_>, out: &mut [u8], stride:
 fn idct_to_four(row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
     let mut range = RangeCheck::new();
     let steps: [Pairs; 4] = std::array::from_fn(|i| load_pairs(&row.quantisation.as_chunks::<16>().0[i]));
-    let places = FOUR_BY_FOUR.each_ref().map(|places| load(places));
+    let positions = FOUR_BY_FOUR.each_ref().map(|positions| load(positions));
     let mut rows = out.chunks_mut(stride);
     let mut out: [&mut [[u8; 8]]; 4] = std::array::from_fn(|_| rows.next().expect("four rows").as_chunks_mut().0);
     for (group, offsets) in row.offsets.as_chunks::<2>().0.iter().enumerate() {
@@ -278,8 +278,8 @@ fn idct_to_four(row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
         range.add_pairs(columns);
         let columns = map_inline(pass_to_four::<19>(columns), |sums| samples(sums));
         let columns = uint8x16x2_t(vcombine_u8(columns[0], columns[1]), vcombine_u8(columns[2], columns[3]));
-        for (places, out) in places.into_iter().zip(out.as_chunks_mut::<2>().0) {
-            let rows = vqtbl2q_u8(columns, places);
+        for (positions, out) in positions.into_iter().zip(out.as_chunks_mut::<2>().0) {
+            let rows = vqtbl2q_u8(columns, positions);
             store_half(&mut out[0][group], vget_low_u8(rows));
             store_half(&mut out[1][group], vget_high_u8(rows));
         }

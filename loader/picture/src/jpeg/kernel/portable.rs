@@ -3,7 +3,7 @@
 use super::super::band::BandRun;
 use super::super::fallback::Fallback;
 use super::super::mcu_blocks::{McuBlocks, Position};
-use super::super::order::{BLOCK, PLACES, ROWS};
+use super::super::order::{BLOCK, POSITIONS, ROWS};
 use super::islow::fits;
 use super::layout::BlockRow;
 use super::reduced;
@@ -69,8 +69,8 @@ pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Fallback> {
 #[inline(always)]
 pub(super) fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
     for (from, out) in backwards.iter().zip(out) {
-        for (value, place) in from.iter().rev().zip(PLACES) {
-            out[usize::from(place)] = *value;
+        for (value, position) in from.iter().rev().zip(POSITIONS) {
+            out[usize::from(position)] = *value;
         }
     }
 }
@@ -114,29 +114,29 @@ fn transposed(rows: &[[i16; 8]; 8]) -> [[i16; 8]; 8] {
     std::array::from_fn(|y| std::array::from_fn(|x| rows[x][y]))
 }
 
-/// Converts values to rows; `place` returns the position of the `i`-th value in zigzag order.
+/// Converts values to rows; `position` returns the position of the `i`-th value in zigzag order.
 #[inline(always)]
-fn in_rows(values: &[i16; BLOCK], place: impl Fn(usize) -> usize) -> [[i16; 8]; 8] {
+fn in_rows(values: &[i16; BLOCK], position: impl Fn(usize) -> usize) -> [[i16; 8]; 8] {
     let mut rows = [[0; 8]; 8];
     for (i, row) in ROWS.into_iter().enumerate() {
-        rows[usize::from(row / 8)][usize::from(row % 8)] = values[place(i)];
+        rows[usize::from(row / 8)][usize::from(row % 8)] = values[position(i)];
     }
     rows
 }
 
 /// Returns the position by pairs of the `i`-th value in zigzag order.
 pub(super) fn by_pairs(i: usize) -> usize {
-    PLACES[i].into()
+    POSITIONS[i].into()
 }
 
 /// Decodes a block, and returns whether its values fit.
 #[inline(always)]
 fn idct_block(
     block: &[i16; BLOCK],
-    place: impl Fn(usize) -> usize,
+    position: impl Fn(usize) -> usize,
     quantisation: &[i16; BLOCK],
 ) -> ([[u8; 8]; 8], bool) {
-    let (values, steps) = (in_rows(block, place), in_rows(quantisation, by_pairs));
+    let (values, steps) = (in_rows(block, position), in_rows(quantisation, by_pairs));
     let rows: [[i16; 8]; 8] = std::array::from_fn(|y| std::array::from_fn(|x| values[y][x].wrapping_mul(steps[y][x])));
     let is_flat = values[1..].as_flattened().iter().all(|v| *v == 0);
     let columns = if is_flat {
@@ -170,18 +170,18 @@ pub(super) fn idct_reduced(side: u32, row: BlockRow<'_>, out: &mut [u8], stride:
     reduced::idct(side, row, |block| *block, out, stride)
 }
 
-/// Decodes blocks side by side that have values too large for the vector code, in the order that `place` gives, to
+/// Decodes blocks side by side that have values too large for the vector code, in the order that `position` gives, to
 /// eight rows.
 #[cfg(target_arch = "x86_64")]
 #[cold]
 #[inline(never)]
 pub(super) fn idct_large<const BLOCKS: usize, const WIDTH: usize>(
     blocks: [&[i16; BLOCK]; BLOCKS],
-    place: impl Fn(usize) -> usize,
+    position: impl Fn(usize) -> usize,
     quantisation: &[i16; BLOCK],
     out: [&mut [u8; WIDTH]; 8],
 ) {
-    let blocks = blocks.map(|block| idct_block(block, &place, quantisation).0);
+    let blocks = blocks.map(|block| idct_block(block, &position, quantisation).0);
     for (y, out) in out.into_iter().enumerate() {
         for (out, block) in out.as_chunks_mut::<8>().0.iter_mut().zip(&blocks) {
             *out = block[y];

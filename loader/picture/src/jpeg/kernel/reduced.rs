@@ -54,11 +54,11 @@ pub(super) fn block<const SIDE: usize, const HALF: usize>(
 ) -> ([[u8; SIDE]; SIDE], bool) {
     // The weights are twice as large in a pass to 4, four times in one to 2: the passes shift by these bits more.
     let more = SIDE.ilog2().abs_diff(3);
-    let place = |k: usize, n: usize| k / 2 * 16 + n * 2 + k % 2;
+    let position = |k: usize, n: usize| k / 2 * 16 + n * 2 + k % 2;
     let mut values = [[0; 8]; 8];
     for (k, row) in values.iter_mut().enumerate() {
         for (n, value) in row.iter_mut().enumerate() {
-            *value = block[place(k, n)].wrapping_mul(quantisation[place(k, n)]).into();
+            *value = block[position(k, n)].wrapping_mul(quantisation[position(k, n)]).into();
         }
     }
     let mut rows: [[i32; 8]; SIDE] = pass(weights, &values, FRACTION - 2 + more);

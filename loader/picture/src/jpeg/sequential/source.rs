@@ -85,8 +85,8 @@ impl<'a> ScanRows<'a> {
 impl<'a> IndexedRows<'a> {
     fn decode(&mut self, coefficients: &mut [i16]) -> Result<(), Fallback> {
         let first = self.first_mcu();
-        let RowStart { place, predictors } = self.read()?;
-        let first = (first, place.bit, predictors);
+        let RowStart { position, predictors } = self.read()?;
+        let first = (first, position.bit, predictors);
         let mut mcus = Mcus::new(self.kernels, self.blocks, self.segments, self.interval, first);
         mcus.skip(self.extent.columns.start as usize)?;
         mcus.decode(self.extent.columns.len(), coefficients)?;
@@ -98,7 +98,7 @@ impl<'a> IndexedRows<'a> {
     fn read(&mut self) -> Result<RowStart, Fallback> {
         let start = self.start;
         // FF is followed by its stuffing or by a marker's code.
-        if self.file.get(..start.place.byte).is_none_or(|before| before.ends_with(&[0xff])) {
+        if self.file.get(..start.position.byte).is_none_or(|before| before.ends_with(&[0xff])) {
             return Err(Fallback("a row that starts within two bytes that belong together, or beyond the file"));
         }
         let restarts = self.first_mcu().checked_div(self.interval as usize).unwrap_or(0);
@@ -106,9 +106,9 @@ impl<'a> IndexedRows<'a> {
         let mut end = None;
         if self.row < self.extent.height {
             self.start = self.index.skip(1)?;
-            end = Some(self.start.place);
+            end = Some(self.start.position);
         }
-        let part = ScanPart { start: start.place.byte, restarts, end };
+        let part = ScanPart { start: start.position.byte, restarts, end };
         self.segments.read(self.kernels, self.file, &part, self.interval > 0)?;
         Ok(start)
     }

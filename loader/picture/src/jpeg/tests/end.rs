@@ -27,9 +27,9 @@ fn files() -> Vec<(String, Vec<u8>)> {
         for scans in [&[ALL][..], &[&[1], &[0, 2]]] {
             let components = &[(1, 0x22), (2, 0x11), (3, 0x11)];
             let written = writer::Picture { w, h, components, scans, restart_interval, extra: &[], quantisation };
-            let what = format!("{} scans, restart interval {restart_interval}", scans.len());
+            let about = format!("{} scans, restart interval {restart_interval}", scans.len());
             let file = without_zero_at_end(|| written.write(&mut equal::noise(&mut random)));
-            files.push((what, file));
+            files.push((about, file));
         }
         let factors = &[0x22, 0x11, 0x11];
         let scans: &[(&[usize], _)] = &[
@@ -41,12 +41,12 @@ fn files() -> Vec<(String, Vec<u8>)> {
             (ALL, [0, 0, 1, 0]),
         ];
         let written = ProgressivePicture { w, h, factors, scans, restart_interval, quantisation };
-        let what = format!("progressive, restart interval {restart_interval}");
+        let about = format!("progressive, restart interval {restart_interval}");
         let file = without_zero_at_end(|| written.write(&mut equal::noise(&mut random)));
-        files.push((what, file));
+        files.push((about, file));
     }
-    for (what, file) in &mut files {
-        assert!(file.ends_with(&[0xff, 0xd9]), "{what}");
+    for (about, file) in &mut files {
+        assert!(file.ends_with(&[0xff, 0xd9]), "{about}");
         file.truncate(file.len() - 2);
     }
     files
@@ -63,15 +63,15 @@ fn without_zero_at_end(file: impl FnMut() -> Vec<u8>) -> Vec<u8> {
 fn a_file_that_lacks_only_its_end_marker_has_the_pixels_of_the_whole_file() {
     let mut random = Lcg(42);
     let (mut whole, mut pixels) = (Pixels::default(), Pixels::default());
-    for (what, file) in files() {
+    for (about, file) in files() {
         Turbo::new().unwrap().decode(&[&file, &[0xff, 0xd9][..]].concat(), Region::all(SIZE), &mut whole).unwrap();
         for tail in TAILS {
             let bytes = [&file[..], tail].concat();
             for mut decoder in decoders() {
                 for region in [Region::all(SIZE), random.region(SIZE), random.region(SIZE), random.region(SIZE)] {
                     let outcome = decoder.decode(&bytes, region, &mut pixels);
-                    outcome.unwrap_or_else(|e| panic!("{what}, {} bytes after it, {region:?}: {e}", tail.len()));
-                    assert_part_of(&whole, &pixels, region, &what);
+                    outcome.unwrap_or_else(|e| panic!("{about}, {} bytes after it, {region:?}: {e}", tail.len()));
+                    assert_part_of(&whole, &pixels, region, &about);
                 }
             }
             let mut decoder = Decoder::default();
@@ -80,12 +80,12 @@ fn a_file_that_lacks_only_its_end_marker_has_the_pixels_of_the_whole_file() {
             if RowIndexer::default().append(&bytes, &mut index) {
                 for region in [Region::all(SIZE), random.region(SIZE), random.region(SIZE)] {
                     decoder.decode_scaled(&bytes, &index, Scale::Full, region, &mut pixels).unwrap();
-                    assert_part_of(&whole, &pixels, region, &what);
+                    assert_part_of(&whole, &pixels, region, &about);
                 }
                 let counts = decoder.take_row_index_counts();
                 assert!(!Kernels::default().use_vectors() || (counts.used, counts.rejected) == (3, 0), "{counts:?}");
             } else {
-                assert!(what.contains("rogressive true") || what.contains("progressive,") || what.starts_with('2'));
+                assert!(about.contains("rogressive true") || about.contains("progressive,") || about.starts_with('2'));
             }
         }
     }
@@ -94,7 +94,7 @@ fn a_file_that_lacks_only_its_end_marker_has_the_pixels_of_the_whole_file() {
 #[test]
 fn a_file_that_is_cut_within_its_data_is_an_error_also_if_it_is_filled_up_with_zeros() {
     let mut pixels = Pixels::default();
-    for (what, file) in files() {
+    for (about, file) in files() {
         let header = file.windows(2).position(|two| two == [0xff, 0xda]).unwrap();
         // Zeros replace the one after FF.
         let first = if file.ends_with(&[0xff, 0]) { 2 } else { 1 };
@@ -104,21 +104,21 @@ fn a_file_that_is_cut_within_its_data_is_an_error_also_if_it_is_filled_up_with_z
                 let bytes = [&file[..file.len() - cut], tail].concat();
                 for mut decoder in decoders() {
                     let outcome = decoder.decode(&bytes, Region::all(SIZE), &mut pixels);
-                    assert!(outcome.is_err(), "{what}, cut by {cut}, {} bytes after it", tail.len());
+                    assert!(outcome.is_err(), "{about}, cut by {cut}, {} bytes after it", tail.len());
                 }
-                assert!(!RowIndexer::default().append(&bytes, &mut Vec::new()), "{what}, cut by {cut}");
+                assert!(!RowIndexer::default().append(&bytes, &mut Vec::new()), "{about}, cut by {cut}");
             }
         }
     }
 }
 
 #[test]
-fn a_second_picture_in_place_of_the_end_marker_is_an_error() {
+fn a_second_picture_instead_of_the_end_marker_is_an_error() {
     let mut pixels = Pixels::default();
-    for (what, file) in files() {
+    for (about, file) in files() {
         for mut decoder in decoders() {
             let outcome = decoder.decode(&[&file[..], &file].concat(), Region::all(SIZE), &mut pixels);
-            assert!(outcome.is_err(), "{what}");
+            assert!(outcome.is_err(), "{about}");
         }
     }
 }
@@ -127,14 +127,14 @@ fn a_second_picture_in_place_of_the_end_marker_is_an_error() {
 fn a_scan_that_ends_at_a_restart_marker_is_an_error_whatever_follows() {
     let mut pixels = Pixels::default();
     let mut cuts = 0;
-    for (what, file) in files() {
+    for (about, file) in files() {
         let markers = (0..file.len() - 1).filter(|at| file[*at] == 0xff && (0xd0..0xd8).contains(&file[at + 1]));
         for marker in markers.collect::<Vec<_>>().into_iter().rev().take(2) {
             for tail in [&[][..], &[0xff, 0xd9], &[5, 6, 7, 0xff, 0xd9], &[0xff, 0, 0, 0xff, 0xd9], &[5, 6, 7]] {
                 let bytes = [&file[..marker], tail].concat();
                 for mut decoder in decoders() {
                     let outcome = decoder.decode(&bytes, Region::all(SIZE), &mut pixels);
-                    assert!(outcome.is_err(), "{what}, cut at {marker}, {tail:?} after it");
+                    assert!(outcome.is_err(), "{about}, cut at {marker}, {tail:?} after it");
                 }
                 cuts += 1;
             }

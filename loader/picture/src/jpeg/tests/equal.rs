@@ -8,38 +8,38 @@ use super::*;
 
 /// Decodes the whole of `bytes` and random regions, `count` in all, with the kernels of every level. None falls back,
 /// and all give the pixels of libjpeg-turbo's whole picture.
-pub(super) fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
-    assert_equal_from(bytes, None, count, random, what);
+pub(super) fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, about: &str) {
+    assert_equal_from(bytes, None, count, random, about);
 }
 
 /// Compares as [`assert_equal`] does, with a row index if there is one.
-pub(super) fn assert_equal_from(bytes: &[u8], index: Option<&[u8]>, count: u32, random: &mut Lcg, what: &str) {
-    compare(bytes, index, false, count, random, what);
+pub(super) fn assert_equal_from(bytes: &[u8], index: Option<&[u8]>, count: u32, random: &mut Lcg, about: &str) {
+    compare(bytes, index, false, count, random, about);
 }
 
 /// Compares as [`assert_equal`] does, for a picture that no encoder writes. The native decoder may fall back on
 /// machines on which libjpeg-turbo's vector code gives different results.
-pub(super) fn assert_equal_or_fallback(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
-    compare(bytes, None, cfg!(target_arch = "aarch64"), count, random, what);
+pub(super) fn assert_equal_or_fallback(bytes: &[u8], count: u32, random: &mut Lcg, about: &str) {
+    compare(bytes, None, cfg!(target_arch = "aarch64"), count, random, about);
 }
 
-fn compare(bytes: &[u8], index: Option<&[u8]>, may_fall_back: bool, count: u32, random: &mut Lcg, what: &str) {
+fn compare(bytes: &[u8], index: Option<&[u8]>, may_fall_back: bool, count: u32, random: &mut Lcg, about: &str) {
     let mut turbo = Turbo::new().unwrap();
     let (mut whole, mut part) = (Pixels::default(), Pixels::default());
     let size = turbo.size(bytes).unwrap();
     turbo.decode(bytes, Region::all(size), &mut whole).unwrap();
     for kernels in all_kernels() {
         let mut native = NativeDecoder::new(kernels);
-        assert_eq!(NativeDecoder::size(bytes), Ok(size), "{what}");
+        assert_eq!(NativeDecoder::size(bytes), Ok(size), "{about}");
         for i in 0..count {
             let region = if i == 0 { Region::all(size) } else { random.region(size) };
-            let what = format!("{what} {kernels:?} {region:?}");
+            let about = format!("{about} {kernels:?} {region:?}");
             match native.decode_scaled(bytes, index, Scale::Full, region, &mut part) {
                 Err(OUT_OF_RANGE) if may_fall_back => continue,
-                outcome => outcome.unwrap_or_else(|e| panic!("{what}: {e}")),
+                outcome => outcome.unwrap_or_else(|e| panic!("{about}: {e}")),
             }
-            assert_eq!(part.region(), region, "{what}");
-            assert_part_of(&whole, &part, region, &what);
+            assert_eq!(part.region(), region, "{about}");
+            assert_part_of(&whole, &part, region, &about);
         }
     }
 }
@@ -70,8 +70,8 @@ fn every_subsampling_and_quality_gives_the_pixels_of_libjpeg_turbo() {
             for (quality, progressive) in [(3, false), (50, true), (90, false), (90, true), (100, true)] {
                 let size = Size { w, h };
                 let bytes = encode(&picture(size, &mut random), size, quality, kind, progressive).unwrap();
-                let what = format!("{kind:?} {w}x{h} quality {quality} progressive {progressive}");
-                assert_equal(&bytes, 12, &mut random, &what);
+                let about = format!("{kind:?} {w}x{h} quality {quality} progressive {progressive}");
+                assert_equal(&bytes, 12, &mut random, &about);
             }
         }
     }

@@ -13,7 +13,7 @@ fn assert_same_samples<const BLOCKS: usize>(
     offsets: [u32; BLOCKS],
     quantisation: &[i16; BLOCK],
     sides: &[u32],
-    what: impl Display,
+    about: impl Display,
 ) {
     let stride = 8 * BLOCKS + MARGIN;
     let samples = |kernels: Kernels| {
@@ -31,7 +31,7 @@ fn assert_same_samples<const BLOCKS: usize>(
     let [portable, others @ ..] = &all_kernels()[..] else { unreachable!("every machine has the portable kernels") };
     let expected = samples(*portable);
     for kernels in others {
-        assert_eq!(samples(*kernels), expected, "{what}, {kernels:?}");
+        assert_eq!(samples(*kernels), expected, "{about}, {kernels:?}");
     }
 }
 
@@ -39,11 +39,11 @@ fn assert_same_samples<const BLOCKS: usize>(
 #[test]
 fn every_kernel_transforms_flat_blocks_at_the_limits_to_the_same_samples() {
     let offsets = std::array::from_fn(|i| (i * BLOCK) as u32);
-    for place in 0..BLOCK {
+    for position in 0..BLOCK {
         for value in [8190, 8191, 8192, 8193, -8191, -8192, -8193, 16383, 16384, 32767, -32768] {
             let mut backwards = [[0; BLOCK]; GROUP];
-            backwards[1][place] = value;
-            assert_same_samples(&backwards, offsets, &[1; BLOCK], &[8], format_args!("{value} at {place}"));
+            backwards[1][position] = value;
+            assert_same_samples(&backwards, offsets, &[1; BLOCK], &[8], format_args!("{value} at {position}"));
         }
     }
 }

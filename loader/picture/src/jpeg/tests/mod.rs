@@ -61,18 +61,18 @@ const KINDS: [Subsampling; 7] = [
     Subsampling::Grey,
 ];
 
-fn assert_part_of(whole: &Pixels, part: &Pixels, region: Region, what: &str) {
+fn assert_part_of(whole: &Pixels, part: &Pixels, region: Region, about: &str) {
     let (all, have) = (whole.region(), part.region());
     for have in [all, have] {
-        assert!(have.x <= region.x && have.x + have.w >= region.x + region.w, "{what}");
-        assert!(have.y <= region.y && have.y + have.h >= region.y + region.h, "{what}");
+        assert!(have.x <= region.x && have.x + have.w >= region.x + region.w, "{about}");
+        assert!(have.y <= region.y && have.y + have.h >= region.y + region.h, "{about}");
     }
     for y in region.y..region.y + region.h {
         let row = |p: &Pixels, r: Region| {
             let start = ((y - r.y) * r.w + region.x - r.x) as usize * 3;
             p.rgb()[start..start + region.w as usize * 3].to_vec()
         };
-        assert_eq!(row(whole, all), row(part, have), "{what} row {y}");
+        assert_eq!(row(whole, all), row(part, have), "{about} row {y}");
     }
 }
 
@@ -262,11 +262,11 @@ fn an_odd_header_does_no_harm_and_hides_no_damage() {
     for mut decoder in decoders() {
         let (mut want, mut got) = (Pixels::default(), Pixels::default());
         decoder.decode(&plain, all, &mut want).unwrap();
-        for (what, odd) in [("JFIF 2", &other_revision), ("junk", &bytes_between), ("scan", &part_of_progressive)] {
-            decoder.decode(odd, all, &mut got).unwrap_or_else(|e| panic!("{what}: {e}"));
-            assert_eq!(want.rgb(), got.rgb(), "{what}");
+        for (about, odd) in [("JFIF 2", &other_revision), ("junk", &bytes_between), ("scan", &part_of_progressive)] {
+            decoder.decode(odd, all, &mut got).unwrap_or_else(|e| panic!("{about}: {e}"));
+            assert_eq!(want.rgb(), got.rgb(), "{about}");
             for cut in (odd.len() / 2..odd.len() - 8).step_by(7) {
-                assert!(decoder.decode(&odd[..cut], all, &mut got).is_err(), "{what}, cut off at {cut}");
+                assert!(decoder.decode(&odd[..cut], all, &mut got).is_err(), "{about}, cut off at {cut}");
             }
         }
     }
@@ -357,7 +357,7 @@ fn data_after_the_last_mcu_is_rejected_if_restart_markers_follow_it() {
 }
 
 #[test]
-fn a_picture_without_its_tables_is_rejected_after_any_other_picture() {
+fn a_picture_without_its_tables_is_rejected_after_any_picture_that_has_them() {
     let size = Size { w: 40, h: 40 };
     let whole = encode(&picture(size, &mut Lcg(8)), size, 80, Subsampling::S420, false).unwrap();
     for marker in [0xdb, 0xc4] {

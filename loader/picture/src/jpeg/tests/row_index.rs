@@ -6,7 +6,7 @@ use super::super::fallback::Fallback;
 use super::super::markers::Headers;
 use super::super::native::NativeDecoder;
 use super::super::row_index::{RowIndexReader, RowIndexWriter, RowStart};
-use super::super::unstuff::BitPlace;
+use super::super::unstuff::BitPosition;
 use super::equal::assert_equal_from;
 use super::writer::Picture;
 use super::*;
@@ -19,8 +19,8 @@ fn index(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Compares as `equal::assert_equal` does, with the picture's row index.
-fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
-    assert_equal_from(bytes, Some(&index(bytes)), count, random, what);
+fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, about: &str) {
+    assert_equal_from(bytes, Some(&index(bytes)), count, random, about);
 }
 
 #[test]
@@ -79,11 +79,11 @@ fn every_part_of_a_row_is_found_wherever_restart_intervals_start() {
             for (y, h) in [(0, 1), (0, 47), (7, 2), (16, 8), (24, 23), (46, 1)] {
                 for (x, w) in [(0, 1), (0, 75), (15, 2), (16, 16), (33, 30), (64, 11), (74, 1)] {
                     let region = Region { x, y, w, h };
-                    let what = format!("{restart_interval} {kernels:?} {region:?}");
+                    let about = format!("{restart_interval} {kernels:?} {region:?}");
                     native
                         .decode_scaled(&bytes, Some(&index), Scale::Full, region, &mut part)
-                        .unwrap_or_else(|e| panic!("{what}: {e}"));
-                    assert_part_of(&whole, &part, region, &what);
+                        .unwrap_or_else(|e| panic!("{about}: {e}"));
+                    assert_part_of(&whole, &part, region, &about);
                 }
             }
         }
@@ -150,7 +150,7 @@ fn pictures_that_cannot_be_decoded_from_any_row_get_no_index() {
 }
 
 #[test]
-fn an_index_of_another_picture_is_rejected() {
+fn an_index_of_a_different_picture_is_rejected() {
     let size = Size { w: 60, h: 90 };
     let [one, other] =
         [24, 25].map(|seed| encode(&picture(size, &mut Lcg(seed)), size, 80, Subsampling::S420, false).unwrap());
@@ -346,22 +346,22 @@ fn a_forged_index_is_rejected_with_the_reason() {
     assert_eq!(honest.len(), 4);
     assert_eq!(outcome(&bytes, &forged(&bytes, &honest), 0..5), Ok(()));
     let data = data(&bytes);
-    let at = |byte| BitPlace { byte, bit: 0 };
+    let at = |byte| BitPosition { byte, bit: 0 };
     let find =
         |from: usize, pair: [u8; 2]| from + bytes[from..].windows(2).position(|two| two == pair).expect("a pair");
     // Row 1 starts within the second restart interval, with the marker D0.
-    let (second, third) = (honest[0].place.byte, honest[1].place.byte);
+    let (second, third) = (honest[0].position.byte, honest[1].position.byte);
     let marker = find(data, [0xff, 0xd0]);
     let (stuffing, stuffing_in_row_1) = (find(data, [0xff, 0]), find(second, [0xff, 0]));
     assert!(stuffing < marker && marker < second && stuffing_in_row_1 < third);
     // The forgery, the row with the forged start, its position, the rows to decode, and the expected error.
-    type Forgery<'a> = (&'a str, usize, BitPlace, Range<u32>, &'a str);
+    type Forgery<'a> = (&'a str, usize, BitPosition, Range<u32>, &'a str);
     let forgeries: [Forgery<'_>; 12] = [
         ("beyond the file", 4, at(bytes.len() + 1), 4..5, SPLIT),
         ("beyond the file, as the end", 4, at(bytes.len() + 1), 3..4, ABSENT),
         ("far beyond it", 4, at(usize::MAX >> 4), 3..5, ABSENT),
         ("at the file's end", 4, at(bytes.len()), 4..5, SHORT),
-        ("at its end, as the end", 4, BitPlace { byte: bytes.len(), bit: 3 }, 3..4, ENDLESS),
+        ("at its end, as the end", 4, BitPosition { byte: bytes.len(), bit: 3 }, 3..4, ENDLESS),
         ("within stuffing", 1, at(stuffing + 1), 1..2, SPLIT),
         ("within stuffing, as the end", 1, at(stuffing + 1), 0..1, ENDLESS),
         ("within stuffing of the next row", 1, at(stuffing_in_row_1 + 1), 1..2, SPLIT),
@@ -370,16 +370,16 @@ fn a_forged_index_is_rejected_with_the_reason() {
         ("before a marker that was counted", 1, at(marker), 1..2, RESTART),
         ("at the row before", 1, at(data), 0..1, SHORT),
     ];
-    for (what, row, place, rows, reason) in forgeries {
+    for (about, row, position, rows, reason) in forgeries {
         let mut starts = honest.clone();
-        starts[row - 1].place = place;
+        starts[row - 1].position = position;
         // The later ones stay in order.
         for later in &mut starts[row..] {
-            if (later.place.byte, later.place.bit) < (place.byte, place.bit) {
-                later.place = place;
+            if (later.position.byte, later.position.bit) < (position.byte, position.bit) {
+                later.position = position;
             }
         }
-        assert_eq!(outcome(&bytes, &forged(&bytes, &starts), rows), Err(Fallback(reason)), "{what}");
+        assert_eq!(outcome(&bytes, &forged(&bytes, &starts), rows), Err(Fallback(reason)), "{about}");
     }
 }
 
@@ -389,11 +389,11 @@ fn no_row_is_decoded_beyond_the_start_of_the_next() {
     let honest = starts(&bytes);
     for row in 1..=honest.len() {
         // The next row's start is a bit, and a byte, too early.
-        let BitPlace { byte, bit } = honest[row - 1].place;
+        let BitPosition { byte, bit } = honest[row - 1].position;
         let bits = byte * 8 + bit as usize;
         for less in [1, 8] {
             let mut starts = honest.clone();
-            starts[row - 1].place = BitPlace { byte: (bits - less) / 8, bit: ((bits - less) % 8) as u32 };
+            starts[row - 1].position = BitPosition { byte: (bits - less) / 8, bit: ((bits - less) % 8) as u32 };
             let rows = row as u32 - 1..row as u32;
             let rejected = outcome(&bytes, &forged(&bytes, &starts), rows);
             assert!(rejected.is_err(), "row {row}, {less} bits less");
@@ -402,7 +402,7 @@ fn no_row_is_decoded_beyond_the_start_of_the_next() {
 }
 
 #[test]
-fn places_and_predictors_of_any_size_are_handled() {
+fn positions_and_predictors_of_any_size_are_handled() {
     let mut random = Lcg(30);
     let bytes = five_rows(3);
     let size = Size { w: 32, h: 40 };
@@ -413,13 +413,14 @@ fn places_and_predictors_of_any_size_are_handled() {
         for start in &mut starts {
             if random.below(2) == 0 {
                 let (byte, bit) = (random.below(bytes.len() as u32 + 9) as usize, random.below(8));
-                start.place = BitPlace { byte: if is_near { start.place.byte } else { byte.max(data(&bytes)) }, bit };
+                start.position =
+                    BitPosition { byte: if is_near { start.position.byte } else { byte.max(data(&bytes)) }, bit };
             }
             if random.below(2) == 0 {
                 start.predictors = [(); 3].map(|()| [i16::MIN, -2048, 0, 2047, i16::MAX][random.below(5) as usize]);
             }
         }
-        starts.sort_by_key(|start| (start.place.byte, start.place.bit));
+        starts.sort_by_key(|start| (start.position.byte, start.position.bit));
         let index = forged(&bytes, &starts);
         let region = random.region(size);
         for kernels in all_kernels() {
@@ -464,7 +465,7 @@ fn columns_right_of_the_region_are_not_decoded() {
     Turbo::new().unwrap().decode(&bytes, left, &mut want).unwrap();
     // The last MCU of each row but the last is replaced by bits that are no code.
     for start in &honest {
-        let end = start.place.byte;
+        let end = start.position.byte;
         bytes[end - 8..end - 1].fill(0xfe);
     }
     for kernels in all_kernels() {

@@ -9,30 +9,30 @@ use super::*;
 const SCALES: [Scale; 3] = [Scale::Half, Scale::Quarter, Scale::Eighth];
 
 /// Decodes `count` random regions of `bytes` at every scale with the kernels of every level.
-fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
+fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, about: &str) {
     let mut turbo = Turbo::new().unwrap();
     let (mut whole, mut part) = (Pixels::default(), Pixels::default());
     let stored = turbo.size(bytes).unwrap();
     for scale in SCALES {
         let size = scale.size(stored);
         turbo.decode_scaled(bytes, scale, Region::all(size), &mut whole).unwrap();
-        assert_eq!(whole.region(), Region::all(size), "{what}");
+        assert_eq!(whole.region(), Region::all(size), "{about}");
         for _ in 0..count {
             let region = random.region(size);
             turbo.decode_scaled(bytes, scale, region, &mut part).unwrap();
-            assert_part_of(&whole, &part, region, &format!("{what} libjpeg-turbo {scale:?} {region:?}"));
+            assert_part_of(&whole, &part, region, &format!("{about} libjpeg-turbo {scale:?} {region:?}"));
         }
         for kernels in all_kernels() {
             let mut native = NativeDecoder::new(kernels);
             for i in 0..count {
                 let region = if i == 0 { Region::all(size) } else { random.region(size) };
-                let what = format!("{what} {kernels:?} {scale:?} {region:?}");
-                native.decode_scaled(bytes, None, scale, region, &mut part).unwrap_or_else(|e| panic!("{what}: {e}"));
-                assert_eq!(part.region(), region, "{what}");
-                assert_part_of(&whole, &part, region, &what);
+                let about = format!("{about} {kernels:?} {scale:?} {region:?}");
+                native.decode_scaled(bytes, None, scale, region, &mut part).unwrap_or_else(|e| panic!("{about}: {e}"));
+                assert_eq!(part.region(), region, "{about}");
+                assert_part_of(&whole, &part, region, &about);
             }
             let beyond = Region { x: 0, y: 0, w: size.w + 1, h: size.h };
-            assert!(native.decode_scaled(bytes, None, scale, beyond, &mut part).is_err(), "{what}");
+            assert!(native.decode_scaled(bytes, None, scale, beyond, &mut part).is_err(), "{about}");
         }
     }
 }
@@ -45,8 +45,8 @@ fn every_subsampling_gives_the_smaller_pictures_of_libjpeg_turbo() {
             for (quality, progressive) in [(3, false), (90, false), (90, true), (100, true)] {
                 let size = Size { w, h };
                 let bytes = encode(&picture(size, &mut random), size, quality, kind, progressive).unwrap();
-                let what = format!("{kind:?} {w}x{h} quality {quality} progressive {progressive}");
-                assert_equal(&bytes, 6, &mut random, &what);
+                let about = format!("{kind:?} {w}x{h} quality {quality} progressive {progressive}");
+                assert_equal(&bytes, 6, &mut random, &about);
             }
         }
     }
@@ -83,7 +83,7 @@ fn every_layout_of_scans_and_factors_gives_the_smaller_pictures_of_libjpeg_turbo
 }
 
 #[test]
-fn a_pixel_of_a_smaller_picture_is_the_mean_of_the_pixels_in_its_place() {
+fn a_pixel_of_a_smaller_picture_is_the_mean_of_the_pixels_that_it_covers() {
     // Without subsampling, because with it the colours of the full picture are smoothed.
     let size = Size { w: 64, h: 48 };
     let bytes = encode(&picture(size, &mut Lcg(33)), size, 95, Subsampling::Grey, false).unwrap();

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_not_rewritten() {
+    fn files_that_are_not_progressive_are_not_rewritten() {
         let progressive = file(Subsampling::S420, true);
         let cut = &progressive[..progressive.len() / 2];
         for bytes in [&file(Subsampling::S420, false)[..], cut, &progressive[..100], b"", b"no picture"] {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_progressive_file_whose_last_scans_are_missing_is_not_rewritten() {
+    fn a_progressive_file_without_its_last_scans_is_not_rewritten() {
         // Decoders smooth a picture with only DC coefficients, unless the file is a baseline one.
         let whole = file(Subsampling::S420, true);
         let scans: Vec<usize> = (0..whole.len()).filter(|at| whole[*at..].starts_with(b"\xff\xda")).collect();

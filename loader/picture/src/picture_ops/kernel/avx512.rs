@@ -66,9 +66,9 @@ fn quarters(table: &[u8; 256]) -> [__m512i; 4] {
 /// Values of a table at 64 positions.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-fn values(places: __m512i, [a, b, c, d]: &[__m512i; 4]) -> __m512i {
+fn values(positions: __m512i, [a, b, c, d]: &[__m512i; 4]) -> __m512i {
     // A permutation of two vectors takes the low seven bits of a position.
-    let low = _mm512_permutex2var_epi8(*a, places, *b);
-    let high = _mm512_permutex2var_epi8(*c, places, *d);
-    _mm512_mask_blend_epi8(_mm512_movepi8_mask(places), low, high)
+    let low = _mm512_permutex2var_epi8(*a, positions, *b);
+    let high = _mm512_permutex2var_epi8(*c, positions, *d);
+    _mm512_mask_blend_epi8(_mm512_movepi8_mask(positions), low, high)
 }

@@ -160,11 +160,11 @@ fn turned([r, g, b]: [u8; 3], shift: u8) -> [u8; 3] {
     let hue = u32::from((hue as u8).wrapping_add(shift));
     // Six sectors of 255 / 6, and the position in the sector in 85ths.
     let sector = (hue * 2 * 772) >> 16;
-    let place = hue * 2 - sector * 85;
+    let position = hue * 2 - sector * 85;
     let sector = if sector == 6 { 0 } else { sector };
-    let place = if sector % 2 == 1 { place } else { 85 - place };
+    let position = if sector % 2 == 1 { position } else { 85 - position };
     let lowest = rounded(value * (255.0 - saturation), 255.0);
-    let between = rounded(value * (21_675.0 - saturation * place as f32), 21_675.0);
+    let between = rounded(value * (21_675.0 - saturation * position as f32), 21_675.0);
     let (v, p, w) = (max, lowest, between);
     let r = if sector == 0 || sector == 5 {
         v
@@ -202,7 +202,7 @@ pub(super) fn smooth([above, here, below]: [&[u8]; 3], channels: usize, out: &mu
     let len = out.len();
     let [above, here, below] = [&above[..len], &here[..len], &below[..len]];
     // The pixel before, here and after.
-    let at = |row: &[u8], place: usize, i: usize| u16::from(row[place * channels + i]);
+    let at = |row: &[u8], position: usize, i: usize| u16::from(row[position * channels + i]);
     for (i, out) in out[channels..len - channels].iter_mut().enumerate() {
         let sum = |row| at(row, 0, i) + at(row, 1, i) + at(row, 2, i);
         let sum = sum(above) + sum(here) + sum(below) + 4 * at(here, 1, i);
@@ -218,8 +218,8 @@ pub(super) fn convolve_row(source: &[u8], weights: &[f32], channels: usize, out:
     let reach = (weights.len() - 1) * channels;
     let source = &source[..out.len() + 2 * reach];
     for (block, out) in out.as_chunks_mut::<SUMS>().0.iter_mut().enumerate() {
-        let at = |place: usize| -> &[u8; SUMS] {
-            source[block * SUMS + place..].first_chunk().expect("a margin after the row")
+        let at = |position: usize| -> &[u8; SUMS] {
+            source[block * SUMS + position..].first_chunk().expect("a margin after the row")
         };
         let mut sums = [0.0; SUMS];
         for (sum, middle) in sums.iter_mut().zip(at(reach)) {

@@ -3,7 +3,7 @@
 //! Blocks of pixels go through three loops: the positions, in vectors; the loads of the pixels there, one by one; the
 //! sums, in vectors. In between are rows of values in the first-level cache.
 
-#![allow(clippy::needless_range_loop, reason = "a place of a block is a place in several rows")]
+#![allow(clippy::needless_range_loop, reason = "a position in a block is an index of several rows")]
 
 use crate::picture_ops::Shape;
 
@@ -22,9 +22,9 @@ pub(in super::super) enum Map {
 impl Map {
     /// Positions of the pixels from (`x`, `y`) on. The operations have Pillow's order.
     #[inline(always)]
-    fn places(&self, x: usize, y: usize) -> [[f64; BLOCK]; 2] {
-        let mut places = [[0.0; BLOCK]; 2];
-        let [xs, ys] = &mut places;
+    fn positions(&self, x: usize, y: usize) -> [[f64; BLOCK]; 2] {
+        let mut positions = [[0.0; BLOCK]; 2];
+        let [xs, ys] = &mut positions;
         let y = y as f64 + 0.5;
         match *self {
             Self::Affine([a0, a1, a2, a3, a4, a5]) => {
@@ -43,7 +43,7 @@ impl Map {
                 }
             }
         }
-        places
+        positions
     }
 }
 
@@ -56,7 +56,7 @@ fn floor(value: f64) -> i32 {
 }
 
 /// Positions of a block for samples of several pixels.
-struct Places {
+struct Positions {
     is_inside: [bool; BLOCK],
     /// Pixel to the left and above of each position, from -1.
     x: [i32; BLOCK],
@@ -66,22 +66,22 @@ struct Places {
     dy: [f64; BLOCK],
 }
 
-impl Places {
+impl Positions {
     #[inline(always)]
     fn new(shape: Shape, map: &Map, x: usize, y: usize) -> Self {
-        let [xs, ys] = map.places(x, y);
+        let [xs, ys] = map.positions(x, y);
         let (width, height) = (shape.width as f64, shape.height as f64);
-        let mut places =
+        let mut positions =
             Self { is_inside: [false; BLOCK], x: [0; BLOCK], y: [0; BLOCK], dx: [0.0; BLOCK], dy: [0.0; BLOCK] };
         for i in 0..BLOCK {
             let is_inside = (xs[i] >= 0.0) & (xs[i] < width) & (ys[i] >= 0.0) & (ys[i] < height);
             let (x, y) = if is_inside { (xs[i] - 0.5, ys[i] - 0.5) } else { (0.0, 0.0) };
-            places.is_inside[i] = is_inside;
-            (places.x[i], places.y[i]) = (floor(x), floor(y));
-            places.dx[i] = x - f64::from(places.x[i]);
-            places.dy[i] = y - f64::from(places.y[i]);
+            positions.is_inside[i] = is_inside;
+            (positions.x[i], positions.y[i]) = (floor(x), floor(y));
+            positions.dx[i] = x - f64::from(positions.x[i]);
+            positions.dy[i] = y - f64::from(positions.y[i]);
         }
-        places
+        positions
     }
 }
 
@@ -127,14 +127,14 @@ fn bilinear<const CHANNELS: usize>(source: &[u8], shape: Shape, map: &Map, y: us
     let Shape { width, height, .. } = shape;
     let (right, bottom, row_bytes) = (width as i32 - 1, height as i32 - 1, shape.row_bytes() as u32);
     for (block, out) in out.chunks_mut(BLOCK * CHANNELS).enumerate() {
-        let mut places = Places::new(shape, map, block * BLOCK, y);
+        let mut positions = Positions::new(shape, map, block * BLOCK, y);
         let mut starts = [[0_u32; BLOCK]; 2];
         for i in 0..BLOCK {
             // At the border, the pixel beyond it has no weight.
-            let (x, y) = (places.x[i].clamp(0, right), places.y[i].clamp(0, bottom));
-            let is_between = (places.y[i] >= 0) & (places.y[i] < bottom);
-            places.dx[i] = if (places.x[i] >= 0) & (places.x[i] < right) { places.dx[i] } else { 0.0 };
-            places.dy[i] = if is_between { places.dy[i] } else { 0.0 };
+            let (x, y) = (positions.x[i].clamp(0, right), positions.y[i].clamp(0, bottom));
+            let is_between = (positions.y[i] >= 0) & (positions.y[i] < bottom);
+            positions.dx[i] = if (positions.x[i] >= 0) & (positions.x[i] < right) { positions.dx[i] } else { 0.0 };
+            positions.dy[i] = if is_between { positions.dy[i] } else { 0.0 };
             let start = y as u32 * row_bytes + x as u32 * CHANNELS as u32;
             starts[0][i] = start;
             starts[1][i] = start + if is_between { row_bytes } else { 0 };
@@ -152,15 +152,15 @@ fn bilinear<const CHANNELS: usize>(source: &[u8], shape: Shape, map: &Map, y: us
         for (channel, plane) in planes.iter_mut().enumerate().take(CHANNELS) {
             for i in 0..BLOCK {
                 let [a, b, c, d] = [0, 1, 2, 3].map(|j| ((corners[j][i] >> (8 * channel)) & 255) as i32);
-                let above = f64::from(a) + f64::from(b - a) * places.dx[i];
-                let below = f64::from(c) + f64::from(d - c) * places.dx[i];
-                let value = above + (below - above) * places.dy[i];
+                let above = f64::from(a) + f64::from(b - a) * positions.dx[i];
+                let below = f64::from(c) + f64::from(d - c) * positions.dx[i];
+                let value = above + (below - above) * positions.dy[i];
                 // SAFETY: a mean of bytes.
                 let value: i32 = unsafe { value.to_int_unchecked() };
                 plane[i] = value as u8;
             }
         }
-        write::<CHANNELS>(&planes, &places.is_inside, fill, out);
+        write::<CHANNELS>(&planes, &positions.is_inside, fill, out);
     }
 }
 
@@ -186,10 +186,10 @@ fn bicubic<const CHANNELS: usize>(source: &[u8], shape: Shape, map: &Map, y: usi
     let Shape { width, height, .. } = shape;
     let (right, bottom, row_bytes) = (width as i32 - 1, height as i32 - 1, shape.row_bytes());
     for (block, out) in out.chunks_mut(BLOCK * CHANNELS).enumerate() {
-        let places = Places::new(shape, map, block * BLOCK, y);
+        let positions = Positions::new(shape, map, block * BLOCK, y);
         let mut pixels = [[[0_u32; BLOCK]; 4]; 4];
         for i in 0..BLOCK {
-            let (x, y) = (places.x[i] - 1, places.y[i] - 1);
+            let (x, y) = (positions.x[i] - 1, positions.y[i] - 1);
             for row in 0..4 {
                 let start = (y + row as i32).clamp(0, bottom) as usize * row_bytes;
                 if x >= 0 && x + 3 <= right {
@@ -212,11 +212,11 @@ fn bicubic<const CHANNELS: usize>(source: &[u8], shape: Shape, map: &Map, y: usi
             for (sums, [a, b, c, d]) in sums.iter_mut().zip(&pixels) {
                 for i in 0..BLOCK {
                     let value = |pixels: &[u32; BLOCK]| f64::from(((pixels[i] >> (8 * channel)) & 255) as i32);
-                    sums[i] = cubic([value(a), value(b), value(c), value(d)], places.dx[i]);
+                    sums[i] = cubic([value(a), value(b), value(c), value(d)], positions.dx[i]);
                 }
             }
             for i in 0..BLOCK {
-                let value = cubic([sums[0][i], sums[1][i], sums[2][i], sums[3][i]], places.dy[i]);
+                let value = cubic([sums[0][i], sums[1][i], sums[2][i], sums[3][i]], positions.dy[i]);
                 let value = if value > 0.0 { value } else { 0.0 };
                 let value = if value < 255.0 { value } else { 255.0 };
                 // SAFETY: the value is from 0 to 255.
@@ -224,7 +224,7 @@ fn bicubic<const CHANNELS: usize>(source: &[u8], shape: Shape, map: &Map, y: usi
                 plane[i] = value as u8;
             }
         }
-        write::<CHANNELS>(&planes, &places.is_inside, fill, out);
+        write::<CHANNELS>(&planes, &positions.is_inside, fill, out);
     }
 }
 
@@ -233,7 +233,7 @@ pub(super) fn nearest_row(source: &[u8], shape: Shape, map: &Map, y: usize, fill
     let Shape { width, height, channels } = shape;
     let (right, bottom) = (width as f64, height as f64);
     for (block, out) in out.chunks_mut(BLOCK * channels).enumerate() {
-        let [xs, ys] = map.places(block * BLOCK, y);
+        let [xs, ys] = map.positions(block * BLOCK, y);
         // The number of the pixel, or the one after the last.
         let mut numbers = [(width * height) as u32; BLOCK];
         for i in 0..BLOCK {

@@ -16,7 +16,7 @@ const QUAD: usize = 4;
 const PIXELS: usize = 16;
 
 /// Positions of each channel's bytes in each third of 48 bytes; the rest is zero.
-const PLACES: [[[u8; PIXELS]; 3]; 3] = table!(3, |c| table!(3, |third| table!(PIXELS, |x| {
+const POSITIONS: [[[u8; PIXELS]; 3]; 3] = table!(3, |c| table!(3, |third| table!(PIXELS, |x| {
     if (3 * x + c) / PIXELS == third { ((3 * x + c) % PIXELS) as u8 } else { 0x80 }
 })));
 
@@ -42,7 +42,7 @@ portable_with! { "avx2":
 
 #[target_feature(enable = "avx2")]
 pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
-    let places = PLACES.map(|channel| [load(&channel[0]), load(&channel[1]), load(&channel[2])]);
+    let positions = POSITIONS.map(|channel| [load(&channel[0]), load(&channel[1]), load(&channel[2])]);
     let [r, g, b] = planes;
     let whole = width / PIXELS * PIXELS;
     let rows = [&mut r[..whole], &mut g[..whole], &mut b[..whole]].map(|plane| plane.as_chunks_mut::<PIXELS>().0);
@@ -51,9 +51,9 @@ pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
     for (((r, g), b), pixels) in outs.zip(rgb.as_chunks::<{ 3 * PIXELS }>().0) {
         let [first, second, third] = pixels.as_chunks::<16>().0 else { unreachable!("three vectors") };
         let (first, second, third) = (load(first), load(second), load(third));
-        for (out, places) in [r, g, b].into_iter().zip(places) {
-            let plane = _mm_or_si128(_mm_shuffle_epi8(first, places[0]), _mm_shuffle_epi8(second, places[1]));
-            let plane = _mm_or_si128(plane, _mm_shuffle_epi8(third, places[2]));
+        for (out, positions) in [r, g, b].into_iter().zip(positions) {
+            let plane = _mm_or_si128(_mm_shuffle_epi8(first, positions[0]), _mm_shuffle_epi8(second, positions[1]));
+            let plane = _mm_or_si128(plane, _mm_shuffle_epi8(third, positions[2]));
             store(out, plane);
         }
     }
@@ -75,8 +75,8 @@ fn groups<const PAIRS: usize, const IS_WIDE: bool>(plane: &[u8], windows: &Windo
     const { assert!(COLUMN_SHIFT == 7) };
     let pairs = if PAIRS == 0 { windows.pairs } else { PAIRS };
     let round = _mm256_set1_epi32(1 << (COLUMN_SHIFT - 1));
-    let places = windows.picks.chunks_exact(pairs).zip(windows.weights.chunks_exact(pairs));
-    let groups = windows.starts.as_chunks::<{ GROUP / QUAD }>().0.iter().zip(places);
+    let positions = windows.picks.chunks_exact(pairs).zip(windows.weights.chunks_exact(pairs));
+    let groups = windows.starts.as_chunks::<{ GROUP / QUAD }>().0.iter().zip(positions);
     for ((starts, (picks, weights)), out) in groups.zip(out.as_chunks_mut::<GROUP>().0) {
         let windows = load_windows::<IS_WIDE>(plane, starts);
         let mut sums = [round; 2];
@@ -137,8 +137,8 @@ pub(super) fn blend_windows_finely(planes: [&[u8]; 3], windows: &Windows, out: [
 #[target_feature(enable = "avx2")]
 fn fine_groups<const IS_WIDE: bool>(plane: &[u8], windows: &Windows, out: &mut [i16]) {
     let Windows { pairs, picks, weights, fine, starts, .. } = windows;
-    let places = picks.chunks_exact(*pairs).zip(weights.chunks_exact(*pairs).zip(fine.chunks_exact(*pairs)));
-    let groups = starts.as_chunks::<{ GROUP / QUAD }>().0.iter().zip(places);
+    let positions = picks.chunks_exact(*pairs).zip(weights.chunks_exact(*pairs).zip(fine.chunks_exact(*pairs)));
+    let groups = starts.as_chunks::<{ GROUP / QUAD }>().0.iter().zip(positions);
     for ((starts, (picks, (weights, fine))), out) in groups.zip(out.as_chunks_mut::<GROUP>().0) {
         let windows = load_windows::<IS_WIDE>(plane, starts);
         let mut sums = [FineSum::new(), FineSum::new()];

@@ -13,7 +13,7 @@ use crate::resize::weights::FINE_BITS;
 const PIXELS: usize = 64;
 
 /// Position of pixel i's byte of each channel, in that one of three vectors that contains it.
-const PLACES: [[u8; PIXELS]; 3] = table!(3, |c| table!(PIXELS, |x| ((3 * x + c) % PIXELS) as u8));
+const POSITIONS: [[u8; PIXELS]; 3] = table!(3, |c| table!(PIXELS, |x| ((3 * x + c) % PIXELS) as u8));
 
 /// Pixels in each of three vectors, by channel.
 const PIXELS_OF: [[u64; 3]; 3] = {
@@ -48,7 +48,7 @@ portable_with! { "avx512f,avx512bw":
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
     let [r, g, b] = planes;
-    let places = [load_8(&PLACES[0]), load_8(&PLACES[1]), load_8(&PLACES[2])];
+    let positions = [load_8(&POSITIONS[0]), load_8(&POSITIONS[1]), load_8(&POSITIONS[2])];
     let mut at = 0;
     // Pixels after the last one are written if there is room for a whole vector of them.
     while at < width
@@ -59,10 +59,10 @@ pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
     {
         let [first, second, third] = pixels.as_chunks::<64>().0 else { unreachable!("three vectors") };
         let (first, second, third) = (load_8(first), load_8(second), load_8(third));
-        for ((out, places), pixels_of) in [r, g, b].into_iter().zip(places).zip(PIXELS_OF) {
-            let plane = _mm512_maskz_permutexvar_epi8(pixels_of[0], places, first);
-            let plane = _mm512_mask_permutexvar_epi8(plane, pixels_of[1], places, second);
-            store_8(out, _mm512_mask_permutexvar_epi8(plane, pixels_of[2], places, third));
+        for ((out, positions), pixels_of) in [r, g, b].into_iter().zip(positions).zip(PIXELS_OF) {
+            let plane = _mm512_maskz_permutexvar_epi8(pixels_of[0], positions, first);
+            let plane = _mm512_mask_permutexvar_epi8(plane, pixels_of[1], positions, second);
+            store_8(out, _mm512_mask_permutexvar_epi8(plane, pixels_of[2], positions, third));
         }
         at += PIXELS;
     }
@@ -85,8 +85,8 @@ fn groups<const PAIRS: usize, const IS_WIDE: bool>(planes: [&[u8]; 3], windows: 
     let pairs = if PAIRS == 0 { windows.pairs } else { PAIRS };
     let round = _mm512_set1_epi32(1 << (COLUMN_SHIFT - 1));
     let [a, b, c] = out.map(|out| out.as_chunks_mut::<GROUP>().0.iter_mut());
-    let places = windows.picks.chunks_exact(pairs).zip(windows.weights.chunks_exact(pairs));
-    for ((start, (picks, weights)), ((a, b), c)) in windows.starts.iter().zip(places).zip(a.zip(b).zip(c)) {
+    let positions = windows.picks.chunks_exact(pairs).zip(windows.weights.chunks_exact(pairs));
+    for ((start, (picks, weights)), ((a, b), c)) in windows.starts.iter().zip(positions).zip(a.zip(b).zip(c)) {
         let mut sums = [round; 3];
         let windows = planes.map(|plane| load_window::<IS_WIDE>(plane, *start));
         for (picks, weights) in picks.iter().zip(weights) {
@@ -136,8 +136,8 @@ pub(super) fn blend_windows_finely(planes: [&[u8]; 3], windows: &Windows, out: [
 fn fine_groups<const IS_WIDE: bool>(planes: [&[u8]; 3], windows: &Windows, out: [&mut [i16]; 3]) {
     let Windows { pairs, picks, weights, fine, starts, .. } = windows;
     let [a, b, c] = out.map(|out| out.as_chunks_mut::<GROUP>().0.iter_mut());
-    let places = picks.chunks_exact(*pairs).zip(weights.chunks_exact(*pairs).zip(fine.chunks_exact(*pairs)));
-    for ((start, (picks, (weights, fine))), ((a, b), c)) in starts.iter().zip(places).zip(a.zip(b).zip(c)) {
+    let positions = picks.chunks_exact(*pairs).zip(weights.chunks_exact(*pairs).zip(fine.chunks_exact(*pairs)));
+    for ((start, (picks, (weights, fine))), ((a, b), c)) in starts.iter().zip(positions).zip(a.zip(b).zip(c)) {
         let mut sums = [FineSum::new(); 3];
         let windows = planes.map(|plane| load_window::<IS_WIDE>(plane, *start));
         for (picks, (weights, fine)) in picks.iter().zip(weights.iter().zip(fine)) {

@@ -131,8 +131,8 @@ impl Windows {
             let (first, weights) = axis.taps(i);
             let at = (first - start - self.starts[i / outputs]) as u8;
             let (group, i) = (i / GROUP * pairs, i % GROUP);
-            let places = self.picks[group..].iter_mut().zip(&mut self.weights[group..]);
-            for (k, ((picks, pair), weights)) in (0..).step_by(2).zip(places.zip(weights.chunks(2))) {
+            let positions = self.picks[group..].iter_mut().zip(&mut self.weights[group..]);
+            for (k, ((picks, pair), weights)) in (0..).step_by(2).zip(positions.zip(weights.chunks(2))) {
                 picks.0[4 * i] = at + k;
                 picks.0[4 * i + 2] = at + k + 1;
                 pair.0[2 * i..][..weights.len()].copy_from_slice(weights);

@@ -137,7 +137,7 @@ impl Kernels {
 /// Returns two weights as 32 bits, or one and 0.
 #[cfg(target_arch = "x86_64")]
 fn pair(weights: &[i16]) -> i32 {
-    let bits = |place: usize| weights.get(place).map_or(0, |weight| u32::from(weight.cast_unsigned()));
+    let bits = |position: usize| weights.get(position).map_or(0, |weight| u32::from(weight.cast_unsigned()));
     (bits(0) | bits(1) << 16).cast_signed()
 }
 
@@ -336,8 +336,8 @@ mod tests {
                         columns.pack(&axis, kernels.window());
                         windowed += u32::from(columns.windows().is_some());
                         wide += u32::from(columns.windows().is_some_and(|windows| windows.is_wide));
-                        let what = format!("{input} to {output}, {shown:?}, {flip}, {kernels:?}");
-                        assert_eq!(want, run(kernels, &columns), "{what}");
+                        let about = format!("{input} to {output}, {shown:?}, {flip}, {kernels:?}");
+                        assert_eq!(want, run(kernels, &columns), "{about}");
                     }
                 }
             }

@@ -44,8 +44,8 @@ pub(super) fn blend_windows(planes: [&[u8]; 3], windows: &Windows, out: [&mut [i
 #[target_feature(enable = "neon")]
 fn groups<const PAIRS: usize, const IS_WIDE: bool>(plane: &[u8], windows: &Windows, out: &mut [i16]) {
     let pairs = if PAIRS == 0 { windows.pairs } else { PAIRS };
-    let places = windows.picks.chunks_exact(pairs).zip(windows.weights.chunks_exact(pairs));
-    let groups = windows.starts.as_chunks::<{ GROUP / QUAD }>().0.iter().zip(places);
+    let positions = windows.picks.chunks_exact(pairs).zip(windows.weights.chunks_exact(pairs));
+    let groups = windows.starts.as_chunks::<{ GROUP / QUAD }>().0.iter().zip(positions);
     for ((starts, (picks, weights)), out) in groups.zip(out.as_chunks_mut::<GROUP>().0) {
         for (quad, (start, out)) in starts.iter().zip(out.as_chunks_mut::<QUAD>().0).enumerate() {
             let window = load_window::<IS_WIDE>(plane, *start);
@@ -102,8 +102,8 @@ pub(super) fn blend_windows_finely(planes: [&[u8]; 3], windows: &Windows, out: [
 #[target_feature(enable = "neon")]
 fn fine_groups<const IS_WIDE: bool>(plane: &[u8], windows: &Windows, out: &mut [i16]) {
     let Windows { pairs, picks, weights, fine, starts, .. } = windows;
-    let places = picks.chunks_exact(*pairs).zip(weights.chunks_exact(*pairs).zip(fine.chunks_exact(*pairs)));
-    let groups = starts.as_chunks::<{ GROUP / QUAD }>().0.iter().zip(places);
+    let positions = picks.chunks_exact(*pairs).zip(weights.chunks_exact(*pairs).zip(fine.chunks_exact(*pairs)));
+    let groups = starts.as_chunks::<{ GROUP / QUAD }>().0.iter().zip(positions);
     for ((starts, (picks, (weights, fine))), out) in groups.zip(out.as_chunks_mut::<GROUP>().0) {
         for (quad, (start, out)) in starts.iter().zip(out.as_chunks_mut::<QUAD>().0).enumerate() {
             let window = load_window::<IS_WIDE>(plane, *start);

@@ -57,7 +57,7 @@ class Stream:
         local: Folder that holds the shards, or will. None: a new one in the system's temporary folder, named after
             `remote`.
         split: Sub-folder of both.
-        proportion: Share of an epoch, relative to the other streams' proportions.
+        proportion: Share of an epoch, relative to the proportions of all streams.
         repeat: Occurrences of each sample in an epoch.
         choose: Samples of this stream in an epoch.
         download_retry: Total attempts per download.

@@ -7,11 +7,11 @@ use forebay_core::error::Result;
 
 /// Returns true for a document of LitData.
 pub(super) fn is_document(bytes: &[u8]) -> bool {
-    matches!(places(bytes), Ok(Some(_)))
+    matches!(members(bytes), Ok(Some(_)))
 }
 
 /// Returns the offsets of `config` and `chunks` in a document of LitData.
-pub(super) fn places(bytes: &[u8]) -> Result<Option<(Range<usize>, Range<usize>)>> {
+pub(super) fn members(bytes: &[u8]) -> Result<Option<(Range<usize>, Range<usize>)>> {
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Ok(None);
     }

@@ -8,22 +8,22 @@ use crate::sync::{AtomicBool, Condvar, Mutex, Ordering};
 
 /// Number of shards that may be in flight at the same time.
 #[derive(Debug)]
-pub struct Places {
-    state: Mutex<PlacesState>,
+pub struct Permits {
+    state: Mutex<PermitsState>,
     freed: Condvar,
 }
 
 #[derive(Debug)]
-struct PlacesState {
+struct PermitsState {
     /// Below 0 while shards that have waited for an attempt continue beyond the limit.
     free: isize,
     is_closed: bool,
 }
 
-impl Places {
+impl Permits {
     /// Creates `count` free permits.
     pub fn new(count: usize) -> Self {
-        let state = PlacesState { free: count as isize, is_closed: false };
+        let state = PermitsState { free: count as isize, is_closed: false };
         Self { state: Mutex::new(state), freed: Condvar::new() }
     }
 
@@ -32,7 +32,7 @@ impl Places {
     /// # Errors
     ///
     /// `Closed` after [`close`](Self::close).
-    pub fn take(&self) -> Result<HeldPlace<'_>> {
+    pub fn take(&self) -> Result<HeldPermit<'_>> {
         let mut state = self.state.lock();
         while state.free <= 0 && !state.is_closed {
             state = self.freed.wait(state);
@@ -41,7 +41,7 @@ impl Places {
             return Err(Error::new(ErrorKind::Closed, "the loader was closed while a shard waited for its turn"));
         }
         state.free -= 1;
-        Ok(HeldPlace { places: self, is_held: AtomicBool::new(true) })
+        Ok(HeldPermit { permits: self, is_held: AtomicBool::new(true) })
     }
 
     /// Rejects all waiting and later requests.
@@ -58,23 +58,23 @@ impl Places {
 
 /// Permit of one shard; free again when dropped.
 #[derive(Debug)]
-pub struct HeldPlace<'a> {
-    places: &'a Places,
+pub struct HeldPermit<'a> {
+    permits: &'a Permits,
     is_held: AtomicBool,
 }
 
-impl HeldPlace<'_> {
+impl HeldPermit<'_> {
     /// Returns the permit, or takes one again. That does not wait: the shard may hold memory that shards with a permit
     /// wait for.
     pub fn hold(&self, is_held: bool) {
         // Relaxed: one thread has the permit.
         if self.is_held.swap(is_held, Ordering::Relaxed) != is_held {
-            self.places.add(if is_held { -1 } else { 1 });
+            self.permits.add(if is_held { -1 } else { 1 });
         }
     }
 }
 
-impl Drop for HeldPlace<'_> {
+impl Drop for HeldPermit<'_> {
     fn drop(&mut self) {
         self.hold(false);
     }
@@ -86,38 +86,38 @@ mod models {
     use crate::sync::{Arc, AtomicUsize, model, spawn};
 
     #[test]
-    fn no_more_shards_than_places_are_in_flight_unless_one_continues() {
+    fn no_more_shards_than_permits_are_in_flight_unless_one_continues() {
         model(|| {
-            let (places, count) = (Arc::new(Places::new(1)), Arc::new(AtomicUsize::new(0)));
+            let (permits, count) = (Arc::new(Permits::new(1)), Arc::new(AtomicUsize::new(0)));
             let threads = [0, 1, 2].map(|_| {
-                let (places, count) = (places.clone(), count.clone());
+                let (permits, count) = (permits.clone(), count.clone());
                 let body = move || {
-                    let place = places.take().unwrap();
+                    let permit = permits.take().unwrap();
                     assert_eq!(count.fetch_add(1, Ordering::SeqCst), 0);
                     count.fetch_sub(1, Ordering::SeqCst);
-                    place.hold(false);
-                    place.hold(false);
-                    place.hold(true);
-                    place.hold(true);
+                    permit.hold(false);
+                    permit.hold(false);
+                    permit.hold(true);
+                    permit.hold(true);
                 };
                 spawn("shard", body).unwrap()
             });
             threads.into_iter().for_each(|thread| thread.join().unwrap());
-            assert_eq!(places.state.lock().free, 1);
+            assert_eq!(permits.state.lock().free, 1);
         });
     }
 
     #[test]
     fn closing_rejects_waiting_and_later_requests() {
         model(|| {
-            let places = Arc::new(Places::new(1));
-            let held = places.take().unwrap();
-            let waiting = places.clone();
+            let permits = Arc::new(Permits::new(1));
+            let held = permits.take().unwrap();
+            let waiting = permits.clone();
             let waiter = spawn("shard", move || waiting.take().is_err()).unwrap();
-            places.close();
+            permits.close();
             assert!(waiter.join().unwrap());
             drop(held);
-            assert!(places.take().is_err());
+            assert!(permits.take().is_err());
         });
     }
 }
