@@ -7,18 +7,16 @@
         batch["x"], batch["y"]
 """
 
+from . import _mapping, errors, fields, operations
 from ._forebay import __version__
 from .errors import *  # noqa: F403
-from .errors import __all__ as _error_names
 from .fields import *  # noqa: F403
-from .fields import __all__ as _field_names
-from .files import File, StoreOptions, list_files, load_files, load_lines, load_tars, open, remove_files  # noqa: A004
+from .files import File, StoreOptions, list_files, load_files, load_lines, load_tars, remove_files
+from .files import open as open  # noqa: A004
 from ._groups import Engine, Fetch, Order, Select, Skip, TokenWindow
 from ._loader import Loader
 from ._mapping import *  # noqa: F403
-from ._mapping import __all__ as _map_names
 from .operations import *  # noqa: F403
-from .operations import __all__ as _operation_names
 from ._samples import Sample
 from ._shards import ShardReader, read_index
 from ._streams import Stream
@@ -27,10 +25,6 @@ from ._writer import MDSWriter
 
 # `open` is not among them: it would replace Python's after an import of all names.
 __all__ = [
-    *_error_names,
-    *_field_names,
-    *_map_names,
-    *_operation_names,
     "Engine",
     "Fetch",
     "File",
@@ -53,3 +47,8 @@ __all__ = [
     "read_index",
     "remove_files",
 ]
+# Type checkers read these sums, and no other form.
+__all__ += _mapping.__all__
+__all__ += errors.__all__
+__all__ += fields.__all__
+__all__ += operations.__all__

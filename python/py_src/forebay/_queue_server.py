@@ -29,8 +29,8 @@ class QueueServer(abc.ABC):
 
     def __init__(self, queue: _Queue, name: str) -> None:
         self._queue = queue
-        self.pid = os.getpid()
-        self.thread = threading.Thread(target=self.run, name=name, daemon=True)
+        self.pid: int = os.getpid()
+        self.thread: threading.Thread = threading.Thread(target=self.run, name=name, daemon=True)
         # Set before the thread starts, because Ctrl-C may arrive at once.
         _alive.add(self)
         _end_with_process()

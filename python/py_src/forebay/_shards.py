@@ -113,6 +113,7 @@ class ShardReader(Sequence[dict[str, Any]]):
 
     def __init__(self, local: str | os.PathLike[str], split: str | None = None) -> None:
         self._engine = None
+        self.shards: list[dict[str, Any]]
         place = address("local", local, "the path of a local folder, or an address")
         split = None if split is None else text("split", split)
         # The error about another file has the way to read it.

@@ -68,7 +68,9 @@ class S3FileLister(IterDataPipe):
         region: str = "",
         masks: str | Sequence[str] = "",
     ) -> None:
-        self.source_datapipe, self.length, self.masks = source_datapipe, length, masks
+        self.source_datapipe: Any = source_datapipe
+        self.length: int = length
+        self.masks: str | Sequence[str] = masks
         self._store = _store(request_timeout_ms, region)
 
     def __iter__(self) -> Iterator[str]:

@@ -96,6 +96,7 @@ def files() -> None:
     for _, content in fb.load_files(listed, whole_max=1 << 20):
         print(None if content is None else len(content))
     print([len(content) for _, content in fb.load_files(listed)])
+    print([line.decode() for line in fb.load_lines(listed)], [name.upper() for _, name, _ in fb.load_tars(listed)])
     with fb.open("s3://bucket/a.txt", "wb") as file:
         file.write(b"text")
 

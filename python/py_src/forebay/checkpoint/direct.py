@@ -209,9 +209,10 @@ class Opened:
     """
 
     def __init__(self, url: str, part: Part, store: StoreOptions | None, buffers: Buffers | None = None) -> None:
-        self.url, self.part = f"{url}/{part.name}", part
+        self.url: str = f"{url}/{part.name}"
+        self.part: Part = part
         self._blocks = Blocks(url, part, store)
-        self.direct = Direct(self._blocks, buffers or Buffers())
+        self.direct: Direct = Direct(self._blocks, buffers or Buffers())
 
     def whole(self) -> PartReader:
         """Returns a file to read from its start to its end."""

@@ -49,13 +49,14 @@ class Folder:
         keep: int | None = None,
         store: StoreOptions | None = None,
     ) -> None:
-        self.url = commit.folder_of("url", url)
-        self.parent = self.url.rpartition("/")[0]
-        self.step = None if step is None else whole("step", step)
-        self.data = plain_state(data)
-        self.metadata = plain("metadata", metadata)
-        self.overwrite, self.store = flag("overwrite", overwrite), store
-        self.keep = None if keep is None else whole("keep", keep, least=1)
+        self.url: str = commit.folder_of("url", url)
+        self.parent: str = self.url.rpartition("/")[0]
+        self.step: int | None = None if step is None else whole("step", step)
+        self.data: Any = plain_state(data)
+        self.metadata: Any = plain("metadata", metadata)
+        self.overwrite: bool = flag("overwrite", overwrite)
+        self.store: StoreOptions | None = store
+        self.keep: int | None = None if keep is None else whole("keep", keep, least=1)
         self._is_first, self._token = False, ""
         if is_url(self.url) and is_root(self.url):
             raise ConfigError(f"{self.url} is a whole bucket or server: save to a folder in it")

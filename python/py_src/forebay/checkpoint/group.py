@@ -24,7 +24,8 @@ _made: tuple[Any, Any] = (lambda: None, lambda: None)
 class Alone:
     """A single process."""
 
-    rank, ranks = 0, 1
+    rank: int = 0
+    ranks: int = 1
 
     def run(self, action: Callable[[], _Result]) -> list[_Result]:
         """Runs `action` on every rank, and returns all results in the order of ranks.
@@ -46,7 +47,8 @@ class Group(Alone):
         import torch.distributed as dist
 
         self._group = group
-        self.rank, self.ranks = dist.get_rank(group), dist.get_world_size(group)
+        self.rank: int = dist.get_rank(group)
+        self.ranks: int = dist.get_world_size(group)
 
     def run(self, action: Callable[[], _Result]) -> list[_Result]:
         import torch.distributed as dist

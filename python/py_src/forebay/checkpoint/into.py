@@ -95,7 +95,7 @@ class Match:
         self.kept: list[Any] = []
         """Parts of the saved object that `object` has instead of None."""
         self._problems: list[str] = []
-        self.object = self._merged(saved, into, "")
+        self.object: Any = self._merged(saved, into, "")
         """The object that was saved, with the tensors to fill instead of the saved ones."""
         if self._problems:
             more = f"; and {count} more" if (count := len(self._problems) - _SHOWN) > 0 else ""

@@ -61,7 +61,7 @@ class Layout:
 
         deferring = _Deferring(file)
         try:
-            self.object = torch.load(deferring, map_location="cpu", weights_only=True)
+            self.object: Any = torch.load(deferring, map_location="cpu", weights_only=True)
             # Also a check that all tensors are found.
             collections.deque(tensors_in(self.object), maxlen=0)
         except Error:

@@ -138,7 +138,7 @@ class Blocks:
                 f"{self._url} has {self._ranges.size} bytes and has to have {part.size}: load another step"
             )
 
-        self.block_bytes = part.block_bytes
+        self.block_bytes: int = part.block_bytes
 
     def __len__(self) -> int:
         return len(self._part.digests)

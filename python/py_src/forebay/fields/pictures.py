@@ -77,13 +77,13 @@ class Image(Field):
         views: int | None = None,
         mode: Mode = "RGB",
     ) -> None:
-        self.column = column
-        self.tolerant = tolerant
-        self.apply_exif_orientation = apply_exif_orientation
-        self.scaled_decode = scaled_decode
-        self.views = views
+        self.column: str = column
+        self.tolerant: bool = tolerant
+        self.apply_exif_orientation: bool = apply_exif_orientation
+        self.scaled_decode: bool = scaled_decode
+        self.views: int | None = views
         self.mode = mode
-        self.ops = _operations("Image", column, ops)
+        self.ops: tuple[ImageOp, ...] = _operations("Image", column, ops)
         self.layout = layout
         if dtype is None:
             levels = "uint16" if mode == "I;16" else "uint8"
@@ -135,8 +135,8 @@ class Mask(Field):
     __slots__ = ("column", "dtype", "ops")
 
     def __init__(self, column: str, *ops: ImageOp, dtype: DType = "int64") -> None:
-        self.column = column
-        self.ops = _operations("Mask", column, ops)
+        self.column: str = column
+        self.ops: tuple[ImageOp, ...] = _operations("Mask", column, ops)
         self.dtype = dtype
 
     def _followed_by(self, *ops: ImageOp) -> Mask:
@@ -200,7 +200,7 @@ class Joint(Field):
                     f"Joint: {name} is {field!r}, but only an Image or a Mask has random draws to share, and only Boxes and BoxLabels "
                     "follow them"
                 )
-        self.fields = fields
+        self.fields: dict[str, Image | Mask | Boxes | BoxLabels] = fields
 
     def __repr__(self) -> str:
         return f"Joint({', '.join(f'{name}={field!r}' for name, field in self.fields.items())})"

@@ -7,9 +7,9 @@ import os
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from .._arguments import byte_size, flag, one_of, whole
+from .._arguments import byte_size, one_of
 from .._choices import Compression, Shard
 from ..errors import NotFoundError
 from .listing import File, FileList, files_of
@@ -21,27 +21,17 @@ __all__ = ["LineLoader", "TarLoader", "load_lines", "load_tars"]
 _FILES_AHEAD = 64
 """Files that are requested ahead, and fetched as far as the buffer has room for them."""
 
-_COMPRESSIONS = ("auto", "none", "gz", "zst", "bz2", "br")
+ItemT = TypeVar("ItemT", covariant=True)
 
 
-class _Contents(FileOrder):
+class _Contents(FileOrder, Generic[ItemT]):
     """Contents of files, in sequence."""
 
-    def __init__(
-        self,
-        files: Sequence[File],
-        *,
-        shuffle: bool,
-        seed: int,
-        epoch: int,
-        shard: str,
-        buffer: int,
-        compression: str,
-        store: StoreOptions | None,
-    ) -> None:
+    def __init__(self, files: Sequence[File], *, buffer: int | str, compression: str, store: StoreOptions | None, **order: Any) -> None:
         # Not in order: files have different numbers of items, so ranks are at different files.
-        super().__init__(files, ordered=False, shuffle=shuffle, seed=seed, epoch=epoch, shard=shard)
-        self._buffer, self._compression, self._store = buffer, compression, store
+        super().__init__(files, ordered=False, **order)
+        self._buffer, self._store = byte_size("buffer", buffer), store
+        self._compression = one_of("compression", compression, ("auto", "none", "gz", "zst", "bz2", "br"))
 
     def _open(self) -> Any:
         """Returns the engine's reader."""
@@ -54,7 +44,7 @@ class _Contents(FileOrder):
     def _settle(self) -> None:
         """Moves the position behind the items that were returned."""
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[ItemT]:
         # Not a generator of items: its frames would be a fifth of the time of short lines.
         return itertools.chain.from_iterable(self._all_parts())
 
@@ -105,7 +95,7 @@ class _Contents(FileOrder):
         super().load_state_dict(state)
 
 
-class LineLoader(_Contents):
+class LineLoader(_Contents[bytes]):
     """Lines of texts, without their ends: bytes. `load_lines` makes it and describes its arguments."""
 
     _ITEMS = "lines"
@@ -149,7 +139,7 @@ class LineLoader(_Contents):
         return super().__getstate__() | {"_lines": None}
 
 
-class TarLoader(_Contents):
+class TarLoader(_Contents[tuple[str, str, bytes]]):
     """Regular files of tars, as `(url, name, bytes)`: the URL of the tar, and the path in it. `load_tars` makes it and describes
     its arguments."""
 
@@ -205,7 +195,8 @@ def load_lines(
         ConfigError: An argument is wrong. Iteration raises the store's errors, such as NotFoundError or AccessError, and
             FormatError for a file that cannot be unpacked or has a line of more than 1 GiB.
     """
-    return LineLoader(files_of(urls, store), **_options(shuffle, seed, epoch, shard, buffer, compression, store))
+    order: dict[str, Any] = {"shuffle": shuffle, "seed": seed, "epoch": epoch, "shard": shard}
+    return LineLoader(files_of(urls, store), buffer=buffer, compression=compression, store=store, **order)
 
 
 def load_tars(
@@ -250,19 +241,5 @@ def load_tars(
         ConfigError: An argument is wrong. Iteration raises the store's errors, such as NotFoundError or AccessError, and
             FormatError for a file that is no tar, or a damaged one.
     """
-    return TarLoader(files_of(urls, store), **_options(shuffle, seed, epoch, shard, buffer, compression, store))
-
-
-def _options(
-    shuffle: Any, seed: Any, epoch: Any, shard: Any, buffer: Any, compression: Any, store: Any
-) -> dict[str, Any]:
-    """Returns the checked arguments of a loader."""
-    return {
-        "shuffle": flag("shuffle", shuffle),
-        "seed": whole("seed", seed),
-        "epoch": whole("epoch", epoch),
-        "shard": one_of("shard", shard, ("auto", "none")),
-        "buffer": byte_size("buffer", buffer),
-        "compression": one_of("compression", compression, _COMPRESSIONS),
-        "store": store,
-    }
+    order: dict[str, Any] = {"shuffle": shuffle, "seed": seed, "epoch": epoch, "shard": shard}
+    return TarLoader(files_of(urls, store), buffer=buffer, compression=compression, store=store, **order)

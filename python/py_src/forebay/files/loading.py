@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Union, overload
 
-from .._arguments import byte_size, flag, folder, one_of, whole
+from .._arguments import byte_size, folder, one_of, whole
 from .._choices import Shard
 from ..errors import ChecksumError, ConfigError, Error, StaleError
 from .cache import FileCache, is_of_list
@@ -39,22 +39,10 @@ class FileLoader(FileOrder, Generic[ReadT]):
     """
 
     def __init__(
-        self,
-        files: Sequence[File],
-        *,
-        ordered: bool,
-        shuffle: bool,
-        seed: int,
-        epoch: int,
-        shard: str,
-        buffer: int,
-        concurrency: int,
-        whole_max: int | None,
-        cache: FileCache | None,
-        failed: str,
-        store: StoreOptions | None,
+        self, files: Sequence[File], buffer: int, concurrency: int, whole_max: int | None, cache: FileCache | None, failed: str,
+        store: StoreOptions | None, **order: Any,
     ) -> None:
-        super().__init__(files, ordered=ordered, shuffle=shuffle, seed=seed, epoch=epoch, shard=shard)
+        super().__init__(files, **order)
         self._buffer, self._concurrency, self._store = buffer, concurrency, store
         self._whole_max, self._cache, self._raises = whole_max, cache, failed == "raise"
         # True for a list in which an address with a slash at its end is the address of an empty object, and not of a folder.
@@ -213,11 +201,11 @@ def load_files(
         raise ConfigError("cache_limit is the limit of a cache: pass the folder of one as well")
     return FileLoader(
         files_of(urls, store),
-        ordered=flag("ordered", ordered),
-        shuffle=flag("shuffle", shuffle),
-        seed=whole("seed", seed),
-        epoch=whole("epoch", epoch),
-        shard=one_of("shard", shard, ("auto", "none")),
+        ordered=ordered,
+        shuffle=shuffle,
+        seed=seed,
+        epoch=epoch,
+        shard=shard,
         buffer=byte_size("buffer", buffer),
         concurrency=whole("concurrency", concurrency, least=1, below=1 << 16),
         whole_max=None if whole_max is None else whole("whole_max", whole_max),

@@ -51,7 +51,7 @@ class FileReader(io.BufferedIOBase):
         # Lines from the position on that an iterator returns: the ones that it has returned come on top of the position. `close` needs
         # it, also of a file that could not be opened.
         self._lines: io.BytesIO | None = None
-        self.name = url_of("url", url)
+        self.name: str = url_of("url", url)
         self._ranges: Any = opened(store).open(self.name, _FRONT)
         self._at = 0
         # The received chunk and its offset; chunks in flight by their offset; how many to fetch ahead.
@@ -202,7 +202,7 @@ class FileWriter(io.BufferedIOBase):
     def __init__(self, url: str, store: StoreOptions | None = None, size: int | None = None) -> None:
         super().__init__()
         self._upload: Any = None
-        self.name = url_of("url", url)
+        self.name: str = url_of("url", url)
         # The largest size, if it is known: parts are equal up to it.
         self._upload, self._pid = opened(store).upload(self.name, size), os.getpid()
         self._buffer = bytearray()

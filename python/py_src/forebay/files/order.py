@@ -15,7 +15,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .._arguments import whole
+from .._arguments import flag, one_of, whole
+from .._choices import Shard
 from ..errors import StateError
 from .._world import World, detect, surroundings
 from .division import warn_of_second_division
@@ -50,15 +51,14 @@ class FileOrder:
     _ITEMS = "files"
     """The items of the iteration."""
 
-    def __init__(
-        self, files: Sequence[File], *, ordered: bool, shuffle: bool, seed: int, epoch: int, shard: str
-    ) -> None:
-        self._files, self._ordered, self._shuffle, self._seed, self._shard = files, ordered, shuffle, seed, shard
+    def __init__(self, files: Sequence[File], *, ordered: bool, shuffle: bool, seed: int, epoch: int, shard: Shard) -> None:
+        self._files, self._ordered, self._shuffle = files, flag("ordered", ordered), flag("shuffle", shuffle)
+        self._seed, self._shard = whole("seed", seed), one_of("shard", shard, ("auto", "none"))
         # Rank and number of ranks of the process that this loader was sent from.
         self._sent_world: tuple[int, int] | None = None
         # Process of a worker, and the epoch of its last loop.
         self._loop: tuple[int, int] | None = None
-        self._begin(epoch)
+        self._begin(whole("epoch", epoch))
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

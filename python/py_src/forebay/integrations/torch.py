@@ -95,7 +95,7 @@ class Batches(torch.utils.data.Dataset):
 
     def __init__(self, loader: Loader) -> None:
         self.loader = loader
-        self.number_of_pass = 0
+        self.number_of_pass: int = 0
         self.begin_pass()
 
     def begin_pass(self) -> int:

@@ -105,11 +105,11 @@ class Mix(Field):
         for name, field in fields.items():
             if not isinstance(field, (Image, OneHot)):
                 raise ConfigError(f"Mix: {name} is {field!r}, but only an Image or a OneHot can be mixed{_mixable(field)}")
-        self.by = by
-        self.p = p
+        self.by: Union[MixUp, CutMix, Sequence[Union[MixUp, CutMix]]] = by
+        self.p: float = p
         self.mode = mode
-        self.weights = weights
-        self.fields = fields
+        self.weights: Sequence[float] | None = weights
+        self.fields: dict[str, Image | OneHot] = fields
 
     def __repr__(self) -> str:
         options = {"p": self.p, "mode": self.mode, "weights": self.weights}

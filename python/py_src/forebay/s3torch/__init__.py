@@ -150,6 +150,8 @@ class S3Reader(io.BufferedIOBase):
 
     def __init__(self, url: str, store: StoreOptions | None = None, content: bytes | None = None) -> None:
         super().__init__()
+        self.bucket: str
+        self.key: str
         self.bucket, self.key = bucket_and_key(url)
         self._url, self._store = url, store
         self._file: Any = None if content is None else io.BytesIO(content)
@@ -225,6 +227,8 @@ class S3Writer(FileWriter):
     def __init__(self, url: str, store: StoreOptions | None = None) -> None:
         with raising():
             super().__init__(url, store)
+        self.bucket: str
+        self.key: str
         self.bucket, self.key = bucket_and_key(url)
 
     def write(self, data: Any, /) -> int:
@@ -256,7 +260,8 @@ class S3Checkpoint:
         s3client_config: S3ClientConfig | None = None,
         reader_constructor: Any = None,
     ) -> None:
-        self.region, self.endpoint = region, endpoint
+        self.region: str | None = region
+        self.endpoint: str | None = endpoint
         self._store = store_options(region, endpoint, s3client_config)
 
     def reader(self, s3_uri: str) -> S3Reader:
@@ -272,7 +277,8 @@ class _DataSet:
     """Common parts of the data sets: their objects, and a transform of each reader."""
 
     def __init__(self, files: Any, region: str | None, endpoint: str | None, transform: Any, store: StoreOptions) -> None:
-        self.region, self.endpoint = region, endpoint
+        self.region: str | None = region
+        self.endpoint: str | None = endpoint
         self._files, self._transform, self._store = files, transform, store
 
     @classmethod

@@ -152,7 +152,8 @@ class RoundRobinPrefixStrategy(S3PrefixStrategyBase):
     def __init__(self, user_prefixes: list[str], epoch_num: int | None = None) -> None:
         if not user_prefixes:
             raise ValueError("user_prefixes must not be empty")
-        self.user_prefixes, self.epoch_num = list(user_prefixes), _epoch(epoch_num)
+        self.user_prefixes: list[str] = list(user_prefixes)
+        self.epoch_num: int | None = _epoch(epoch_num)
 
     def generate_prefix(self, rank: int) -> str:
         return _joined(self.user_prefixes[rank % len(self.user_prefixes)], self.epoch_num, rank)
@@ -175,8 +176,10 @@ class NumericPrefixStrategy(S3PrefixStrategyBase):
             raise ValueError(f"min_prefix_length must be at least 1, not {min_prefix_length}")
         if prefix_count is not None and (not isinstance(prefix_count, int) or prefix_count < 1):
             raise ValueError(f"prefix_count must be an integer of at least 1, not {prefix_count}")
-        self.base, self.epoch_num, self.min_prefix_len = base, _epoch(epoch_num), min_prefix_length
-        self.prefix_count = prefix_count or (dist.get_world_size() if dist.is_initialized() else 1)
+        self.base: int = base
+        self.epoch_num: int | None = _epoch(epoch_num)
+        self.min_prefix_len: int = min_prefix_length
+        self.prefix_count: int = prefix_count or (dist.get_world_size() if dist.is_initialized() else 1)
 
     def generate_prefix(self, rank: int) -> str:
         number, digits = rank % self.prefix_count, ""
@@ -250,8 +253,9 @@ class S3StorageWriter(filesystem.FileSystemWriter):
     ) -> None:
         super().__init__(path, sync_files=False, thread_count=thread_count, **kwargs)
         self._files = S3FileSystem(region, s3client_config=s3client_config, endpoint=endpoint)
-        self.fs, self.path = self._files, path
-        self.prefix_strategy = prefix_strategy or DefaultPrefixStrategy()
+        self.fs: Any = self._files
+        self.path: str = path
+        self.prefix_strategy: S3PrefixStrategyBase = prefix_strategy or DefaultPrefixStrategy()
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
         return [
@@ -291,8 +295,8 @@ class S3StorageReader(filesystem.FileSystemReader):
         endpoint: str | None = None,
     ) -> None:
         super().__init__(path)
-        self.fs = S3FileSystem(region, s3client_config=s3client_config, endpoint=endpoint)
-        self.path = path
+        self.fs: Any = S3FileSystem(region, s3client_config=s3client_config, endpoint=endpoint)
+        self.path: str = path
 
     def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
         """Sorts the items by their offsets, for reads that fetch ahead."""

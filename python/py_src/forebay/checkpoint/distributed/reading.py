@@ -67,9 +67,9 @@ class StorageReader(filesystem.FileSystemReader):
 
     def _open(self, url: Any) -> None:
         # Not in `read_metadata`, as torch drops its errors.
-        self.checkpoint = Checkpoint.open(url, store=self._store)
+        self.checkpoint: Checkpoint = Checkpoint.open(url, store=self._store)
         """The checkpoint, with its `step`, `data` and `metadata`."""
-        self.path = self.checkpoint.url
+        self.path: str = self.checkpoint.url
         names = [name for name in self.checkpoint.parts if name.rpartition("/")[2] == METADATA_FILE]
         if len(names) != 1:
             raise ConfigError(f"{self.path} was saved by forebay.checkpoint.save: load it with forebay.checkpoint.load")

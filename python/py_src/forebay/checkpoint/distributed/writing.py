@@ -131,7 +131,7 @@ class StorageWriter(filesystem.FileSystemWriter):
                 keep=old.keep,
                 store=old.store,
             )
-            self.path = self._folder.url
+            self.path: str = self._folder.url
         super().reset()
 
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
@@ -179,9 +179,10 @@ class StorageWriter(filesystem.FileSystemWriter):
             for item in plan.items
             if item.tensor_data is not None
         )
-        self.thread_count = min(self._threads, len(plan.items), size // _FILE_LEAST + 1)
+        self.thread_count: int = min(self._threads, len(plan.items), size // _FILE_LEAST + 1)
         memory = Memory(getattr(planner, "state_dict", None))
-        self.fs = streams = _Streams(self._folder, plan.storage_data.root, memory, with_rest(size))
+        streams = _Streams(self._folder, plan.storage_data.root, memory, with_rest(size))
+        self.fs: Any = streams
         try:
             results = super().write_data(plan, planner).wait()
         finally:

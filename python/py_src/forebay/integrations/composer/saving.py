@@ -87,8 +87,8 @@ class CheckpointSaver(_CheckpointSaver):
 
     def init(self, state: Any, logger: Any) -> None:
         """Finds the run's name, which `folder` may have."""
-        self.url = format_name_with_dist(self.url, state.run_name)
-        self.remote_uploader = _Uploader(ObjectStore(self.url, self._store))
+        self.url: str = format_name_with_dist(self.url, state.run_name)
+        self.remote_uploader: Any = _Uploader(ObjectStore(self.url, self._store))
         super().init(state, logger)
 
     def after_load(self, state: Any, logger: Any) -> None:
@@ -132,7 +132,7 @@ class CheckpointSaver(_CheckpointSaver):
 
     def _save_checkpoint(self, state: Any, logger: Any) -> None:
         # Composer's class calls it for its events, and the Trainer for `save_checkpoint_to_save_folder`.
-        self.last_checkpoint_batch = state.timestamp.batch
+        self.last_checkpoint_batch: Any = state.timestamp.batch
         url = f"{self.url}/{format_name_with_dist_and_time(self._name, state.run_name, state.timestamp)}"
         # Before the state is taken, which has it, as Composer's has.
         self.all_saved_checkpoints_to_timestamp[url] = state.timestamp
@@ -180,7 +180,8 @@ class _Uploader:
     """Functions of Composer's RemoteUploader that its Trainer and its CheckpointSaver call."""
 
     def __init__(self, store: ObjectStore) -> None:
-        self.remote_backend, self.last = store, None
+        self.remote_backend: ObjectStore = store
+        self.last: Any = None
 
     def init(self) -> None:
         """Does nothing: `fit_start` checks the access."""
