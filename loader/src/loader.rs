@@ -4,7 +4,8 @@
 //! epoch at a time. Every method may be called from any thread. No thread starts before the first epoch.
 //!
 //! * `description`: facts about a data set, without a loader;
-//! * `filter`: the samples that streams' filters keep;
+//! * `filter`: the samples that streams' filters keep, and numbers of each sample;
+//! * `length_index`: lengths in tokens, made before a loader needs them;
 //! * `plan`: from the configuration to the inputs of the parts;
 //! * `planner`: plans of epochs;
 //! * `position`: position in the epochs, and checkpoints;
@@ -14,6 +15,7 @@
 
 mod description;
 mod filter;
+mod length_index;
 mod negotiate;
 mod plan;
 mod planner;
@@ -42,6 +44,7 @@ use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use crate::topology::Topology;
 pub use description::Description;
 use filter::Filters;
+pub use length_index::LengthIndex;
 use planner::Planner;
 use pools::Pools;
 pub use position::HELD_MAX;

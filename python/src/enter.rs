@@ -50,8 +50,31 @@ pub(crate) fn apart<T: Send + 'static>(
     py: Python<'_>,
     body: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
+    apart_seen(py, |_| Ok(()), body)
+}
+
+/// Like [`apart`]. `seen` is called from time to time meanwhile, and once after the end.
+///
+/// # Errors
+///
+/// As [`wait`], and those of `seen`.
+pub(crate) fn apart_seen<T: Send + 'static>(
+    py: Python<'_>,
+    seen: impl Fn(Python<'_>) -> PyResult<()>,
+    body: impl FnOnce() -> Result<T> + Send + 'static,
+) -> PyResult<T> {
     let call = Call::start(py, body)?;
-    wait(py, || call.result()?.transpose())
+    loop {
+        if let Some(e) = logging::raised() {
+            return Err(e);
+        }
+        let found = enter(py, || call.result()?.transpose())?;
+        seen(py)?;
+        if let Some(value) = found {
+            return Ok(value);
+        }
+        py.check_signals()?;
+    }
 }
 
 /// Like [`apart`], for a call that is not left alone: after an interrupt, `cancel` is called, and the interrupt is

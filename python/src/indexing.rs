@@ -12,6 +12,7 @@ use forebay_loader::indexing;
 use forebay_loader::objects::settings_from_json;
 use forebay_loader::sources::shard_names;
 use forebay_loader::store::StoreConfig;
+use forebay_loader::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
@@ -130,6 +131,42 @@ impl TarSet {
             let index = Index { shards: vec![shard] };
             Ok((index.to_json(), index.samples(), version))
         })
+    }
+}
+
+/// Lengths in tokens of a data set's samples.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct LengthIndex(Arc<forebay_loader::loader::LengthIndex>);
+
+#[pymethods]
+impl LengthIndex {
+    /// Takes a loader's `config` with one field, which makes the tokens.
+    #[new]
+    fn new(py: Python<'_>, config: String, outside: Option<Py<Outside>>) -> PyResult<Self> {
+        let outside = Outside::stores(outside.as_ref());
+        let new = || forebay_loader::loader::LengthIndex::new(LoaderConfig::from_json(&config)?, outside);
+        enter::enter(py, new).map(|index| Self(Arc::new(index)))
+    }
+
+    /// Returns the lengths of all streams, unsigned numbers of 32 bits, and their sum and the largest. Calls `progress`
+    /// with the shards that were read and all shards from time to time.
+    fn make<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<(Bound<'py, PyBytes>, u64, u32)> {
+        let index = self.0.clone();
+        let seen = |py: Python<'_>| match &progress {
+            Some(progress) => progress.call1(py, self.0.progress()).map(drop),
+            None => Ok(()),
+        };
+        // In a separate thread, so that Ctrl-C works.
+        let lengths = enter::apart_seen(py, seen, move || index.make())?;
+        let values = || lengths.iter().flat_map(|lengths| lengths.values());
+        let samples: usize = lengths.iter().map(|lengths| lengths.values().len()).sum();
+        let bytes = PyBytes::new_with(py, samples * size_of::<u32>(), |into| {
+            let numbers = into.chunks_exact_mut(size_of::<u32>()).zip(values());
+            numbers.for_each(|(into, value)| into.copy_from_slice(&value.to_ne_bytes()));
+            Ok(())
+        })?;
+        let total = lengths.iter().map(|lengths| lengths.total()).sum();
+        Ok((bytes, total, values().max().copied().unwrap_or(0)))
     }
 }
 

@@ -57,8 +57,8 @@ mod _forebay {
     use super::fetches::{Fetch, Fetches, is_url, redact, redact_in};
     #[pymodule_export]
     use super::indexing::{
-        IndexedCopy, TarSet, is_file_list, is_record_list, is_tar_list, join_indexes, jpeg_to_baseline, list_of_files,
-        row_index_trailer, tar_encoding,
+        IndexedCopy, LengthIndex, TarSet, is_file_list, is_record_list, is_tar_list, join_indexes, jpeg_to_baseline,
+        list_of_files, row_index_trailer, tar_encoding,
     };
     #[pymodule_export]
     use super::machine::{bytes_on_disk, cpu_count, describe_machine};

@@ -14,6 +14,8 @@
 //!   absent                    default                                                                     -> row
 //! ```
 //!
+//! [`TokenCounter`] has the number of ids of a stored value, without a row.
+//!
 //! The files of pictures, geometry, pixels, resizes and operations on pixels are in the crate `forebay-picture`. This
 //! module adds the parts of fields: their specification, draws, the fold of operations into stages, rows of outputs.
 //!
@@ -64,6 +66,7 @@ mod scene;
 mod shared_source;
 mod step;
 pub mod steps;
+mod token_counter;
 
 pub use crate::format::encoding::DType;
 pub use box_format::BoxFormat;
@@ -78,3 +81,4 @@ pub use normalise::PictureForm;
 pub use plan::{FieldPlan, Output, RowShape, StoredColumn};
 pub use row::{EncodedPicture, ErasedBox, PictureTaker, Row};
 pub use sample::SampleDecoder;
+pub use token_counter::{ColumnTokens, CountMemory, TokenCounter};

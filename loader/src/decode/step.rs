@@ -25,6 +25,16 @@ pub(super) trait Decode: Any + Debug + Send + Sync {
         Err(Error::internal("the field has no boxes"))
     }
 
+    /// Returns the number of tokens of a stored value, whatever the field's rows have of them.
+    fn tokens(&self, _stored: &[u8], _memory: &mut Memory) -> Result<u64> {
+        Err(Error::internal("the field has no tokens"))
+    }
+
+    /// Returns the number of tokens of every stored value of `bytes` bytes, if it depends on nothing else.
+    fn tokens_of_bytes(&self, _bytes: usize) -> Option<u64> {
+        None
+    }
+
     /// Checks the steps that this one refers to, after all of its Joint are compiled.
     fn check_joint(&self, _steps: &[Step]) -> Result<()> {
         Ok(())

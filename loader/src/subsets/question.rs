@@ -9,6 +9,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// Answer for a value that is no class.
 const NO_CLASS: u64 = u64::MAX;
 
+/// Answer for a value that is no count.
+pub(crate) const NO_COUNT: u32 = u32::MAX;
+
 /// Question about each sample of a stream.
 #[derive(Clone, Debug)]
 pub(crate) enum Question {
@@ -22,6 +25,13 @@ pub(crate) enum Question {
         argument: &'static str,
         ask: Ask,
     },
+    /// Number of tokens of a column.
+    Tokens {
+        /// Name of the column.
+        column: String,
+        /// Text that differs for different numbers of tokens.
+        identity: String,
+    },
 }
 
 /// Value of a column that is asked for.
@@ -33,12 +43,15 @@ pub(crate) enum Ask {
     Class,
     /// A number, or the stored bytes of any other value.
     Length,
+    /// A whole number of tokens.
+    Count,
 }
 
 /// Answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Bit(bool),
+    Count(u32),
     Word(u64),
 }
 
@@ -49,6 +62,7 @@ impl Question {
             Self::Condition(filter) => filter.text(),
             // No filter begins like this.
             Self::Value { column, ask, .. } => format!("\0{ask:?} {column}"),
+            Self::Tokens { identity, .. } => format!("\0tokens {identity}"),
         }
     }
 
@@ -57,6 +71,7 @@ impl Question {
         match self {
             Self::Condition(_) => "a filter".to_owned(),
             Self::Value { argument, .. } => (*argument).to_owned(),
+            Self::Tokens { .. } => "the count of tokens".to_owned(),
         }
     }
 
@@ -64,6 +79,7 @@ impl Question {
     pub(crate) fn bits(&self) -> u64 {
         match self {
             Self::Condition(_) => 1,
+            Self::Value { ask: Ask::Count, .. } | Self::Tokens { .. } => u32::BITS.into(),
             Self::Value { .. } => u64::BITS.into(),
         }
     }
@@ -72,7 +88,7 @@ impl Question {
     pub(crate) fn columns(&self) -> Vec<&str> {
         match self {
             Self::Condition(filter) => filter.columns().collect(),
-            Self::Value { column, .. } => vec![column],
+            Self::Value { column, .. } | Self::Tokens { column, .. } => vec![column],
         }
     }
 
@@ -83,6 +99,7 @@ impl Question {
             Self::Value { column, argument, .. } => {
                 Error::config(format!("{argument} cannot be {column:?}: {problem}"))
             }
+            Self::Tokens { column, .. } => Error::config(format!("no tokens can be made of {column:?}: {problem}")),
         }
     }
 
@@ -94,10 +111,10 @@ impl Question {
     pub(crate) fn check(&self, kinds: &[CellKind]) -> Result<()> {
         match self {
             Self::Condition(filter) => filter.check(kinds),
-            Self::Value { ask: Ask::Number, .. } if kinds.contains(&CellKind::Text) => {
+            Self::Value { ask: Ask::Number | Ask::Count, .. } if kinds.contains(&CellKind::Text) => {
                 Err(self.column_error(0, "the column has text, and a number is needed".to_owned()))
             }
-            Self::Value { .. } => Ok(()),
+            Self::Value { .. } | Self::Tokens { .. } => Ok(()),
         }
     }
 
@@ -106,6 +123,7 @@ impl Question {
         match self {
             Self::Condition(filter) => filter.is_about_presence(number),
             Self::Value { ask, .. } => *ask == Ask::Length,
+            Self::Tokens { .. } => true,
         }
     }
 
@@ -135,6 +153,7 @@ impl Question {
     pub(crate) fn reply(&self, row: &[Cell<'_>]) -> Reply {
         let ask = match self {
             Self::Condition(filter) => return Reply::Bit(filter.keeps(row)),
+            Self::Value { ask: Ask::Count, .. } | Self::Tokens { .. } => return Reply::Count(count_of(&row[0])),
             Self::Value { ask, .. } => *ask,
         };
         let number = |number: f64| number.to_bits();
@@ -147,6 +166,16 @@ impl Question {
             _ => number(f64::NAN),
         })
     }
+}
+
+/// Returns the whole number of a cell.
+fn count_of(cell: &Cell<'_>) -> u32 {
+    let count = match cell {
+        Cell::Int(int) => u32::try_from(*int).ok(),
+        Cell::Float(float) if float.fract() == 0.0 && (0.0..f64::from(NO_COUNT)).contains(float) => Some(*float as u32),
+        _ => None,
+    };
+    count.unwrap_or(NO_COUNT)
 }
 
 /// Returns a number for the class of a cell. Numbers that are equal are of one class.
@@ -212,7 +241,7 @@ mod tests {
         let question = Question::Value { column: "c".to_owned(), argument: "weights", ask };
         match question.reply(&[cell]) {
             Reply::Word(word) => word,
-            Reply::Bit(_) => panic!("a word"),
+            Reply::Bit(_) | Reply::Count(_) => panic!("a word"),
         }
     }
 
@@ -240,6 +269,18 @@ mod tests {
     }
 
     #[test]
+    fn counts_are_whole_numbers() {
+        let question = Question::Value { column: "c".to_owned(), argument: "lengths", ask: Ask::Count };
+        let count = |cell| question.reply(&[cell]);
+        assert_eq!(count(Cell::Int(7)), Reply::Count(7));
+        assert_eq!(count(Cell::Float(4_294_967_294.0)), Reply::Count(u32::MAX - 1));
+        for none in [Cell::Int(-1), Cell::Int(1 << 40), Cell::Float(1.5), Cell::Float(f64::NAN), Cell::Null] {
+            assert_eq!(count(none), Reply::Count(NO_COUNT));
+        }
+        assert!(question.check(&[CellKind::Text]).is_err());
+    }
+
+    #[test]
     fn classes_have_the_same_weight_together() {
         let classes = [7, 3, 7, 7, 9, 3];
         let weights = balanced(&classes).expect("classes");
@@ -250,8 +291,8 @@ mod tests {
     #[test]
     fn questions_have_different_texts() {
         let value = |ask| Question::Value { column: "class".to_owned(), argument: "balance", ask };
-        let texts = [Ask::Number, Ask::Class, Ask::Length].map(|ask| value(ask).text());
-        assert!(texts[0] != texts[1] && texts[1] != texts[2] && texts[0] != texts[2]);
+        let texts = [Ask::Number, Ask::Class, Ask::Length, Ask::Count].map(|ask| value(ask).text());
+        assert!((1..4).all(|n| !texts[..n].contains(&texts[n])));
         assert!(Filter::parse(&texts[0]).is_err(), "no filter has the text of a question");
     }
 }

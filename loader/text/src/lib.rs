@@ -43,3 +43,16 @@ pub mod tokenizer;
 
 pub use settings::{End, Settings, Special};
 pub use tokenizer::{Ids, Tokenizer};
+
+/// Text that differs for encoders with different ids for some text: lengths in tokens are kept by it.
+pub const ENCODER: &str = "tokenizers 1.0.0-rc.3";
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn lengths_in_tokens_are_kept_by_the_version_of_the_encoder() {
+        let version = super::ENCODER.trim_start_matches("tokenizers ");
+        let line = format!("tokenizers = {{ version = \"={version}\"");
+        assert!(include_str!("../../../Cargo.toml").contains(&line), "raise ENCODER with the version");
+    }
+}

@@ -1,4 +1,5 @@
-"""Indexes for existing data: `python -m forebay.index TARS`, `python -m forebay.index PICTURES` and `python -m forebay.index MDS OUT`.
+"""Indexes for existing data: `python -m forebay.index TARS`, `python -m forebay.index PICTURES`, `python -m forebay.index MDS OUT` and
+`python -m forebay.index DATA --tokenizer FILE`.
 
 With tar files, or their folder, it writes the index.json that a loader needs next to them, and nothing else; with a folder of
 pictures or files of any kind, their list, so that loaders list nothing and a web server can have them; with Parquet and Arrow files their facts about their groups of
@@ -15,8 +16,11 @@ set, and a checkpoint of the original must be loaded with `strict=False`.
     python -m forebay.index --files stem s3://bucket/pairs
     python -m forebay.index data/train data/train-indexed
     python -m forebay.index --transcode data/train data/train-indexed
+    python -m forebay.index s3://bucket/texts --tokenizer tokenizer.json --column text
 
 `--transcode` rewrites progressive JPEGs as baseline JPEGs with the same pixels and markers.
+
+With `--tokenizer` the tokens of each sample of any data set are counted, and kept in the cache of this machine.
 """
 
 from __future__ import annotations
@@ -34,11 +38,14 @@ from ._arguments import folder, shown
 from ._command import positive
 from .errors import Error
 from ._file_index import FileReport, index_files
+from .fields import Tokenize
 from .files.stores import settings_of
+from ._length_index import LengthReport, index_lengths
 from ._progress import show
+from ._streams import Stream
 from ._tar_index import TarReport, index_tars
 
-__all__ = ["FileReport", "Report", "TarReport", "index", "index_files", "index_tars"]
+__all__ = ["FileReport", "LengthReport", "Report", "TarReport", "index", "index_files", "index_lengths", "index_tars"]
 
 
 @dataclass
@@ -118,7 +125,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--manifest", help="CSV, TSV or JSON-lines file that names the files")
     parser.add_argument("--transcode", action="store_true", help="rewrite progressive JPEGs as baseline, without loss")
     parser.add_argument("--threads", type=positive, help="shards at a time [default: the CPUs of this process; 16 tars]")
+    _add_options_of_lengths(parser)
     given = parser.parse_args(arguments)
+    if given.tokenizer is not None:
+        return _index_lengths(given)
     start = time.monotonic()
     are_samples = given.files is not None or given.manifest is not None
     if not are_samples and (_forebay.is_tar_list(given.source) or _is_folder_of_tars(given.source)):
@@ -147,6 +157,54 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     if report.indexed < report.jpegs:
         print("the others are damaged, progressive (use --transcode), or of a rare kind")
+    return 0
+
+
+def _add_options_of_lengths(parser: argparse.ArgumentParser) -> None:
+    options = parser.add_argument_group("lengths in tokens")
+    options.add_argument("--tokenizer", help="path or URL of a tokenizer.json: count the tokens of each sample once")
+    options.add_argument("--column", default="text", help="column with the text [default: text]")
+    options.add_argument("--path", help="path to the text in a column of JSON documents, such as meta.text")
+    options.add_argument("--add-bos", metavar="TOKEN", help="token before each text; yes or no: with or without the tokenizer's own")
+    options.add_argument("--add-eos", metavar="TOKEN", help="token after each text, in the same way")
+    options.add_argument("--allowed-special", metavar="TOKENS", help="special tokens that a text may contain, as in <a>,<b>; or all")
+    options.add_argument("--errors", choices=("strict", "replace"), default="strict", help="bytes that are not UTF-8 [default: strict]")
+    options.add_argument("--local", help="folder of the shards on this machine, as `local` of the Loader")
+    options.add_argument("--cache-limit", help="bytes of shards there, such as 100gb, as `cache_limit` of the Loader")
+    options.add_argument("--split", help="split of the data set, as `split` of the Loader")
+
+
+def _end(option: str | None) -> bool | str | None:
+    return {"yes": True, "no": False}.get(option, option) if option is not None else None
+
+
+def _index_lengths(given: argparse.Namespace) -> int:
+    start = time.monotonic()
+
+    def progress(read: int, shards: int) -> None:
+        show(f"{read} of {shards} shards are read, {time.monotonic() - start:.0f} s", is_last=False)
+
+    special = given.allowed_special
+    tokens = Tokenize(
+        given.column,
+        given.tokenizer,
+        path=given.path,
+        add_bos=_end(given.add_bos),
+        add_eos=_end(given.add_eos),
+        allowed_special="all" if special == "all" else special.split(",") if special else (),
+        errors=given.errors,
+    )
+    try:
+        stream = Stream(remote=given.source, local=given.local, split=given.split, files=given.files, manifest=given.manifest)
+        report = index_lengths(stream, tokens, cache_limit=given.cache_limit, progress=progress)
+    except Error as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped: the same command continues where this one was", file=sys.stderr, flush=True)
+        # An exit would wait for the shards that are read at the moment.
+        os._exit(130)
+    show(f"{report.samples} samples, {report.tokens} tokens, the longest has {report.longest}", is_last=True)
     return 0
 
 

@@ -21,7 +21,7 @@ const COUNTERS: &[(&str, &str)] = &[
     ("shard_indexes_refused", "shards with a row index that is damaged or of a different version"),
     ("row_indexes_used", "JPEGs decoded with a row index"),
     ("row_indexes_refused", "JPEGs with a row index that does not belong to the file"),
-    ("filter_shards_read", "shards with columns that were read for a filter"),
+    ("filter_shards_read", "shards with columns that were read for a filter, weights, or lengths in tokens"),
     ("filter_shards_skipped", "shards that a filter did not read: the statistics in their Parquet file had the answer"),
     ("samples_skipped", "samples left out by skip.errors"),
     ("samples_unpooled", "samples larger than a read slot, which needed their own memory"),

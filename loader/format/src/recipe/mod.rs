@@ -51,7 +51,7 @@ use super::layout::Layout;
 use super::lines::LineRange;
 use super::table::OffsetTable;
 use bytes::Bytes;
-use forebay_core::error::Result;
+use forebay_core::error::{Error, Result};
 use std::fmt;
 use std::sync::Arc;
 
@@ -112,6 +112,20 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
     /// Returns the offsets of the samples in the data file, if it does not have them itself.
     fn offsets_assembled(&self) -> Option<Result<OffsetTable>> {
         None
+    }
+
+    /// Returns the ranges that have the offsets of the samples, if they are stored apart from the samples.
+    fn offset_ranges(&self) -> Option<Vec<ObjectRange>> {
+        None
+    }
+
+    /// Returns the offsets of the samples, by the bytes of the [ranges](Self::offset_ranges) that have them alone.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for bytes that differ from the index.
+    fn offsets_apart(&self, _parts: &[Bytes]) -> Result<OffsetTable> {
+        Err(Error::internal("the offsets are not stored apart"))
     }
 
     /// Returns the names of the classes of the data set, each at the number of its label, if folders are

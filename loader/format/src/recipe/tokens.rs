@@ -54,6 +54,18 @@ impl Recipe for TokenRange {
         vec![("file", self.data.0.to_string()), ("sample in file", format!("{index} after byte {}", self.part.start))]
     }
 
+    fn offset_ranges(&self) -> Option<Vec<ObjectRange>> {
+        let tables = self.part.index_ranges().len();
+        Some(self.all_ranges().take(tables).filter(|range| range.bytes > 0).collect())
+    }
+
+    fn offsets_apart(&self, parts: &[Bytes]) -> Result<OffsetTable> {
+        let mut fetched = parts.iter().map(AsRef::as_ref);
+        let part = |range: ObjectRange| if range.bytes > 0 { fetched.next() } else { Some(&[][..]) };
+        let tables: Option<Vec<&[u8]>> = self.all_ranges().take(self.part.index_ranges().len()).map(part).collect();
+        self.part.offsets(&tables.ok_or_else(|| Error::internal("fewer ranges were fetched than have the offsets"))?)
+    }
+
     fn offsets_assembled(&self) -> Option<Result<OffsetTable>> {
         self.part.offsets_assembled()
     }

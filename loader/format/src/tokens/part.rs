@@ -105,6 +105,20 @@ impl TokenPart {
         Ok(self.windows(window)?.shifted(self.start, file_bytes))
     }
 
+    /// Returns the offsets of the samples in the range, by the [ranges](Self::index_ranges) of the `.idx`.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for an `.idx` that has changed.
+    pub fn offsets(&self, tables: &[impl AsRef<[u8]>]) -> Result<OffsetTable> {
+        match self.samples {
+            Samples::Windows(window) => self.windows(window),
+            Samples::Documents { .. } => {
+                OffsetTable::of_units(&self.document_tokens(tables)?, self.token_bytes() as u32)
+            }
+        }
+    }
+
     /// Returns the offsets of the samples in a file that [`assembled`](Self::assembled) has made, if it does not have
     /// them.
     pub fn offsets_assembled(&self) -> Option<Result<OffsetTable>> {

@@ -37,6 +37,19 @@ impl ArraySource {
         stored.is_some_and(|stored| to.is_none_or(|to| stored == to) && is_in_order(stored))
     }
 
+    /// Returns the number of elements of every stored array of `bytes` bytes, if it depends on nothing else and the
+    /// bytes are whole elements.
+    pub(super) fn elements_of_bytes(&self, bytes: usize) -> Option<usize> {
+        let dtype = match self {
+            Self::Array(kind) if kind.is_flat() || kind.fixed_size().is_some_and(|size| size as usize == bytes) => {
+                kind.dtype()?
+            }
+            Self::Bytes(stored) => *stored,
+            Self::Array(_) | Self::Npy => return None,
+        };
+        bytes.is_multiple_of(dtype.size()).then(|| bytes / dtype.size())
+    }
+
     /// Reads a stored array of at least one dimension. Arrays of numpy have an element at least.
     pub(super) fn read_list<'a>(
         &self,

@@ -166,30 +166,48 @@ struct TokenizeDecoder {
 
 impl Decode for TokenizeDecoder {
     fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
-        let Memory { values, json, ids, .. } = memory;
-        let bytes = match &self.path {
-            None => stored.bytes,
-            Some(path) => {
-                let absent =
-                    || Error::decode("the document has no text at `path` of Tokenize: skip.errors leaves it out");
-                let value = path.find(stored.bytes)?.ok_or_else(absent)?;
-                path.write(value, &mut Row::Var(&mut *values), json)?;
-                values.as_slice()
-            }
-        };
-        self.tokenizer.encode(&self.text(bytes)?, ids)?;
+        self.encode(stored.bytes, memory)?;
+        let Memory { values, ids, .. } = memory;
         values.clear();
         values.extend(ids.as_slice().iter().flat_map(|id| id.to_le_bytes()));
         let written = self.ids.write(values, DType::UInt32, row, "Tokenize");
-        ids.shrink();
-        if values.capacity() > KEPT_MAX {
-            *values = Vec::new();
-        }
+        shrink(memory);
         written
+    }
+
+    fn tokens(&self, stored: &[u8], memory: &mut Memory) -> Result<u64> {
+        self.encode(stored, memory)?;
+        let tokens = memory.ids.as_slice().len() as u64;
+        shrink(memory);
+        Ok(tokens)
+    }
+}
+
+/// Returns the memory of a very long text.
+fn shrink(memory: &mut Memory) {
+    memory.ids.shrink();
+    if memory.values.capacity() > KEPT_MAX {
+        memory.values = Vec::new();
     }
 }
 
 impl TokenizeDecoder {
+    /// Replaces the ids in `memory` by the ids of the text in a stored value.
+    fn encode(&self, stored: &[u8], memory: &mut Memory) -> Result<()> {
+        let Memory { values, json, ids, .. } = memory;
+        let bytes = match &self.path {
+            None => stored,
+            Some(path) => {
+                let absent =
+                    || Error::decode("the document has no text at `path` of Tokenize: skip.errors leaves it out");
+                let value = path.find(stored)?.ok_or_else(absent)?;
+                path.write(value, &mut Row::Var(&mut *values), json)?;
+                values.as_slice()
+            }
+        };
+        self.tokenizer.encode(&self.text(bytes)?, ids)
+    }
+
     fn text<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, str>> {
         match (std::str::from_utf8(bytes), self.errors) {
             (Ok(text), _) => Ok(Cow::Borrowed(text)),

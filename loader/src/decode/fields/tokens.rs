@@ -9,7 +9,7 @@ use super::token_row::TokenRow;
 use crate::decode::draw::FieldDraws;
 use crate::decode::row::Row;
 use crate::decode::step::{Decode, Memory, Stored};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::encoding::{DType, Encoding};
 
 /// A sequence of token ids of fixed length.
@@ -67,6 +67,19 @@ impl Decode for TokensDecoder {
     fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
         let (from, values) = self.source.read_list(stored.bytes, &mut memory.shape, &mut memory.values)?;
         self.ids.write(values, from, row, "Tokens")
+    }
+
+    fn tokens(&self, stored: &[u8], memory: &mut Memory) -> Result<u64> {
+        let (from, values) = self.source.read_list(stored, &mut memory.shape, &mut memory.values)?;
+        if !values.len().is_multiple_of(from.size()) {
+            let error = Error::decode("the stored bytes are no whole number of tokens");
+            return Err(error.with("bytes", values.len()).with("dtype", from));
+        }
+        Ok((values.len() / from.size()) as u64)
+    }
+
+    fn tokens_of_bytes(&self, bytes: usize) -> Option<u64> {
+        self.source.elements_of_bytes(bytes).map(|elements| elements as u64)
     }
 
     fn is_copy(&self) -> bool {

@@ -4,7 +4,7 @@ use crate::catalog::IndexedStream;
 use crate::error::Result;
 use crate::subsets::question::Reply;
 
-/// Opens the stream with different columns.
+/// Opens the stream with the columns of a question alone.
 pub(super) type Open<'a> = &'a dyn Fn(&[String]) -> Result<IndexedStream>;
 
 /// Way of a source to the answers.
@@ -44,11 +44,6 @@ impl Bits {
         Self { bytes: Vec::with_capacity(bytes_of(bits)), len: 0 }
     }
 
-    /// The list of `samples` with the bytes `bytes`.
-    pub(super) fn of_bytes(samples: u64, bytes: Vec<u8>) -> Self {
-        Self { bytes, len: samples }
-    }
-
     /// The list of `samples` equal bits.
     pub(super) fn all(samples: u64, bit: bool) -> Self {
         let mut bytes = vec![if bit { 0xff } else { 0 }; bytes_of(samples)];
@@ -73,22 +68,15 @@ impl Bits {
     pub(super) fn add(&mut self, reply: Reply) {
         match reply {
             Reply::Bit(bit) => self.push(bit),
+            Reply::Count(count) => {
+                self.bytes.extend(count.to_le_bytes());
+                self.len += u64::from(u32::BITS);
+            }
             Reply::Word(word) => {
                 self.bytes.extend(word.to_le_bytes());
                 self.len += u64::from(u64::BITS);
             }
         }
-    }
-
-    /// The word of a sample.
-    pub(super) fn word(&self, index: u64) -> u64 {
-        let (words, _) = self.bytes.as_chunks::<8>();
-        words.get(index as usize).map_or(u64::MAX, |word| u64::from_le_bytes(*word))
-    }
-
-    /// The bit of a sample.
-    pub(super) fn get(&self, index: u64) -> bool {
-        self.bytes.get((index / 8) as usize).is_some_and(|byte| byte >> (index % 8) & 1 == 1)
     }
 
     /// Number of bits.

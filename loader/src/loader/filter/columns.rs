@@ -1,12 +1,15 @@
 //! Columns that a filter names, among the columns of a source, and the cells of their stored values.
 
+use super::context::FilteredStream;
+use super::counting::Counting;
 use crate::decode::JsonPath;
 use crate::error::{Error, Result};
-use crate::format::Encoding;
 use crate::format::encoding::{DType, Scalar, Value};
 use crate::format::json::{self, PathPart};
+use crate::format::{Column, Encoding};
 use crate::subsets::filter::{Cell, CellKind, whole};
 use crate::subsets::question::Question;
+use crate::sync::Arc;
 
 /// Columns of a source that a message lists at most.
 const LISTED_MAX: usize = 20;
@@ -19,6 +22,30 @@ pub(super) struct FilterColumn {
     encoding: Encoding,
     /// Path to the value in a document; empty for the remaining columns.
     path: Vec<PathPart>,
+    /// Counter of the tokens of the value, if the question is about them.
+    pub(super) tokens: Option<Arc<Counting>>,
+}
+
+/// Finds the columns of the question of a stream, as [`find`].
+///
+/// # Errors
+///
+/// As [`find`]; `Config` for a column of which no tokens can be made.
+pub(super) fn find_of(
+    of: &FilteredStream<'_>,
+    encoding: impl Fn(&str) -> Option<Encoding>,
+    all: impl Fn() -> Vec<(String, Encoding)>,
+) -> Result<Vec<FilterColumn>> {
+    let Some(counter) = of.counter else { return find(of.question, encoding, all) };
+    let name = counter.column();
+    let found = encoding(name);
+    let others = all().into_iter().filter(|(column, _)| column != name || found.is_none());
+    let others = others.map(|(column, encoding)| Column::new(column, encoding));
+    let columns: Vec<Column> = found.iter().map(|found| Column::new(name, found.clone())).chain(others).collect();
+    let counting = Counting::new(counter.compile(&columns)?, of.config.skip.has_errors());
+    let encoding = found.ok_or_else(|| Error::internal("a column was lost"))?;
+    let tokens = Some(Arc::new(counting));
+    Ok(vec![FilterColumn { name: name.to_owned(), encoding, path: Vec::new(), tokens }])
 }
 
 /// Finds the columns of `question`, where `encoding` returns the encoding of a column of the source. `all` are the
@@ -56,14 +83,14 @@ pub(super) fn find(
 impl FilterColumn {
     fn find(name: &str, encoding: &impl Fn(&str) -> Option<Encoding>) -> Option<Self> {
         if let Some(encoding) = encoding(name) {
-            return Some(Self { name: name.to_owned(), encoding, path: Vec::new() });
+            return Some(Self { name: name.to_owned(), encoding, path: Vec::new(), tokens: None });
         }
         // The name of a column may have dots: the longest one counts.
         name.rmatch_indices(['.', '[']).find_map(|(at, mark)| {
             let (column, rest) = (&name[..at], if mark == "." { &name[at + 1..] } else { &name[at..] });
             let encoding = encoding(column).filter(|encoding| *encoding == Encoding::Json)?;
             let path = JsonPath::Text(rest.to_owned()).parts().filter(|path| !path.is_empty())?;
-            Some(Self { name: column.to_owned(), encoding, path })
+            Some(Self { name: column.to_owned(), encoding, path, tokens: None })
         })
     }
 
@@ -92,7 +119,7 @@ impl FilterColumn {
 
     /// True if empty text is no value.
     pub(super) fn is_number(&self) -> bool {
-        self.kind() == Some(CellKind::Number)
+        self.tokens.is_none() && self.kind() == Some(CellKind::Number)
     }
 
     /// Returns the cell of a stored value.
@@ -105,6 +132,9 @@ impl FilterColumn {
     }
 
     fn decoded<'a>(&self, bytes: &'a [u8]) -> Result<Cell<'a>> {
+        if let Some(tokens) = &self.tokens {
+            return tokens.cell(bytes);
+        }
         if self.kind().is_none() {
             return Ok(Cell::Stored(bytes.len() as u64));
         }
@@ -142,7 +172,8 @@ fn listed(all: &[(String, Encoding)]) -> String {
     let usable = all.iter().filter_map(|(name, encoding)| match encoding {
         Encoding::Json => Some(format!("{name}.[key]")),
         encoding => {
-            let column = FilterColumn { name: name.clone(), encoding: encoding.clone(), path: Vec::new() };
+            let column =
+                FilterColumn { name: name.clone(), encoding: encoding.clone(), path: Vec::new(), tokens: None };
             column.kind().map(|_| name.clone())
         }
     });

@@ -1,10 +1,11 @@
 //! Parts of a loader that the ways to the answers use.
 
 use super::answer::Bits;
-use crate::catalog::Stream;
+use crate::catalog::{Stream, columns_of};
 use crate::config::LoaderConfig;
+use crate::decode::TokenCounter;
 use crate::error::Result;
-use crate::format::Shard;
+use crate::format::{ColumnForm, ColumnUse, Shard};
 use crate::pipeline::Run;
 use crate::stats::Stats;
 use crate::subsets::question::Question;
@@ -19,6 +20,8 @@ const IN_MEMORY_BYTES: u64 = 512 << 20;
 pub(super) struct FilteredStream<'a> {
     pub(super) stream: &'a Stream,
     pub(super) question: &'a Question,
+    /// Counter of the tokens that the question is about.
+    pub(super) counter: Option<&'a TokenCounter>,
     pub(super) config: &'a LoaderConfig,
     pub(super) stats: &'a Stats,
     /// Stopped by the first error.
@@ -27,8 +30,20 @@ pub(super) struct FilteredStream<'a> {
 }
 
 impl<'a> FilteredStream<'a> {
-    pub(super) fn new(stream: &'a Stream, question: &'a Question, config: &'a LoaderConfig, stats: &'a Stats) -> Self {
-        Self { stream, question, config, stats, run: Run::new(), budget: Budget::new(IN_MEMORY_BYTES) }
+    pub(super) fn new(
+        stream: &'a Stream,
+        (question, counter): (&'a Question, Option<&'a TokenCounter>),
+        config: &'a LoaderConfig,
+        stats: &'a Stats,
+    ) -> Self {
+        Self { stream, question, counter, config, stats, run: Run::new(), budget: Budget::new(IN_MEMORY_BYTES) }
+    }
+
+    /// Columns that the question reads, as fields of a loader read them.
+    pub(super) fn uses<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<ColumnUse<'n>> {
+        let form = self.counter.and_then(|counter| columns_of(counter.fields()).first().map(|column| column.form));
+        let form = form.unwrap_or(ColumnForm::Value);
+        names.map(|name| ColumnUse { name, has_default: true, form }).collect()
     }
 
     /// Makes an empty list for the answers of shard number `number`.

@@ -2,7 +2,7 @@
 //! classes and the columns of a manifest. Files with a text or a number are read, and no further files.
 
 use super::answer::{Answer, Bits};
-use super::columns::{FilterColumn, find};
+use super::columns::{FilterColumn, find_of};
 use super::context::FilteredStream;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::Shard;
@@ -34,7 +34,7 @@ impl<'a> Files<'a> {
         let layout = group.columns.layout();
         let encoding = |name: &str| layout.column(name).map(|column| layout.columns[column].encoding.clone());
         let all = || layout.columns.iter().map(|column| (column.name.clone(), column.encoding.clone())).collect();
-        let found = find(of.question, encoding, all)?;
+        let found = find_of(of, encoding, all)?;
         let columns: Vec<_> =
             found.into_iter().filter_map(|column| Some((layout.column(&column.name)?, column))).collect();
         let is_file = |number: usize| matches!(group.value(0, number, &mut [0; 8]), Piece::File { .. });

@@ -6,6 +6,7 @@
 //! damaged ends the file.
 
 use super::answer::{Bits, bytes_of};
+use super::answers::Answers;
 use crate::error::{Error, Result};
 use crate::format::HashAlgo;
 use crate::sync::Mutex;
@@ -25,14 +26,12 @@ const MAGIC: &[u8] = b"forebay filter 1\n";
 pub(super) struct KeptAnswers {
     /// Folder of the file, if there is room for one.
     folder: Option<PathBuf>,
-    /// Samples of each shard.
-    sizes: Vec<u64>,
     state: Mutex<AnswersState>,
 }
 
 #[derive(Debug)]
 struct AnswersState {
-    bits: Vec<Option<Bits>>,
+    answers: Answers,
     /// Records that have been read.
     read: ReadPart,
     file: AnswerFile,
@@ -58,14 +57,17 @@ enum AnswerFile {
 }
 
 impl KeptAnswers {
-    /// Reads the answers that are kept in `folder`, for shards of `sizes`.
-    pub(super) fn open(folder: Option<PathBuf>, sizes: Vec<u64>) -> Self {
-        let bits = vec![None; sizes.len()];
+    /// Reads the answers that are kept in `folder`, for shards with these numbers of bits.
+    ///
+    /// # Errors
+    ///
+    /// `Full` without memory.
+    pub(super) fn open(folder: Option<PathBuf>, bits: &[u64]) -> Result<Self> {
+        let answers = Answers::new(bits)?;
         let (read, file) = (ReadPart::default(), AnswerFile::Closed { is_alone: false });
-        let state = Mutex::new(AnswersState { bits, read, file });
-        let answers = Self { folder, sizes, state };
-        answers.read_again();
-        answers
+        let kept = Self { folder, state: Mutex::new(AnswersState { answers, read, file }) };
+        kept.read_again();
+        Ok(kept)
     }
 
     /// Folder of the file.
@@ -96,7 +98,7 @@ impl KeptAnswers {
 
     /// True if the answer of `shard` is known.
     pub(super) fn has(&self, shard: u32) -> bool {
-        self.state.lock().bits[shard as usize].is_some()
+        self.state.lock().answers.has(shard)
     }
 
     /// Adds the answer of `shard`.
@@ -105,21 +107,21 @@ impl KeptAnswers {
     ///
     /// `Internal` for a different number of samples than the shard has.
     pub(super) fn add(&self, shard: u32, bits: Bits) -> Result<()> {
-        if self.sizes.get(shard as usize) != Some(&bits.len()) {
+        let mut state = self.state.lock();
+        if state.answers.bits_of(shard) != Some(bits.len()) {
             return Err(Error::internal("an answer has another number of samples than its shard"));
         }
-        let mut state = self.state.lock();
         if let Err(e) = self.append(&mut state, shard, &bits) {
             state.file = AnswerFile::Failed;
             log::warn!("answers to a filter are not kept, so its columns are read again: {e}");
         }
-        state.bits[shard as usize] = Some(bits);
+        state.answers.set(shard, bits.bytes());
         Ok(())
     }
 
     /// Returns the answers of all shards.
-    pub(super) fn finish(self) -> Vec<Option<Bits>> {
-        std::mem::take(&mut self.state.lock().bits)
+    pub(super) fn finish(self) -> Answers {
+        std::mem::take(&mut self.state.lock().answers)
     }
 
     fn path(&self) -> Option<PathBuf> {
@@ -175,40 +177,42 @@ impl KeptAnswers {
             return Ok(false);
         }
         file.seek(SeekFrom::Start(state.read.bytes))?;
-        let AnswersState { bits, read, .. } = state;
-        self.records(BufReader::new(file), &mut read.bytes, bits)
+        let AnswersState { answers, read, .. } = state;
+        records(BufReader::new(file), &mut read.bytes, answers)
     }
+}
 
-    /// Reads records into `bits`, and adds the bytes of whole ones to `whole`, which the file begins after. Returns
-    /// true if one is damaged.
-    fn records(&self, mut file: impl Read, whole: &mut u64, bits: &mut [Option<Bits>]) -> std::io::Result<bool> {
-        if *whole == 0 {
-            let mut magic = [0; MAGIC.len()];
-            if !read_whole(&mut file, &mut magic)? || magic != MAGIC {
-                return Ok(false);
-            }
-            *whole = MAGIC.len() as u64;
+/// Reads records into `answers`, and adds the bytes of whole ones to `whole`, which the file begins after. Returns true
+/// if one is damaged.
+fn records(mut file: impl Read, whole: &mut u64, answers: &mut Answers) -> std::io::Result<bool> {
+    if *whole == 0 {
+        let mut magic = [0; MAGIC.len()];
+        if !read_whole(&mut file, &mut magic)? || magic != MAGIC {
+            return Ok(false);
         }
-        let digest_bytes = HashAlgo::Xxh3_64.hex_len();
-        loop {
-            let mut head = [0; 4];
-            if !read_whole(&mut file, &mut head)? {
-                return Ok(false);
-            }
-            let shard = u32::from_le_bytes(head) as usize;
-            let Some(size) = self.sizes.get(shard) else { return Ok(true) };
-            let mut record = head.to_vec();
-            record.resize(head.len() + bytes_of(*size) + digest_bytes, 0);
-            if !read_whole(&mut file, &mut record[head.len()..])? {
-                return Ok(false);
-            }
-            let (content, digest) = record.split_at(record.len() - digest_bytes);
-            if HashAlgo::Xxh3_64.hex(content).as_bytes() != digest {
-                return Ok(true);
-            }
-            bits[shard] = Some(Bits::of_bytes(*size, content[head.len()..].to_vec()));
-            *whole += record.len() as u64;
+        *whole = MAGIC.len() as u64;
+    }
+    let digest_bytes = HashAlgo::Xxh3_64.hex_len();
+    let mut record = Vec::new();
+    loop {
+        let mut head = [0; 4];
+        if !read_whole(&mut file, &mut head)? {
+            return Ok(false);
         }
+        let shard = u32::from_le_bytes(head);
+        let Some(bits) = answers.bits_of(shard) else { return Ok(true) };
+        record.clear();
+        record.extend(head);
+        record.resize(head.len() + bytes_of(bits) + digest_bytes, 0);
+        if !read_whole(&mut file, &mut record[head.len()..])? {
+            return Ok(false);
+        }
+        let (content, digest) = record.split_at(record.len() - digest_bytes);
+        if HashAlgo::Xxh3_64.hex(content).as_bytes() != digest {
+            return Ok(true);
+        }
+        answers.set(shard, &content[head.len()..]);
+        *whole += record.len() as u64;
     }
 }
 
@@ -231,8 +235,17 @@ mod tests {
         bits
     }
 
+    /// Answers of the shards with 3, 0 and 9 samples.
+    fn all(of: [Option<&Bits>; 3]) -> Answers {
+        let mut answers = Answers::new(&[3, 0, 9]).expect("room");
+        for (shard, bits) in (0..).zip(of) {
+            bits.inspect(|bits| answers.set(shard, bits.bytes()));
+        }
+        answers
+    }
+
     fn opened(folder: &Path) -> KeptAnswers {
-        let answers = KeptAnswers::open(Some(folder.join("answers of a filter")), vec![3, 0, 9]);
+        let answers = KeptAnswers::open(Some(folder.join("answers of a filter")), &[3, 0, 9]).expect("room");
         answers.write_alone();
         answers
     }
@@ -254,8 +267,9 @@ mod tests {
         second.add(0, three.clone()).expect("added");
         first.read_again();
         assert_eq!(known(&first), [true, false, true]);
-        assert_eq!(opened(folder.path()).finish(), [Some(three), None, Some(nine.clone())]);
-        assert_eq!((nine.get(8), nine.get(0), nine.get(9)), (true, false, false));
+        let found = opened(folder.path()).finish();
+        assert_eq!(found, all([Some(&three), None, Some(&nine)]));
+        assert_eq!((found.bit(2, 8), found.bit(2, 0), found.bit(2, 9)), (true, false, false));
         assert!(first.add(1, nine).is_err());
     }
 
@@ -279,11 +293,7 @@ mod tests {
                         continued.add(shard, bits.clone()).expect("added");
                     }
                 }
-                assert_eq!(
-                    opened(folder.path()).finish(),
-                    [Some(three.clone()), None, Some(nine.clone())],
-                    "byte {at}"
-                );
+                assert_eq!(opened(folder.path()).finish(), all([Some(&three), None, Some(&nine)]), "byte {at}");
             }
         }
     }
@@ -308,13 +318,13 @@ mod tests {
         let third = opened(folder.path());
         third.add(2, bits(&[true; 9])).expect("added");
         second.read_again();
-        assert_eq!(second.finish()[2], Some(bits(&[true; 9])));
+        assert!((0..9).all(|index| second.state.lock().answers.bit(2, index)));
     }
 
     #[test]
     fn without_a_lock_no_record_of_another_process_is_cut_off() {
         let folder = tempfile::tempdir().expect("folder");
-        let unlocked = || KeptAnswers::open(Some(folder.path().join("answers of a filter")), vec![3, 0, 9]);
+        let unlocked = || KeptAnswers::open(Some(folder.path().join("answers of a filter")), &[3, 0, 9]).expect("room");
         let (first, second) = (unlocked(), unlocked());
         first.add(0, bits(&[true; 3])).expect("added");
         second.add(2, bits(&[true; 9])).expect("kept in memory");
@@ -325,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_cannot_be_written_keeps_nothing() {
-        let answers = KeptAnswers::open(Some(PathBuf::from("/proc/none")), vec![1]);
+        let answers = KeptAnswers::open(Some(PathBuf::from("/proc/none")), &[1]).expect("room");
         answers.add(0, bits(&[true])).expect("added");
         assert!(answers.has(0));
     }

@@ -10,9 +10,10 @@
 //!                                       `-- samples: shards, read as for an epoch
 //! ```
 //!
-//! * `answer`: the trait of the sources' ways, and the bits of a shard;
+//! * `answer`: the trait of the sources' ways, and the bits of a shard; `answers`: the answers of all shards;
 //! * `kept`: the answers of a stream, and their file;
 //! * `numbers`: weights and lengths of samples;
+//! * `lengths`: tokens of samples, of which `counting` has the counters and `sizes` those that need no sample;
 //! * `pass`: the pass over the shards without known answers, by one process of a machine;
 //! * `columns`: the columns that a filter names, and the cells of their values;
 //! * `context`: the parts of a loader that all ways use.
@@ -21,43 +22,52 @@
 //! filter, so all ranks have the same, and the catalog's digest of the kept samples is part of checkpoints.
 
 mod answer;
+mod answers;
 mod columns;
 mod context;
+mod counting;
 mod files;
 mod kept;
+mod lengths;
 mod numbers;
 mod pass;
 mod samples;
+mod sizes;
 mod tables;
 
 use crate::catalog::{
     Catalog, IndexedStream, Session, Stream, StreamColumns, columns_of, open_streams, writable_local,
 };
 use crate::config::{LoaderConfig, SelectConfig, SkipConfig, StreamConfig};
-use crate::decode::FieldSpec;
+use crate::decode::{FieldSpec, TokenCounter};
 use crate::error::{Context, Error, Result};
 use crate::format::hash::Hasher;
-use crate::format::{FIELDS, HashAlgo, Shard};
+use crate::format::{FIELDS, HashAlgo, Recipe, Shard};
 use crate::stats::Stats;
 use crate::store::{Outside, Simulation};
 use crate::subsets::filter::Filter;
 use crate::subsets::question::Question;
 use crate::sync::Arc;
 use crate::topology::Topology;
-use answer::{Answer, Bits};
+use answer::Answer;
+use answers::Answers;
 use context::FilteredStream;
 use files::Files;
 use kept::KeptAnswers;
+pub(super) use lengths::TokenSource;
 pub(super) use numbers::SampleArguments;
 use pass::Pass;
 use samples::Samples;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tables::Tables;
 
 /// Option by which samples without a column are left out, and its effect with a column that none has.
 const SKIP_WORDS: &str = "skip.missing";
 const SKIPS_ALL: &str = "skip.missing would leave out all samples";
+
+/// Shards with columns that are read at once at most: enough to hide a store's latency.
+const SHARDS_AT_ONCE: usize = 16;
 
 /// Parts of a loader in which filters are applied.
 pub(super) struct Filters<'a> {
@@ -85,8 +95,8 @@ impl Filters<'_> {
             let words: Vec<String> = words.chain((!needed.is_empty()).then(|| SKIP_WORDS.to_owned())).collect();
             let filter = config.select.filter.as_deref().map(Filter::parse).transpose()?;
             let question = Question::Condition(Filter::with_present(filter, &needed));
-            let answers = self.answers_of(stream, config, &question).context("stream", || &stream.name)?;
-            let keeps = |shard: u32, index| answers[shard as usize].as_ref().is_some_and(|bits| bits.get(index));
+            let answers = self.answers_of(stream, config, &question, None).context("stream", || &stream.name)?;
+            let keeps = |shard: u32, index| answers.bit(shard, index);
             // All samples have been read for a column that none was known to have.
             let is_whole = config.select.filter.is_none() && stream.selection.is_none();
             let absent = needed.iter().find(|name| is_whole && !has_column(stream, name));
@@ -146,13 +156,19 @@ impl Filters<'_> {
         StreamColumns::of([stream]).absent(name, whole, SKIPS_ALL)
     }
 
-    /// Returns the answers of all shards that have kept samples.
-    fn answers_of(&self, stream: &Stream, config: &StreamConfig, question: &Question) -> Result<Vec<Option<Bits>>> {
-        let filtered = FilteredStream::new(stream, question, self.config, self.stats);
+    /// Returns the answers of all shards that have kept samples. A question about tokens has their counter.
+    fn answers_of(
+        &self,
+        stream: &Stream,
+        config: &StreamConfig,
+        question: &Question,
+        counter: Option<&TokenCounter>,
+    ) -> Result<Answers> {
+        let filtered = FilteredStream::new(stream, (question, counter), self.config, self.stats);
         let mut answer = answer_of(&filtered)?;
-        let sizes = (0..stream.index.shards.len() as u32).map(|shard| filtered.bits_of(shard)).collect();
+        let bits: Vec<u64> = (0..stream.index.shards.len() as u32).map(|shard| filtered.bits_of(shard)).collect();
         let folder = if answer.is_kept() { folder_of(stream, question) } else { None };
-        let kept = KeptAnswers::open(folder, sizes);
+        let kept = KeptAnswers::open(folder, &bits)?;
         let is_needed = |shard: &u32| {
             let mut is_needed = false;
             stream.visit_kept(*shard, |_| is_needed = true);
@@ -160,7 +176,11 @@ impl Filters<'_> {
         };
         let needed: Vec<u32> = (0..stream.index.shards.len() as u32).filter(is_needed).collect();
         if !needed.iter().all(|shard| kept.has(*shard)) {
-            answer.open(&|columns| self.open_with(config, columns))?;
+            let field = |name: &String| (name.clone(), FieldSpec::bytes(name.clone()));
+            let fields = |names: &[String]| {
+                counter.map_or_else(|| names.iter().map(field).collect(), |counter| counter.fields().to_vec())
+            };
+            answer.open(&|columns| self.open_with(config, fields(columns)))?;
             let pass = Pass {
                 name: &stream.name,
                 question: &question.words(),
@@ -169,7 +189,7 @@ impl Filters<'_> {
                 answer: &*answer,
                 kept: &kept,
                 run: &filtered.run,
-                threads: self.topology.threads_default(self.config.world.local_world_size as usize).max(2),
+                threads: self.threads_of(question),
                 clock: self.network.clock.clone(),
                 stall_timeout: filtered.stall_timeout(),
                 read: &self.stats.counter("filter_shards_read"),
@@ -179,12 +199,22 @@ impl Filters<'_> {
         Ok(kept.finish())
     }
 
-    /// Opens the stream of `config` with the columns `columns` alone, and with all samples.
-    fn open_with(&self, config: &StreamConfig, columns: &[String]) -> Result<IndexedStream> {
+    /// Shards that are read at once.
+    fn threads_of(&self, question: &Question) -> usize {
+        match question {
+            // One process of the machine works, and the rest wait for it.
+            Question::Tokens { .. } => self.topology.threads_default(1).max(2),
+            _ => {
+                let threads = self.topology.threads_default(self.config.world.local_world_size as usize);
+                threads.clamp(2, SHARDS_AT_ONCE)
+            }
+        }
+    }
+
+    /// Opens the stream of `config` with `fields` alone, and with all samples.
+    fn open_with(&self, config: &StreamConfig, fields: Vec<(String, FieldSpec)>) -> Result<IndexedStream> {
         let stream = StreamConfig { select: SelectConfig::default(), ..config.clone() };
-        let field = |name: &String| (name.clone(), FieldSpec::bytes(name.clone()));
-        let fields = Some(columns.iter().map(field).collect());
-        let skip = SkipConfig::default();
+        let (fields, skip) = (Some(fields), SkipConfig::default());
         let config = LoaderConfig { streams: vec![stream], fields, skip, ..self.config.clone() };
         let outside = self.outside.clone();
         let opened = open_streams(&Session::new(&config, self.stats, self.topology, self.network, outside))?;
@@ -215,16 +245,38 @@ fn folder_of(stream: &Stream, question: &Question) -> Option<PathBuf> {
     if let Some(version) = &stream.version {
         hasher.update(format!("\n{version}").as_bytes());
     }
+    let counts_tokens = matches!(question, Question::Tokens { .. });
+    let is_table = |shard: &Shard| shard.recipe.as_deref().is_some_and(<dyn Recipe>::is_table);
     let folder = if stream.dir.has_remote() {
-        stream.dir.folder().to_owned()
+        // The folder of tables is of the columns that all fields read, and tokens are of one column.
+        let shared = counts_tokens && stream.index.shards.iter().any(is_table);
+        let shared = if shared { writable_local(&stream.name) } else { None };
+        shared.unwrap_or_else(|| stream.dir.folder().to_owned())
     } else {
-        // A file that was written again may have the size of the old one. Shards of loose files have no such file:
-        // their answers are not kept.
-        for path in (0..stream.index.shards.len() as u32).flat_map(|shard| stream.dir.raw_paths(shard)) {
-            let found = std::fs::metadata(&path).ok()?;
-            hasher.update(format!("\n{} {} {}", found.len(), found.mtime(), found.mtime_nsec()).as_bytes());
+        for shard in 0..stream.index.shards.len() as u32 {
+            hash_files(stream, shard, question, &mut hasher)?;
         }
         writable_local(&stream.name)?
     };
-    Some(folder.join(format!("filter-{}", hasher.finish_hex())))
+    let kind = if counts_tokens { "lengths" } else { "filter" };
+    Some(folder.join(format!("{kind}-{}", hasher.finish_hex())))
+}
+
+/// Adds the sizes and times of a shard's files to `hasher`: a file that was written again may have the size of the old
+/// one. `None` for a file that cannot be found.
+fn hash_files(stream: &Stream, shard: u32, question: &Question, hasher: &mut Hasher) -> Option<()> {
+    let mut add = |path: &Path| {
+        let found = std::fs::metadata(path).ok()?;
+        hasher.update(format!("\n{} {} {}", found.len(), found.mtime(), found.mtime_nsec()).as_bytes());
+        Some(())
+    };
+    let recipe = stream.index.shards[shard as usize].recipe.as_ref();
+    match (recipe.and_then(|recipe| recipe.as_files()), stream.dir.folder_of_files(shard)) {
+        // Such a shard is no file. To count its tokens costs more than to look at each of its files.
+        (Some(group), Some(folder)) if matches!(question, Question::Tokens { .. }) => {
+            let mut files = (0..group.samples()).flat_map(|sample| group.files(sample));
+            files.try_for_each(|(path, _)| add(&folder.join(path)))
+        }
+        _ => stream.dir.raw_paths(shard).iter().try_for_each(|path| add(path)),
+    }
 }

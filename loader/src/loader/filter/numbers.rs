@@ -2,7 +2,6 @@
 //! arrays.
 
 use super::Filters;
-use super::answer::Bits;
 use crate::catalog::{Catalog, Stream};
 use crate::config::StreamConfig;
 use crate::error::{Context, Error, ErrorKind, Result};
@@ -74,9 +73,12 @@ impl Filters<'_> {
     ) -> Result<Vec<f32>> {
         let named = |e: Error| e.with("argument", argument);
         match source_of(given) {
-            ValueSource::Inline(text) => values::of_inline(text).and_then(|all| kept_of(stream, all)).map_err(named),
+            ValueSource::Inline(text) => {
+                let all = values::of_inline(text, values::value);
+                all.and_then(|all| kept_of(stream, all)).map_err(named)
+            }
             ValueSource::File(path) => {
-                let all = read(path).and_then(|bytes| values::of_file(&bytes));
+                let all = read(path).and_then(|bytes| values::of_file(&bytes, values::value));
                 all.and_then(|all| kept_of(stream, all)).context("file", || path).map_err(named)
             }
             ValueSource::Column(column) => {
@@ -102,12 +104,10 @@ impl Filters<'_> {
         (argument, ask): (&'static str, Ask),
     ) -> Result<Vec<u64>> {
         let question = Question::Value { column: column.to_owned(), argument, ask };
-        let answers = self.answers_of(stream, config, &question)?;
+        let answers = self.answers_of(stream, config, &question, None)?;
         let mut kept = Vec::new();
-        for (shard, answers) in (0..).zip(&answers) {
-            stream.visit_kept(shard, |range| {
-                kept.extend(range.map(|index| answers.as_ref().map_or(u64::MAX, |words: &Bits| words.word(index))));
-            });
+        for shard in 0..stream.index.shards.len() as u32 {
+            stream.visit_kept(shard, |range| kept.extend(range.map(|index| answers.long(shard, index))));
         }
         Ok(kept)
     }
@@ -118,7 +118,7 @@ fn numbers(values: Vec<f32>) -> Result<Arc<SampleNumbers>> {
 }
 
 /// Keeps the numbers of the kept samples of `stream` out of the numbers of all its samples.
-fn kept_of(stream: &Stream, mut all: Vec<f32>) -> Result<Vec<f32>> {
+pub(super) fn kept_of<T: Copy>(stream: &Stream, mut all: Vec<T>) -> Result<Vec<T>> {
     let samples = stream.index.samples();
     if all.len() as u64 != samples {
         let message = "the array has a number for each sample of the stream, also for those that are not kept, and \
@@ -155,12 +155,14 @@ fn number_of(stream: &Stream, place: usize) -> u64 {
     number
 }
 
-fn absent(stream: &Stream, place: usize, column: &str, what: &str) -> Error {
+/// The error of the kept sample `place` of `stream`, which has `what` in a column.
+pub(super) fn absent(stream: &Stream, place: usize, column: &str, what: &str) -> Error {
     let message = format!("a sample has {what} in the column `{column}`: leave such samples out with `filter`");
     Error::config(message).with("sample", number_of(stream, place))
 }
 
-fn read(path: &str) -> Result<Vec<u8>> {
+/// Reads a file of numbers.
+pub(super) fn read(path: &str) -> Result<Vec<u8>> {
     let read = || {
         let bytes = std::fs::metadata(path)?.len();
         if bytes > FILE_BYTES_MAX { Ok(Err(bytes)) } else { std::fs::read(path).map(Ok) }

@@ -13,9 +13,6 @@ use crate::sync::{AtomicUsize, Ordering, in_threads};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Shards that are read at once at most: enough to hide a store's latency.
-const SHARDS_AT_ONCE: usize = 16;
-
 /// Time after which a thread shows its progress again: the processes that wait read the new records then.
 const SHOWN_EVERY: Duration = Duration::from_millis(500);
 
@@ -91,7 +88,7 @@ impl Pass<'_> {
             }
             Ok(())
         };
-        let threads = self.threads.clamp(1, SHARDS_AT_ONCE).min(missing.len());
+        let threads = self.threads.clamp(1, missing.len());
         let panicked = |_| Err(Error::internal("reading the columns of a question panicked"));
         // All of them, so that the first error comes from a shard and not from the stop.
         let ended = in_threads(threads, read).into_iter().map(|ended| ended.unwrap_or_else(panicked));
@@ -164,7 +161,7 @@ mod tests {
         let folder = folder.path().to_owned();
         let raw_data = FileInfo { basename: "0.mds".into(), bytes: 1, hashes: Digests::default() };
         let shards = [Shard::new(Layout::mds([]).expect("layout").into(), 1, raw_data)];
-        let kept = KeptAnswers::open(Some(folder.clone()), vec![1]);
+        let kept = KeptAnswers::open(Some(folder.clone()), &[1]).expect("room");
         let answer = Watched { folder: folder.clone() };
         let pass = Pass {
             name: "set",

@@ -5,14 +5,15 @@
 //! have a known offset, such as a class after a picture, only these bytes are read. The rest are read several at once.
 
 use super::answer::{Answer, Bits};
-use super::columns::{FilterColumn, find};
+use super::columns::{FilterColumn, find_of};
 use super::context::FilteredStream;
+use super::sizes::{Sizes, fetch_table};
 use crate::cache::{ClaimOutcome, OpenFiles, ResidencyGuard, WaitPolicy};
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::{ColumnForm, ColumnUse, Layout, OffsetTable, ReadAt, Scratch};
+use crate::format::{Layout, OffsetTable, ReadAt, Scratch};
 use crate::pipeline::{FetchEvent, Origin, ShardFetch, read_offsets};
 use crate::subsets::filter::Cell;
-use crate::subsets::question::{Question, Reply};
+use crate::subsets::question::{NO_COUNT, Question, Reply};
 use crate::sync::Arc;
 use std::ops::Range;
 
@@ -39,6 +40,8 @@ struct Reading {
     layout: Arc<Layout>,
     /// Columns of the filter, each with its number in `layout`.
     columns: Vec<(usize, FilterColumn)>,
+    /// Numbers of tokens that follow from the sizes of the samples, if the question is about them.
+    sizes: Option<Sizes>,
 }
 
 impl<'a> Samples<'a> {
@@ -55,8 +58,7 @@ impl<'a> Samples<'a> {
                 distinct.push(&shard.layout);
             }
         }
-        let layouts =
-            distinct.iter().map(|layout| Reading::new(of.question, layout, &distinct)).collect::<Result<_>>()?;
+        let layouts = distinct.iter().map(|layout| Reading::new(of, layout, &distinct)).collect::<Result<_>>()?;
         Ok(Self { of, layouts })
     }
 
@@ -88,12 +90,49 @@ impl<'a> Samples<'a> {
         }
     }
 
-    fn read(&self, number: u32, open: &OpenFiles, progress: &dyn Fn()) -> Result<Bits> {
+    /// Returns the columns in shard number `number`.
+    fn reading_of(&self, number: u32) -> Result<&Reading> {
         let shard = self.of.shard(number);
         let reading = self.layouts.iter().find(|known| is_same(&known.indexed, &shard.layout));
-        let reading = reading.ok_or_else(|| Error::internal("a shard has a layout that its index has not"))?;
+        reading.ok_or_else(|| Error::internal("a shard has a layout that its index has not"))
+    }
+
+    /// Returns the answers for a shard that is not fetched for them.
+    fn known(&self, number: u32, progress: &dyn Fn()) -> Result<Option<Bits>> {
+        let shard = self.of.shard(number);
+        match &self.reading_of(number)?.sizes {
+            Some(sizes @ Sizes::Equal(_)) => {
+                let mut bits = self.of.no_answers(number);
+                let reply = reply_of(sizes.tokens_of(0)?);
+                (0..shard.samples).for_each(|_| bits.add(reply));
+                Ok(Some(bits))
+            }
+            Some(sizes) if !self.of.stream.dir.is_resident(number) => {
+                let table = fetch_table(self.of, shard, progress)?;
+                table.map(|table| self.sized(number, sizes, &table)).transpose()
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the answers that the sizes of samples in `table` show.
+    fn sized(&self, number: u32, sizes: &Sizes, table: &OffsetTable) -> Result<Bits> {
+        let mut bits = self.of.no_answers(number);
+        for sample in 0..table.len() {
+            let (_, bytes) = table.range(sample)?;
+            bits.add(reply_of(sizes.tokens_of(bytes).context("sample", || sample)?));
+        }
+        Ok(bits)
+    }
+
+    fn read(&self, number: u32, open: &OpenFiles, progress: &dyn Fn()) -> Result<Bits> {
+        let shard = self.of.shard(number);
+        let reading = self.reading_of(number)?;
         let data = open.files.first().ok_or_else(|| Error::internal("a shard without files"))?;
         let table = read_offsets(shard, open)?;
+        if let Some(sizes) = &reading.sizes {
+            return self.sized(number, sizes, &table);
+        }
         let (mut bits, mut scratch) = (self.of.no_answers(number), Scratch::default());
         let mut number = 0;
         while number < table.len() {
@@ -122,6 +161,9 @@ impl<'a> Samples<'a> {
 
 impl Answer for Samples<'_> {
     fn of_shard(&self, number: u32, progress: &dyn Fn()) -> Result<Bits> {
+        if let Some(known) = self.known(number, progress)? {
+            return Ok(known);
+        }
         for _ in 0..ATTEMPTS {
             let guard = self.make_resident(number, progress)?;
             if let Some(open) = self.of.stream.dir.open_shard(number)? {
@@ -136,34 +178,33 @@ impl Answer for Samples<'_> {
 }
 
 impl Reading {
-    /// Finds the columns of `question` in the layout `indexed`. A tar may lack fields that the samples of the remaining
-    /// layouts have.
-    fn new(question: &Question, indexed: &Arc<Layout>, all: &[&Arc<Layout>]) -> Result<Self> {
+    /// Finds the columns of the question in the layout `indexed`. A tar may lack fields that the samples of the
+    /// remaining layouts have.
+    fn new(of: &FilteredStream<'_>, indexed: &Arc<Layout>, all: &[&Arc<Layout>]) -> Result<Self> {
         let is_free = indexed.format.has_free_columns();
         let projected = |name: &str| {
             let has_column = |layout: &&Arc<Layout>| layout.has_column(name);
             // Tars with some counted samples may have any.
-            let may_appear = question.is_about_presence_of(name) && indexed.may_have_more_columns();
+            let may_appear = of.question.is_about_presence_of(name) && indexed.may_have_more_columns();
             let usable = if is_free { may_appear || all.iter().any(has_column) } else { has_column(&indexed) };
-            let column = ColumnUse { name, has_default: true, form: ColumnForm::Value };
-            usable.then(|| indexed.projected(Some(&[column])).map_or_else(|| indexed.clone(), Arc::new))
+            let uses = of.uses([name].into_iter());
+            usable.then(|| indexed.projected(Some(&uses)).map_or_else(|| indexed.clone(), Arc::new))
         };
         let encoding = |name: &str| {
             let layout = projected(name)?;
             layout.column(name).map(|column| layout.columns[column].encoding.clone())
         };
         let columns = || indexed.columns.iter().map(|column| (column.name.clone(), column.encoding.clone())).collect();
-        let found = find(question, encoding, columns)?;
-        let names = found.iter().map(|column| &*column.name);
-        let used = |name| ColumnUse { name, has_default: true, form: ColumnForm::Value };
-        let uses: Vec<ColumnUse<'_>> = names.map(used).collect();
+        let found = find_of(of, encoding, columns)?;
+        let uses = of.uses(found.iter().map(|column| &*column.name));
         let layout = indexed.projected(Some(&uses)).map_or_else(|| indexed.clone(), Arc::new);
         let numbered = |column: FilterColumn| {
             let number = layout.column(&column.name).ok_or_else(|| Error::internal("a column was lost"))?;
             Ok((number, column))
         };
-        let columns = found.into_iter().map(numbered).collect::<Result<_>>()?;
-        Ok(Self { indexed: indexed.clone(), layout, columns })
+        let columns = found.into_iter().map(numbered).collect::<Result<Vec<(usize, FilterColumn)>>>()?;
+        let sizes = columns.first().and_then(|(number, column)| Sizes::of(&layout, *number, column));
+        Ok(Self { indexed: indexed.clone(), layout, columns, sizes })
     }
 
     /// Offsets of the columns in a sample of `bytes`, if they do not depend on the sample.
@@ -212,7 +253,9 @@ impl Reading {
 
     fn reply(&self, question: &Question, sample: &[u8], scratch: &mut Scratch) -> Result<Reply> {
         let format = &self.layout.format;
-        let cells: Result<Vec<Cell<'_>>> = match format.document(sample)? {
+        let counts_tokens = self.columns.iter().any(|(_, column)| column.tokens.is_some());
+        let document = if counts_tokens { None } else { format.document(sample)? };
+        let cells: Result<Vec<Cell<'_>>> = match document {
             // A value that is null, or is not there, is no error here.
             Some(document) => self.columns.iter().map(|(_, column)| column.cell_of_key(document)).collect(),
             None => {
@@ -242,6 +285,10 @@ fn end_of_piece(table: &OffsetTable, first: usize) -> Result<usize> {
         end += 1;
     }
     Ok(end)
+}
+
+fn reply_of(tokens: u64) -> Reply {
+    Reply::Count(u32::try_from(tokens).unwrap_or(NO_COUNT))
 }
 
 fn is_same(a: &Arc<Layout>, b: &Arc<Layout>) -> bool {

@@ -4,7 +4,7 @@
 //! with the columns of the filter alone, and its shards have the same rows.
 
 use super::answer::{Answer, Bits, Open};
-use super::columns::{FilterColumn, find};
+use super::columns::{FilterColumn, find_of};
 use super::context::FilteredStream;
 use crate::catalog::IndexedStream;
 use crate::error::{Error, ErrorKind, Result};
@@ -49,7 +49,7 @@ impl<'a> Tables<'a> {
             let in_paths = table.partitions().iter().map(|column| &column.name);
             fields.iter().map(|field| field.name()).chain(in_paths).filter_map(named).collect()
         };
-        let mut names: Vec<String> = find(of.question, encoding, all)?.into_iter().map(|column| column.name).collect();
+        let mut names: Vec<String> = find_of(of, encoding, all)?.into_iter().map(|column| column.name).collect();
         names.sort_unstable();
         names.dedup();
         Ok(Self { of, names, opened: None })
@@ -77,7 +77,7 @@ impl Answer for Tables<'_> {
         let (layout, mut bits) = (&shard.layout, self.of.no_answers(number));
         let encoding = |name: &str| layout.column(name).map(|column| layout.columns[column].encoding.clone());
         let all = || layout.columns.iter().map(|column| (column.name.clone(), column.encoding.clone())).collect();
-        let found = find(self.of.question, encoding, all)?;
+        let found = find_of(self.of, encoding, all)?;
         let numbered = found.into_iter().filter_map(|column| Some((layout.column(&column.name)?, column)));
         let numbered: Vec<(usize, FilterColumn)> = numbered.collect();
         let bounds: Vec<Option<Bounds>> = numbered.iter().map(|(number, _)| table.bounds(*number)).collect();

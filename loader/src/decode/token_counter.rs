@@ -1,0 +1,100 @@
+//! Numbers of tokens that a field makes of stored values. No row is made.
+
+use super::draw::FieldDraws;
+use super::fields::{Columns, FieldSpec};
+use super::step::{Decode, Memory, Work};
+use crate::error::{Error, Result};
+use crate::format::Column;
+
+/// Arguments that shape the rows of a field of tokens, but not their number.
+const OF_ROWS: [&str; 4] = ["length", "dtype", "pad", "truncate"];
+
+/// Counter of the tokens of a field, before it is compiled for a column.
+#[derive(Clone, Debug)]
+pub struct TokenCounter {
+    /// The field, as fields of a loader with it alone. Its rows have any length.
+    fields: [(String, FieldSpec); 1],
+}
+
+/// Counter of the tokens of a column.
+#[derive(Debug)]
+pub struct ColumnTokens {
+    decoder: Box<dyn Decode>,
+}
+
+/// Memory of a counter, kept from value to value.
+#[derive(Default)]
+pub struct CountMemory(Memory);
+
+impl std::fmt::Debug for CountMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CountMemory")
+    }
+}
+
+impl TokenCounter {
+    /// Makes a counter of the tokens of `field`.
+    ///
+    /// # Errors
+    /// A field that makes no tokens.
+    pub fn of(field: &FieldSpec) -> Result<Self> {
+        let mut field = field.clone();
+        match &mut field {
+            FieldSpec::Tokens(tokens) => (tokens.length, tokens.pad, tokens.truncate) = (None, None, false),
+            FieldSpec::Tokenize(tokens) => (tokens.length, tokens.pad, tokens.truncate) = (None, None, false),
+            _ => {
+                return Err(Error::config(
+                    "lengths in tokens are those of a Tokenize or Tokens field, and not of another",
+                ));
+            }
+        }
+        Ok(Self { fields: [("tokens".to_owned(), field)] })
+    }
+
+    /// Name of the column.
+    pub fn column(&self) -> &str {
+        self.fields[0].1.kind().map_or("", |kind| kind.column())
+    }
+
+    /// The field, as fields of a loader.
+    pub fn fields(&self) -> &[(String, FieldSpec)] {
+        &self.fields
+    }
+
+    /// Text that differs for different numbers of tokens: of the field's arguments, with the content of its tokenizer,
+    /// and of the encoder.
+    pub fn identity(&self) -> String {
+        let mut field = serde_json::to_value(&self.fields[0].1).unwrap_or_default();
+        if let Some(arguments) = field.as_object_mut() {
+            arguments.retain(|name, _| !OF_ROWS.contains(&&**name));
+        }
+        format!("{} {field}", forebay_text::ENCODER)
+    }
+
+    /// Compiles the counter for a column of `columns`.
+    ///
+    /// # Errors
+    /// A missing column, or one that does not suit the field; a tokenizer that cannot be used.
+    pub fn compile(&self, columns: &[Column]) -> Result<ColumnTokens> {
+        let kind = self.fields[0].1.kind().ok_or_else(|| Error::internal("a counter of several fields"))?;
+        match kind.compile(Columns(columns), FieldDraws::new(0, ""))?.work {
+            Work::Value(decoder) => Ok(ColumnTokens { decoder }),
+            _ => Err(Error::internal("a field of tokens has no decoder")),
+        }
+    }
+}
+
+impl ColumnTokens {
+    /// Returns the number of tokens of a stored value.
+    ///
+    /// # Errors
+    /// A value of which the field can make no tokens.
+    pub fn count(&self, stored: &[u8], memory: &mut CountMemory) -> Result<u64> {
+        self.decoder.tokens(stored, &mut memory.0)
+    }
+
+    /// Returns the number of tokens of every stored value of `bytes` bytes, if it depends on nothing else.
+    pub fn count_of_bytes(&self, bytes: usize) -> Option<u64> {
+        self.decoder.tokens_of_bytes(bytes)
+    }
+}

@@ -1,0 +1,40 @@
+//! Counter of the tokens of a column, for several threads.
+
+use crate::decode::{ColumnTokens, CountMemory};
+use crate::error::{ErrorKind, Result};
+use crate::subsets::filter::Cell;
+use crate::sync::Mutex;
+
+/// Counter of the tokens of a column.
+#[derive(Debug)]
+pub(super) struct Counting {
+    pub(super) column: ColumnTokens,
+    /// True if a value of which no tokens can be made is no error.
+    skips_errors: bool,
+    /// Memory that no thread uses.
+    spare: Mutex<Vec<CountMemory>>,
+}
+
+impl Counting {
+    /// Makes a counter for all threads. If it `skips_errors`, a value of which no tokens can be made is none.
+    pub(super) fn new(column: ColumnTokens, skips_errors: bool) -> Self {
+        Self { column, skips_errors, spare: Mutex::new(Vec::new()) }
+    }
+
+    /// Returns the number of tokens of a stored value.
+    ///
+    /// # Errors
+    ///
+    /// A value of which no tokens can be made.
+    pub(super) fn cell(&self, stored: &[u8]) -> Result<Cell<'static>> {
+        let spare = self.spare.lock().pop();
+        let mut memory = spare.unwrap_or_default();
+        let counted = self.column.count(stored, &mut memory);
+        self.spare.lock().push(memory);
+        match counted {
+            Ok(tokens) => Ok(Cell::Int(tokens.into())),
+            Err(e) if self.skips_errors && e.kind() == ErrorKind::Decode => Ok(Cell::Null),
+            Err(e) => Err(e),
+        }
+    }
+}
