@@ -11,6 +11,7 @@
 //! * [`orientation`]: the camera's orientation in EXIF data; [`rgb`]: stored pixels as RGB;
 //! * [`pixels`]: RGB pixels in memory that is kept; [`kept`]: such buffers;
 //! * [`geometry`]: sizes, boxes and [`Stage`](geometry::Stage)s, with [`Interpolation`] and [`Border`];
+//! * [`masks`]: masks of objects from polygons and run lengths, with pycocotools' pixels;
 //! * [`resize`]: crop, antialiased resize, window and mirror in one pass;
 //! * [`picture_ops`]: colours, blur, sharpness, affine and perspective transforms;
 //! * [`vectors`]: the vector instructions that all of them use.
@@ -52,6 +53,7 @@ pub mod jpeg;
 pub mod kept;
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(unused))]
 mod kernel;
+pub mod masks;
 pub mod orientation;
 pub mod picture_ops;
 pub mod pixels;

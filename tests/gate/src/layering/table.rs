@@ -143,6 +143,7 @@ const PICTURE: &[Layer] = &[
         &["formats"],
         &["format", "geometry", "orientation", "pixels", "png", "rgb", "tiff_entry", "webp", "forebay_core::error"],
     ),
+    layer(&["masks"], &["geometry", "kept", "forebay_core::error"]),
     layer(&["jpeg"], &["aligned", "geometry", "kept", "kernel", "pixels", "rgb", "vectors", "forebay_core::error"]),
     layer(&["resize"], &["aligned", "border", "geometry", "interpolation", "kept", "kernel", "pixels", "vectors"]),
     layer(&["picture_ops"], &["border", "interpolation", "kept", "kernel", "vectors"]),
