@@ -273,7 +273,7 @@ void forebay_string_free(char *string);
 // * `files` (null): Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that
 //   share a stem.
 // * `manifest` (null): CSV, TSV or JSON-lines file with a line for each sample: its files below `remote`, in columns
-//   such as `file_name` and `mask_file_name`, and values.
+//   such as `file_name` and `mask_file_name`, and values. Or annotations of COCO, `instances_train2017.json`.
 // * `ignore_counts` (false): Read tars and record files once to find their samples and all their fields, and use no
 //   counts that came with them.
 // * `select` ({}): Samples to keep or draw.
@@ -378,6 +378,11 @@ void forebay_string_free(char *string);
 //   in the batch; `min_size` (null), pixels of the smallest sides, and of the smallest area without `min_area` (null).
 //   `box_labels`: their values; `path` (null), `dtype` (null: the column's), `of` (null: the
 //   first boxes).
+// * `object_masks`, in a `joint` alone: masks by COCO's polygons and run lengths, an array [objects, height, width];
+//   `path` (null) in a document to their list, `size` ("size") to [height, width] of the annotated picture, `of`
+//   (null: the first boxes), the name of the boxes of the same objects. `class_map`: the class of each pixel; `path`,
+//   `size`, `of` (null: the first picture), `labels`, the path to the objects' classes; `background` (0), `overlap`
+//   (null: the last object's class), `dtype` ("uint8").
 // * `scalar`: a number; `dtype` (null: the column's).
 // * `tokens`: `length` (null: rows of their own length); `dtype` ("int64"); `pad` (null), the id that fills short
 //   rows; `stored` (null), the type of the ids in a column of bytes; `truncate` (false), keep the first ids of a

@@ -25,7 +25,7 @@ options! {
         /// stem.
         pub files: Option<FilesAre> = None,
         /// CSV, TSV or JSON-lines file with a line for each sample: its files below `remote`, in columns such as
-        /// `file_name` and `mask_file_name`, and values.
+        /// `file_name` and `mask_file_name`, and values. Or annotations of COCO, `instances_train2017.json`.
         pub manifest: Option<String> = None,
         /// Read tars and record files once to find their samples and all their fields, and use no counts that came
         /// with them.

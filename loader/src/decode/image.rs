@@ -2,6 +2,7 @@
 
 mod deep;
 mod file;
+mod labels;
 mod opacity;
 mod share;
 
@@ -493,14 +494,15 @@ impl ImageDecoder {
         self.steps.scene.check_windows(&self.first_scene)
     }
 
-    /// Returns the steps of `field` for the file `bytes`, and the size that the picture has before them. `first` are
-    /// the file and the field of the first picture of its Joint, if it is a different one.
+    /// Returns the steps of `ops`, in place of the operations of `field`, for the file `bytes`, and the size that the
+    /// picture has before them. `first` are the file and the field of the first picture of its Joint, if it is a
+    /// different one.
     ///
     /// # Errors
     /// As [`decode`](Self::decode), except for damage after the header.
     pub(super) fn steps(
         &mut self,
-        (bytes, field): (&[u8], &ImageField),
+        (bytes, field, ops): (&[u8], &ImageField, &[Op]),
         first: Option<(&[u8], &ImageField)>,
         key: DrawKey,
     ) -> Result<(&Steps, Size)> {
@@ -513,7 +515,7 @@ impl ImageDecoder {
             None => None,
         };
         let size = self.oriented_size(bytes, field)?;
-        resolve_like(scene.as_ref(), &field.ops, size, field.draws, key, &mut self.later_steps)?;
+        resolve_like(scene.as_ref(), ops, size, field.draws, key, &mut self.later_steps)?;
         Ok((&self.later_steps, size))
     }
 

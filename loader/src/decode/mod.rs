@@ -9,6 +9,7 @@
 //!                              '- geometry, framing: stages; augment: actions       '---'  pixels, actions, resize
 //!   number, tokens, array     numeric: checked conversion, ragged                                         -> row
 //!   boxes                     boxes: follow the stages and actions of a picture                            -> row
+//!   object_masks, class_map   segmentation: drawn at the picture's size -> image::labels: the same steps     -> row
 //!   json                      json_value: by its path, then as text, number or array                       -> row
 //!   text, bytes               copied                                                                      -> row
 //!   absent                    default                                                                     -> row
@@ -63,6 +64,7 @@ mod resolve_ops;
 mod row;
 mod sample;
 mod scene;
+mod segmentation;
 mod shared_source;
 mod step;
 pub mod steps;

@@ -8,6 +8,7 @@ use super::draw::DrawKey;
 use super::image::{ImageDecoder, ImageField};
 use super::json_value::JsonScratch;
 use super::row::Row;
+use super::segmentation::ObjectScratch;
 use crate::error::{Error, Result};
 
 /// Decoder of a field's values. A kind of field has one, with the arguments that it needs.
@@ -64,6 +65,7 @@ pub(super) struct Memory {
     /// Its elements, if they are stored in a different order.
     pub values: Vec<u8>,
     pub json: JsonScratch,
+    pub objects: ObjectScratch,
     /// Token ids of the current text.
     pub ids: forebay_text::Ids,
 }

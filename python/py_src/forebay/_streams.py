@@ -30,7 +30,7 @@ class Stream:
         local: Folder that holds the shards, or will. None: a stable folder in the user's cache directory.
         split: Sub-folder of both, such as "train", or split of a folder of files without an index.
         files: Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a stem.
-        manifest: CSV, TSV or JSON-lines file with a line for each sample: its files below `remote`, in columns such as `file_name` and `mask_file_name`, and values.
+        manifest: CSV, TSV or JSON-lines file with a line for each sample: its files below `remote`, in columns such as `file_name` and `mask_file_name`, and values. Or annotations of COCO, `instances_train2017.json`.
         ignore_counts: Read tars and record files once to find their samples and all their fields, and use no counts that came with them.
         select: Samples to keep or draw.
         window: Tokens of a sample, in files of token ids, or a window of tokens. None: the loader's `window`.

@@ -78,3 +78,132 @@ def test_a_document_of_another_form_is_an_error(coco):
     (coco / "annotations/captions.json").write_text('{"images": [], "annotations": []}')
     with pytest.raises(fb.FormatError, match="no annotations of COCO.*captions.json"):
         fb.Loader(streams=[stream(coco, "../annotations/captions.json")], batch_size=1, fields=FIELDS)
+
+
+# Height and width of all pictures of `segmented`.
+SIZE = (16, 24)
+
+
+def rectangle(left, top, right, bottom):
+    mask = np.zeros(SIZE, np.uint8)
+    mask[top:bottom, left:right] = 1
+    return mask, [left, top, right, top, right, bottom, left, bottom]
+
+
+def counts_of(mask):
+    pixels = mask.ravel(order="F")
+    return np.diff([0, *np.flatnonzero(np.diff(pixels, prepend=0)), len(pixels)]).tolist()
+
+
+def objects_of(number):
+    """Returns masks and segmentations of the objects of a picture: a polygon, several, run lengths of a crowd, and their text."""
+    (one, first), (two, second) = rectangle(number, 1, number + 5, 9), rectangle(2, 10, 20, 15)
+    both = np.maximum(one, two)
+    # Of the second one, by pycocotools.
+    text = {"size": list(SIZE), "counts": "Z15;000000000000000000000000000000000f1"}
+    runs = {"size": list(SIZE), "counts": counts_of(both)}
+    return [(one, [first]), (both, [first, second]), (both, runs), (two, text)][: 1 + number % 4]
+
+
+@pytest.fixture
+def segmented(tmp_path, monkeypatch):
+    """A folder of COCO with 12 pictures, and the masks of their objects. Objects of different pictures are mixed in the file."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "coco/train").mkdir(parents=True)
+    images, annotations, masks = [], [], {}
+    for number in range(12):
+        Image.new("RGB", SIZE[::-1], (number, 50, 90)).save(tmp_path / f"coco/train/{number}.png")
+        images.append({"id": number, "file_name": f"{number}.png", "width": SIZE[1], "height": SIZE[0]})
+        masks[number] = [mask for mask, _ in objects_of(number)]
+    for place in range(4):
+        for number in range(12):
+            for mask, segmentation in objects_of(number)[place : place + 1]:
+                (top, bottom), (left, right) = ((side.min(), side.max() + 1) for side in np.nonzero(mask))
+                box = [int(left), int(top), int(right - left), int(bottom - top)]
+                found = {"id": len(annotations), "image_id": number, "bbox": box, "iscrowd": int(isinstance(segmentation, dict))}
+                annotations.append({**found, "category_id": (18, 3)[place % 2], "segmentation": segmentation})
+    document = {"images": images, "annotations": annotations, "categories": CATEGORIES}
+    # With line breaks, as some programs write it.
+    (tmp_path / "coco/instances.json").write_text(json.dumps(document, indent=1))
+    return tmp_path / "coco", masks
+
+
+def loader_of(folder, *ops, **options):
+    joint = fb.Joint(
+        x=fb.Image("file", *ops),
+        boxes=fb.Boxes("objects", "boxes", format="xywh", to="xyxy", min_size=1),
+        labels=fb.BoxLabels("objects", "labels"),
+        crowds=fb.BoxLabels("objects", "iscrowd"),
+        masks=fb.ObjectMasks("objects", "segmentations"),
+        map=fb.ClassMap("objects", "segmentations", "category_ids", overlap=255),
+    )
+    streams = [fb.Stream(remote=folder / "train", manifest=str(folder / "instances.json"))]
+    options = {"batch_size": 2, "framework": "numpy", "fields": {"scene": joint, "id": fb.Scalar("image_id")}} | options
+    return fb.Loader(streams=streams, **options)
+
+
+def test_masks_and_classes_are_drawn_from_all_forms_of_segmentations(segmented):
+    folder, masks = segmented
+    with loader_of(folder) as loader:
+        rows = [(batch, row) for batch in loader for row in range(len(batch["id"]))]
+    assert [int(batch["id"][row]) for batch, row in rows] == list(masks)
+    for batch, row in rows:
+        expected = masks[int(batch["id"][row])]
+        drawn, boxes = batch["masks"][row], batch["boxes"][row]
+        assert drawn.dtype == np.uint8 and np.array_equal(drawn, np.stack(expected))
+        for mask, (left, top, right, bottom) in zip(drawn, boxes.astype(int), strict=True):
+            assert mask[top:bottom, left:right].any(0).all() and mask.sum() == mask[top:bottom, left:right].sum()
+        # Labels have no gaps, and ids of categories have: 18 is the second class, 3 the first.
+        assert batch["labels"][row].tolist() == [(1, 0)[place % 2] for place in range(len(expected))]
+        assert batch["crowds"][row].tolist() == [int(place > 1) for place in range(len(expected))]
+        classes = np.zeros(SIZE, int)
+        for place, mask in enumerate(expected):
+            classes = np.where(mask > 0, np.where(classes > 0, 255, (18, 3)[place % 2]), classes)
+        assert np.array_equal(batch["map"][row], classes)
+
+
+def test_masks_move_with_the_picture_and_a_resumed_epoch_has_the_same(segmented):
+    folder, _ = segmented
+    ops = (fb.RandomResizedCrop((12, 20), scale=(0.3, 1)), fb.RandomHorizontalFlip(), fb.RandomRotation(10, fill=9), fb.ColorJitter(0.4))
+    names = ("x", "boxes", "labels", "masks", "map")
+
+    def contents(batch):
+        return [[np.asarray(row).tolist() for row in batch[name]] for name in names]
+
+    with loader_of(folder, *ops, shuffle=True, seed=5) as loader:
+        whole = [contents(batch) for batch in loader]
+        again = [contents(batch) for batch in loader]
+    assert len(whole) == 6 and whole != again
+    with loader_of(folder, *ops, shuffle=True, seed=5) as loader:
+        epoch = iter(loader)
+        start, state = [contents(next(epoch)) for _ in range(2)], loader.state_dict()
+    with loader_of(folder, *ops, shuffle=True, seed=5) as loader:
+        loader.load_state_dict(state)
+        assert start + [contents(batch) for batch in loader] == whole
+        assert [contents(batch) for batch in loader] == again
+    for batch in whole:
+        rows = dict(zip(names, batch, strict=True))
+        for labels, masks, classes in zip(rows["labels"], rows["masks"], rows["map"], strict=True):
+            masks, classes = np.array(masks).reshape(-1, 12, 20), np.array(classes)
+            assert classes.shape == (12, 20) and len(masks) == len(labels)
+            assert (classes[masks.any(0)] > 0).all()
+
+
+def test_an_object_that_cannot_be_drawn_is_named_with_its_file_and_may_be_skipped(segmented):
+    folder, masks = segmented
+    document = json.loads((folder / "instances.json").read_text())
+    for annotation in document["annotations"]:
+        if annotation["image_id"] == 3 and annotation["iscrowd"]:
+            annotation["segmentation"] = {"counts": [1, 2, 1000], "size": list(SIZE)}
+    (folder / "instances.json").write_text(json.dumps(document))
+    with pytest.raises(fb.DecodeError, match=r"more pixels than its size.*object 2.*3\.png"), loader_of(folder) as loader:
+        list(loader)
+    with loader_of(folder, batch_size=1, skip=fb.Skip(errors=1)) as loader:
+        assert [int(batch["id"][0]) for batch in loader] == [number for number in masks if number != 3]
+
+
+def test_a_folder_of_resized_pictures_is_an_error(segmented):
+    folder, _ = segmented
+    Image.new("RGB", (12, 8)).save(folder / "train/0.png")
+    with pytest.raises(fb.DecodeError, match="does not have the size of its annotations.*picture 12x8, annotated 24x16"), loader_of(folder) as loader:
+        list(loader)

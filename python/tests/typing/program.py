@@ -20,6 +20,7 @@ fields = {
     "meta": fb.Json("json", "width", dtype="int64"),
     "caption": fb.Json("json", "caption", "str"),
     "boxes": fb.Joint(image=image, boxes=fb.Boxes("boxes", format="xywh")),
+    "objects": fb.Joint(image=image, masks=fb.ObjectMasks("objects", "masks"), map=fb.ClassMap("objects", "masks", "classes")),
     "array": fb.Array("embedding", dtype=np.dtype("float32"), shape=(16,)),
     "raw": fb.Bytes("blob"),
 }

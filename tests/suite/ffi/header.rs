@@ -48,8 +48,12 @@ fn the_header_names_every_option_of_fields_and_operations() {
     let kinds =
         ["image", "mask", "boxes", "box_labels", "scalar", "tokens", "length", "array", "text", "json", "bytes"];
     let kinds = kinds.map(|kind| format!(r#"{{"kind": "{kind}", "column": "a"}}"#));
+    let drawn = ["object_masks", "class_map"].map(|kind| {
+        let labels = if kind == "class_map" { r#", "labels": "labels""# } else { "" };
+        format!(r#"{{"kind": "{kind}", "column": "a"{labels}}}"#)
+    });
     let joint = format!(r#"{{"kind": "joint", "fields": [["x", {{"kind": "image", "column": "a", "ops": {ops}}}]]}}"#);
-    for text in kinds.iter().chain([&joint]) {
+    for text in kinds.iter().chain(&drawn).chain([&joint]) {
         let field: FieldSpec = serde_json::from_str(text).expect("a field");
         let mut rest = vec![json!(field)];
         while let Some(value) = rest.pop() {

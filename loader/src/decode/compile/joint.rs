@@ -15,15 +15,15 @@ use forebay_picture::geometry::Size;
 /// depend on the pictures are compared in each sample.
 pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
     let has = |is_meant: fn(ScenePart<'_>) -> bool| fields.iter().any(|(_, spec)| is_meant(spec.scene_part()));
-    let has_labels = has(|part| matches!(part, ScenePart::Labels(_) | ScenePart::Boxes));
-    let has_boxes = has(|part| matches!(part, ScenePart::Boxes));
+    let has_boxes = has(|part| matches!(part, ScenePart::Boxes(_)));
+    let has_labels = has_boxes || has(|part| matches!(part, ScenePart::Labels(_) | ScenePart::ObjectLabels));
     let mut first = None;
     for (name, spec) in fields {
         check_without_views(name, spec)?;
         let ops = match spec.scene_part() {
             ScenePart::Pixels(ops) | ScenePart::Labels(ops) => ops,
             // They follow the operations of a different field.
-            ScenePart::Boxes | ScenePart::BoxLabels => continue,
+            ScenePart::Boxes(_) | ScenePart::BoxLabels | ScenePart::ObjectLabels => continue,
             ScenePart::None => &[],
         };
         let drawn: Vec<Value> = ops.iter().filter_map(drawn_part).collect();

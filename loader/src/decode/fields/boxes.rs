@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::array_source::ArraySource;
 use super::column::{Columns, unsuitable};
-use super::json_path::JsonPath;
+use super::followed::FollowedPicture;
+use super::json_path::{JsonPath, parts_of_path};
 use super::kind::{Compiled, FieldKind, JointParts, ScenePart};
 use crate::decode::box_format::{BoxFormat, Corners};
 use crate::decode::boxes::is_large;
@@ -58,19 +59,17 @@ impl FieldKind for Boxes {
         if [self.min_size, self.min_area].into_iter().flatten().any(|least| !(least >= 0.0 && least.is_finite())) {
             return Err(Error::config("`min_size` and `min_area` of Boxes are numbers of pixels, at least 0"));
         }
-        let is_picture = |part: &ScenePart<'_>| matches!(part, ScenePart::Pixels(_) | ScenePart::Labels(_));
-        let picture = joint.find_step(self.of.as_deref(), "Image or Mask", is_picture)?;
-        let first = joint.find_step(None, "Image or Mask", is_picture)?;
+        let followed = FollowedPicture::find(joint, self.of.as_deref())?;
         let form = JsonForm::Array(DType::Float64, vec![None, Some(4)]);
         let (column, source) = ListSource::of(columns, &self.column, self.path.as_ref(), form)?;
         let &Self { format, to, min_size, min_area, .. } = self;
         let to = to.unwrap_or(format);
-        let decoder = BoxesDecoder { source, column, format, to, picture, first, min_size, min_area };
+        let decoder = BoxesDecoder { source, column, format, to, followed, min_size, min_area };
         Ok(Compiled::new(column, decoder, DType::Float32, RowShape::RaggedArray))
     }
 
     fn scene_part(&self) -> ScenePart<'_> {
-        ScenePart::Boxes
+        ScenePart::Boxes(self.of.as_deref())
     }
 }
 
@@ -101,7 +100,7 @@ impl FieldKind for BoxLabels {
     }
 
     fn compile_in(&self, joint: &JointParts<'_>, columns: Columns<'_>, _draws: FieldDraws) -> Result<Compiled> {
-        let boxes = joint.find_step(self.of.as_deref(), "Boxes", |part| matches!(part, ScenePart::Boxes))?;
+        let boxes = joint.find_step(self.of.as_deref(), "Boxes", |part| matches!(part, ScenePart::Boxes(_)))?;
         let form = JsonForm::Array(self.dtype.unwrap_or(DType::Int64), vec![None]);
         let (column, source) = ListSource::of(columns, &self.column, self.path.as_ref(), form)?;
         let known = match &source {
@@ -125,16 +124,13 @@ fn outside_joint() -> Error {
 
 /// Decoder of the boxes of a picture.
 #[derive(Debug)]
-struct BoxesDecoder {
+pub(super) struct BoxesDecoder {
     source: ListSource,
     column: usize,
     format: BoxFormat,
     /// Format in the batch.
     to: BoxFormat,
-    /// Number of the picture among the steps.
-    picture: usize,
-    /// Number of the first picture of the Joint.
-    first: usize,
+    followed: FollowedPicture,
     /// Smallest width, height and area of those that are kept.
     min_size: Option<f64>,
     /// Smallest area of them.
@@ -168,33 +164,24 @@ impl Decode for BoxesDecoder {
     }
 
     fn check_joint(&self, steps: &[Step]) -> Result<()> {
-        let picture = steps.get(self.picture).and_then(Step::picture);
-        if picture.is_none_or(|picture| picture.encoding.pictures(&[]).is_some()) {
-            return Err(Error::config("boxes need a column with one picture per sample"));
-        }
-        if self.picture != self.first && picture.is_some_and(|picture| picture.objects.is_some()) {
-            return Err(Error::config(
-                "RandomIoUCrop draws in the first picture of a Joint: put the picture of the Boxes first",
-            ));
-        }
-        Ok(())
+        self.followed.check("boxes", steps)
     }
 }
 
 impl BoxesDecoder {
     /// Returns the boxes of the sample after the operations of the picture, in the order in which they are stored.
     fn followed(&self, sample: &Stored<'_, '_>, memory: &mut Memory) -> Result<Vec<Corners>> {
-        let picture_step = &sample.steps[self.picture];
-        let picture = picture_step.picture().ok_or_else(broken)?;
-        let first_step = &sample.steps[self.first];
-        let stored = |step: &Step| stored(sample, step.column);
-        // A sample that lacks the first picture begins with the next one.
-        let first = (self.first != self.picture).then(|| stored(first_step).ok().zip(first_step.picture())).flatten();
-        let mut boxes = self.boxes(self::stored(sample, Some(self.column))?, memory)?;
-        memory.load_objects(picture, sample.steps, sample.column)?;
-        let (steps, size) = memory.images.steps((stored(picture_step)?, picture), first, sample.key)?;
+        let stored = (sample.column)(self.column).ok_or_else(|| Error::decode("the sample lacks its boxes"))?;
+        let mut boxes = self.boxes(stored, memory)?;
+        let (steps, size) = self.followed.resolve(sample, None, memory)?;
         steps.follow(&mut boxes, size);
         Ok(boxes)
+    }
+
+    /// Returns true for each box of the step number `boxes` that is in the row of the sample.
+    pub(super) fn kept(boxes: usize, sample: &Stored<'_, '_>, memory: &mut Memory) -> Result<Vec<bool>> {
+        let decoder: &Self = sample.steps[boxes].decoder().ok_or_else(broken)?;
+        Ok(decoder.followed(sample, memory)?.iter().map(|corners| decoder.is_kept(corners)).collect())
     }
 
     /// Returns true if a box that has followed the picture is in the row.
@@ -241,12 +228,6 @@ fn broken() -> Error {
     Error::internal("the boxes of a Joint do not have their picture")
 }
 
-/// Returns the stored bytes of a column that a box depends on.
-fn stored<'c>(sample: &Stored<'_, 'c>, column: Option<usize>) -> Result<&'c [u8]> {
-    let bytes = column.and_then(|column| (sample.column)(column));
-    bytes.ok_or_else(|| Error::decode("the sample lacks the picture, the boxes or the labels"))
-}
-
 /// Returns the memory of a row of variable size.
 fn ragged<'a>(row: &'a mut Row<'_>) -> Result<&'a mut Vec<u8>> {
     let Row::Var(out) = row else {
@@ -257,14 +238,19 @@ fn ragged<'a>(row: &'a mut Row<'_>) -> Result<&'a mut Vec<u8>> {
 
 /// Stored form of a list with one item or row of numbers per box.
 #[derive(Debug)]
-enum ListSource {
+pub(super) enum ListSource {
     Array(ArraySource),
     Json(JsonValue),
 }
 
 impl ListSource {
     /// Returns the number of the column, and the form in which it stores a list: `form` if it has JSON documents.
-    fn of(columns: Columns<'_>, name: &str, path: Option<&JsonPath>, form: JsonForm) -> Result<(usize, Self)> {
+    pub(super) fn of(
+        columns: Columns<'_>,
+        name: &str,
+        path: Option<&JsonPath>,
+        form: JsonForm,
+    ) -> Result<(usize, Self)> {
         let (index, column) = columns.find(name)?;
         let is_json = path.is_some() || matches!(column.encoding, Encoding::Json | Encoding::Str);
         if !is_json {
@@ -276,19 +262,11 @@ impl ListSource {
             let message = "`path` is for a column of JSON documents, text or bytes";
             return Err(unsuitable(column, message));
         }
-        let parts = match path {
-            None => Vec::new(),
-            Some(path) => path.parts().ok_or_else(|| {
-                Error::config(
-                    "`path` has an empty part or a broken place in a list: write it as in meta.boxes[0].label",
-                )
-            })?,
-        };
-        Ok((index, Self::Json(JsonValue::new(parts, form)?)))
+        Ok((index, Self::Json(JsonValue::new(parts_of_path("boxes and labels", path)?, form)?)))
     }
 
     /// Reads a stored list: type and elements. Its shape is in the memory.
-    fn read(&self, bytes: &[u8], memory: &mut Memory) -> Result<(DType, Vec<u8>)> {
+    pub(super) fn read(&self, bytes: &[u8], memory: &mut Memory) -> Result<(DType, Vec<u8>)> {
         match self {
             Self::Array(source) => {
                 let (dtype, values) = source.read(bytes, &mut memory.shape, &mut memory.values)?;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::column::Columns;
-use super::kind::{Compiled, FieldKind, JointParts, ScenePart};
+use super::kind::{Compiled, FieldKind, JointParts, ScenePart, uint8};
 use super::ops::{MeanAndStd, check_mode};
 use super::picture::PictureArgs;
 use super::views;
@@ -48,10 +48,6 @@ pub struct Image {
     /// Channels.
     #[serde(default)]
     pub mode: PictureMode,
-}
-
-fn uint8() -> DType {
-    DType::UInt8
 }
 
 impl FieldKind for Image {

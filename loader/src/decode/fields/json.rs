@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::column::{Columns, is_text, unsuitable};
-use super::json_path::JsonPath;
+use super::json_path::{JsonPath, parts_of_path};
 use super::kind::{Compiled, FieldKind};
 use super::text::TextDecoder;
 use crate::decode::default::default_row;
@@ -95,16 +95,7 @@ impl FieldKind for Json {
 impl Json {
     /// Returns the value, or `None` for the document as it is, and type and kind of its rows.
     fn value(&self) -> Result<(Option<JsonValue>, DType, RowShape)> {
-        let parts = match &self.path {
-            None => Vec::new(),
-            Some(path) => path.parts().ok_or_else(|| {
-                Error::config(
-                    "`path` of Json has an empty part or a broken place in a list: write it as in meta.boxes[0].label, \
-                     or as a list",
-                )
-                .with("path", serde_json::to_string(path).unwrap_or_default())
-            })?,
-        };
+        let parts = parts_of_path("Json", self.path.as_ref())?;
         let whole = if parts.is_empty() { JsonText::Json } else { JsonText::Str };
         let (form, dtype, row) = match (self.dtype.unwrap_or(JsonType::Other(whole)), &self.shape) {
             (JsonType::Other(_), Some(_)) => {

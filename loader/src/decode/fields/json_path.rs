@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, Result};
 use crate::format::json::PathPart;
 
 /// Path to a value of a JSON document.
@@ -38,6 +39,22 @@ impl JsonPath {
         };
         if text.is_empty() { None } else { parts_of(text) }
     }
+}
+
+/// Returns the parts of the argument `path` of a field; none without it, for the document. `kind` names the field in
+/// the error.
+///
+/// # Errors
+/// Text that is no path.
+pub(super) fn parts_of_path(kind: &str, path: Option<&JsonPath>) -> Result<Vec<PathPart>> {
+    let Some(path) = path else { return Ok(Vec::new()) };
+    path.parts().ok_or_else(|| {
+        Error::config(format!(
+            "`path` of {kind} has an empty part or a broken place in a list: write it as in meta.boxes[0].label, or as \
+             a list"
+        ))
+        .with("path", serde_json::to_string(path).unwrap_or_default())
+    })
 }
 
 /// Returns the parts of a path such as `a.b[0]["key.with.dots"]`.

@@ -87,10 +87,12 @@ pub(in crate::decode) enum ScenePart<'a> {
     Pixels(&'a [Op]),
     /// Labels of pixels: as pixels, but never blended.
     Labels(&'a [Op]),
-    /// Boxes, which follow the operations of pixels or labels.
-    Boxes,
+    /// Boxes, which follow the operations of pixels or labels: of the field with this name, by default the first one.
+    Boxes(Option<&'a str>),
     /// Values of boxes.
     BoxLabels,
+    /// Labels that are drawn by the objects of a picture, and follow its operations.
+    ObjectLabels,
     /// None: its values do not depend on the scene.
     None,
 }
@@ -102,7 +104,20 @@ pub(in crate::decode) struct JointParts<'a> {
     pub first_step: usize,
 }
 
-impl JointParts<'_> {
+impl<'a> JointParts<'a> {
+    /// Returns the part of the field with this step.
+    pub(in crate::decode) fn part(&self, step: usize) -> ScenePart<'a> {
+        self.fields[step - self.first_step].1
+    }
+
+    /// Returns the operations of the field with this step, if it has some.
+    pub(in crate::decode) fn ops(&self, step: usize) -> &'a [Op] {
+        match self.part(step) {
+            ScenePart::Pixels(ops) | ScenePart::Labels(ops) => ops,
+            _ => &[],
+        }
+    }
+
     /// Returns the number of the step of the field `of`, by default of the first one, among those that `is_meant` is
     /// true for. `noun` names these in the error.
     pub(in crate::decode) fn find_step(
@@ -118,6 +133,11 @@ impl JointParts<'_> {
         };
         place.map(|place| self.first_step + place).ok_or_else(missing)
     }
+}
+
+/// Default of arguments.
+pub(super) fn uint8() -> DType {
+    DType::UInt8
 }
 
 /// Default of arguments.

@@ -5,7 +5,8 @@
 //! ```text
 //! kind      FieldKind: arguments --compile--> Compiled: column, decoder, type and shape of the rows
 //! image, mask                picture (ops, views): work of `decode::image`
-//! boxes                      boxes and their labels, which follow a picture of their Joint
+//! boxes                      boxes and their labels, which follow a picture of their Joint (followed)
+//! object_masks, class_map    masks by polygons and run lengths, which follow it as well
 //! scalar, one_hot            number_source
 //! tokens, length, array      array_source
 //! tokenize                   the crate forebay-text; rows as of tokens (token_row)
@@ -20,7 +21,9 @@ mod array;
 mod array_source;
 mod boxes;
 mod bytes;
+mod class_map;
 mod column;
+mod followed;
 mod image;
 mod json;
 mod json_path;
@@ -28,6 +31,7 @@ mod kind;
 mod length;
 mod mask;
 mod number_source;
+mod object_masks;
 mod one_hot;
 mod ops;
 mod picture;
@@ -48,6 +52,7 @@ use crate::format::encoding::Encoding;
 pub use array::Array;
 pub use boxes::{BoxLabels, Boxes};
 pub use bytes::Bytes;
+pub use class_map::ClassMap;
 pub(super) use column::Columns;
 pub use image::Image;
 pub use json::{Json, JsonText, JsonType};
@@ -55,6 +60,7 @@ pub use json_path::{JsonPart, JsonPath};
 pub(super) use kind::{Compiled, FieldKind, JointParts, ScenePart};
 pub use length::Length;
 pub use mask::Mask;
+pub use object_masks::ObjectMasks;
 pub use one_hot::OneHot;
 pub(super) use ops::{CheckedOps, of_labels};
 pub(super) use picture::{check_labels, grey_last};
@@ -76,6 +82,10 @@ pub enum FieldSpec {
     Boxes(Boxes),
     /// Values of boxes.
     BoxLabels(BoxLabels),
+    /// Masks of objects of a picture.
+    ObjectMasks(ObjectMasks),
+    /// Classes of the pixels of a picture.
+    ClassMap(ClassMap),
     /// A number.
     Scalar(Scalar),
     /// Token ids.
@@ -125,6 +135,8 @@ impl FieldSpec {
             Self::Mask(field) => field,
             Self::Boxes(field) => field,
             Self::BoxLabels(field) => field,
+            Self::ObjectMasks(field) => field,
+            Self::ClassMap(field) => field,
             Self::Scalar(field) => field,
             Self::Tokens(field) => field,
             Self::Tokenize(field) => field,
@@ -156,6 +168,8 @@ impl FieldSpec {
             }
             Self::Text(Text { column, .. })
             | Self::Json(Json { column, .. })
+            | Self::ObjectMasks(ObjectMasks { column, .. })
+            | Self::ClassMap(ClassMap { column, .. })
             | Self::Tokenize(Tokenize { column, .. }) => vec![column],
             _ => Vec::new(),
         }

@@ -84,7 +84,7 @@ fn objects_of(ops: &[Op], joint: Option<&JointParts<'_>>) -> Result<Option<usize
     if !leaves(ops).iter().any(|op| matches!(op, Op::Framing(framing) if framing.needs_boxes())) {
         return Ok(None);
     }
-    let find = |joint: &JointParts<'_>| joint.find_step(None, "Boxes", |part| matches!(part, ScenePart::Boxes));
+    let find = |joint: &JointParts<'_>| joint.find_step(None, "Boxes", |part| matches!(part, ScenePart::Boxes(_)));
     let found = joint.map(find).and_then(Result::ok);
     let message = "RandomIoUCrop draws by the boxes of the picture: put the Image into a Joint with its Boxes";
     found.ok_or_else(|| Error::config(message)).map(Some)

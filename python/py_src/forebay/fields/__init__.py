@@ -8,6 +8,7 @@ Shapes in the documentation describe a batch: N rows, H and W in pixels, C chann
     base      types of fields and operations, checks of arguments, the engine's form of all fields
     checks    checks of arguments that several operations have
     boxes     boxes around objects, and their labels
+    objects   masks of objects, and the class of each pixel
     crops     operations of the decoder: crops, resizes, flips, normalisation (more are in `forebay.operations`)
     tokenize  token ids of text
     pictures  pictures, masks, and both with the same draws
@@ -31,6 +32,7 @@ from .crops import (
     Resize,
     TenCrop,
 )
+from .objects import ClassMap, ObjectMasks
 from .pictures import Image, Joint, Mask
 from .tokenize import Tokenize
 from .values import Array, AttentionMask, Bytes, Json, Length, Scalar, Text, Tokens
@@ -44,6 +46,7 @@ __all__ = [
     "Boxes",
     "Bytes",
     "CenterCrop",
+    "ClassMap",
     "Field",
     "FiveCrop",
     "Grayscale",
@@ -54,6 +57,7 @@ __all__ = [
     "Length",
     "Mask",
     "Normalize",
+    "ObjectMasks",
     "Pad",
     "RandomCrop",
     "RandomHorizontalFlip",

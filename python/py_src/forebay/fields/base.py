@@ -102,16 +102,16 @@ def default_of(field: Any) -> dict[str, Any]:
     return {"default": plain(field.default)}
 
 
-def path_of(field: Any) -> dict[str, Any]:
-    """Returns the engine's form of the path inside a JSON document, if the field has one."""
-    path, kind = field.path, type(field).__name__
-    if path is None:
+def path_of(field: Any, name: str = "path", is_needed: bool = False) -> dict[str, Any]:
+    """Returns the engine's form of the path inside a JSON document that the argument `name` is, if the field has one."""
+    path, kind = getattr(field, name), type(field).__name__
+    if path is None and not is_needed:
         return {}
     if isinstance(path, str):
-        return {"path": path}
+        return {name: path}
     if isinstance(path, Sequence) and not isinstance(path, bytes):
-        return {"path": [part if isinstance(part, str) else whole(f"a place in path of {kind}", part) for part in path]}
-    raise ConfigError(f"path of {kind} is text such as 'meta.width', or a list of keys and places, but it is {path!r}")
+        return {name: [part if isinstance(part, str) else whole(f"a place in {name} of {kind}", part) for part in path]}
+    raise ConfigError(f"{name} of {kind} is text such as 'meta.width', or a list of keys and places, but it is {path!r}")
 
 
 def lengths_of(kind: str, shape: Any) -> Sequence[Any]:

@@ -57,7 +57,7 @@ class Boxes(Field):
             "column": column_of(self),
             "format": one_of("format of Boxes", self.format, _FORMATS),
             **path_of(self),
-            **_of(self),
+            **of_field(self),
         }
         if self.to is not None:
             spec["to"] = one_of("to of Boxes", self.to, _FORMATS)
@@ -86,8 +86,9 @@ class BoxLabels(Field):
     of: str | None = None
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "box_labels", "column": column_of(self), "dtype": dtype_of(self.dtype), **path_of(self), **_of(self)}
+        return {"kind": "box_labels", "column": column_of(self), "dtype": dtype_of(self.dtype), **path_of(self), **of_field(self)}
 
 
-def _of(field: Any) -> dict[str, Any]:
+def of_field(field: Any) -> dict[str, Any]:
+    """Returns the engine's form of the name of the field that this one follows, if it has one."""
     return {} if field.of is None else {"of": text(f"of {type(field).__name__}", field.of, "a field's name")}

@@ -22,11 +22,11 @@ def from_albumentations(transforms: Any) -> list[native.ImageOp]: ...
 
 
 @overload
-def from_albumentations(transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels) -> native.Joint: ...
+def from_albumentations(transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels | native.ObjectMasks | native.ClassMap) -> native.Joint: ...
 
 
 def from_albumentations(
-    transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels
+    transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels | native.ObjectMasks | native.ClassMap
 ) -> list[native.ImageOp] | native.Joint:
     """Returns the operations of `Image` that act as albumentations' transforms: `fb.Image("jpg", *fb.from_albumentations(Compose([...])))`.
 
@@ -39,7 +39,7 @@ def from_albumentations(
 
     Args:
         transforms: A `Compose`, a list, or one transform, of albumentations 1.4 or 2.0.
-        **fields: Each output's name and its `Image`, `Mask`, `Boxes` or `BoxLabels`.
+        **fields: Each output's name and its `Image`, `Mask`, `Boxes`, `BoxLabels`, `ObjectMasks` or `ClassMap`.
 
     Raises:
         ConfigError: With every transform that has no translation, and the reason.

@@ -26,11 +26,11 @@ def from_torchvision(transforms: Any) -> list[native.ImageOp]: ...
 
 
 @overload
-def from_torchvision(transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels) -> native.Joint: ...
+def from_torchvision(transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels | native.ObjectMasks | native.ClassMap) -> native.Joint: ...
 
 
 def from_torchvision(
-    transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels
+    transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels | native.ObjectMasks | native.ClassMap
 ) -> list[native.ImageOp] | native.Joint:
     """Returns the operations of `Image` that do the same as torchvision's transforms: `fb.Image("jpg", *fb.from_torchvision(...))`.
 
@@ -49,7 +49,7 @@ def from_torchvision(
 
     Args:
         transforms: The transforms.
-        **fields: Each output's name and its `Image`, `Mask`, `Boxes` or `BoxLabels`.
+        **fields: Each output's name and its `Image`, `Mask`, `Boxes`, `BoxLabels`, `ObjectMasks` or `ClassMap`.
 
     Raises:
         ConfigError: With every transform that has no translation, and the reason.
@@ -180,8 +180,9 @@ def _joint(transforms: Any, fields: Mapping[str, Any]) -> native.Joint:
             made[name] = replace(of, **changed)
         if isinstance(of, native.BoxLabels) and boxes.keeps_labels:
             raise ConfigError("SanitizeBoundingBoxes with labels_getter=None keeps the labels of boxes that it leaves out: leave out BoxLabels")
-        if isinstance(of, native.Mask) and boxes.mask_dtype not in (None, str(of.dtype).removeprefix("torch.")):
-            raise ConfigError(f'{name}: ToDtype converts masks to {boxes.mask_dtype}: pass dtype="{boxes.mask_dtype}" to the Mask')
+        if isinstance(of, (native.Mask, native.ClassMap)) and boxes.mask_dtype not in (None, str(of.dtype).removeprefix("torch.")):
+            what = type(of).__name__
+            raise ConfigError(f'{name}: ToDtype converts masks to {boxes.mask_dtype}: pass dtype="{boxes.mask_dtype}" to the {what}')
     return native.Joint(**made)
 
 

@@ -6,13 +6,18 @@
 //!
 //! ```text
 //!   {"boxes": [[x, y, width, height], ..], "labels": [class, ..], "category_ids": [..], "ids": [..], "areas": [..],
-//!    "iscrowd": [..], "segmentations": [[[x, y, ..], ..] or {"counts": .., "size": [height, width]}, ..]}
+//!    "iscrowd": [..], "segmentations": [[[x, y, ..], ..] or {"counts": .., "size": [height, width]}, ..],
+//!    "size": [height, width]}
 //! ```
+//!
+//! Segmentations have the digits of the file: parsed and printed, a corner might differ in the last bit, and its
+//! polygon in a pixel.
 //!
 //! A label is the index of its category among all categories by their ids. COCO's ids have gaps.
 
 use super::values::{Cells, ValueColumn};
 use crate::error::{Error, Result};
+use crate::format::json::{self, PathPart};
 use crate::format::recipe::Texts;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -56,23 +61,6 @@ struct Annotation {
     area: Option<f64>,
     #[serde(default)]
     iscrowd: u8,
-    #[serde(default)]
-    segmentation: Option<Segmentation>,
-}
-
-/// Pixels of an object. Typed, since the polygons of COCO are some hundred megabytes.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum Segmentation {
-    Polygons(Vec<Vec<f64>>),
-    Runs { counts: Counts, size: [u64; 2] },
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum Counts {
-    Lengths(Vec<u64>),
-    Packed(String),
 }
 
 /// Objects of an image: lists with an element for each.
@@ -84,7 +72,60 @@ struct Objects<'a> {
     ids: Vec<u64>,
     areas: Vec<Option<f64>>,
     iscrowd: Vec<u8>,
-    segmentations: Vec<Option<&'a Segmentation>>,
+    /// Texts of the file, `null` for an object without one.
+    #[serde(skip)]
+    segmentations: Vec<&'a [u8]>,
+}
+
+impl Objects<'_> {
+    /// Returns the document of the objects of `image`.
+    fn document(&self, image: &Image) -> Result<String> {
+        let mut document =
+            serde_json::to_string(self).map_err(|e| Error::internal("objects have no document").caused_by(e))?;
+        document.pop();
+        document.push_str(",\"segmentations\":[");
+        for (number, text) in self.segmentations.iter().enumerate() {
+            document.push_str(if number == 0 { "" } else { "," });
+            let text = std::str::from_utf8(text)
+                .map_err(|e| Error::format("a segmentation is not in UTF-8").with("image", image.id).caused_by(e))?;
+            push_without_spaces(text, &mut document);
+        }
+        document.push_str(&format!("],\"size\":[{},{}]}}", image.height, image.width));
+        Ok(document)
+    }
+}
+
+/// Appends JSON without the spaces and line breaks between its values: a file with a line for each number has several
+/// times the length.
+fn push_without_spaces(json: &str, out: &mut String) {
+    let (mut is_text, mut is_escaped) = (false, false);
+    for character in json.chars() {
+        let is_quote = character == '"' && !is_escaped;
+        is_escaped = is_text && character == '\\' && !is_escaped;
+        is_text ^= is_quote;
+        if is_text || !character.is_ascii_whitespace() {
+            out.push(character);
+        }
+    }
+}
+
+/// Returns the text of each object's segmentation.
+fn segmentations(bytes: &[u8]) -> Result<Vec<&[u8]>> {
+    let annotations = json::find(bytes, &[PathPart::Key("annotations".into())])?;
+    let list = annotations.map_or(&b"[]"[..], |range| &bytes[range]);
+    let mut texts = Vec::new();
+    json::scan_list(list, |range| {
+        let (annotation, mut text) = (&list[range], &b"null"[..]);
+        json::scan_object(annotation, |key, value| {
+            if &annotation[key] == b"\"segmentation\"" {
+                text = &annotation[value];
+            }
+            Ok(())
+        })?;
+        texts.push(text);
+        Ok(())
+    })?;
+    Ok(texts)
 }
 
 /// Reads a file of annotations.
@@ -113,7 +154,8 @@ pub(super) fn annotations(bytes: &[u8]) -> Result<Annotations> {
     let mut objects: Vec<Objects<'_>> = Vec::new();
     objects.resize_with(images.len(), Objects::default);
     let mut without_image = 0;
-    for Annotation { id, image_id, category_id, bbox, area, iscrowd, segmentation } in &annotations {
+    let texts = segmentations(bytes)?;
+    for (Annotation { id, image_id, category_id, bbox, area, iscrowd }, text) in annotations.iter().zip(texts) {
         let Some(place) = places.get(image_id) else {
             without_image += 1;
             continue;
@@ -129,15 +171,13 @@ pub(super) fn annotations(bytes: &[u8]) -> Result<Annotations> {
         found.ids.push(*id);
         found.areas.push(*area);
         found.iscrowd.push(*iscrowd);
-        found.segmentations.push(segmentation.as_ref());
+        found.segmentations.push(text);
     }
     if without_image > 0 {
         log::warn!("{without_image} annotations are of images that the file does not have, and are left out");
     }
-    let document = |objects: &Objects<'_>| {
-        serde_json::to_string(objects).map_err(|e| Error::internal("objects have no document").caused_by(e))
-    };
-    let documents = objects.iter().map(document).collect::<Result<Texts>>()?;
+    let documents =
+        objects.iter().zip(&images).map(|(objects, image)| objects.document(image)).collect::<Result<_>>()?;
     let numbers = |name: &str, of: fn(&Image) -> u64| {
         let texts = images.iter().map(|image| of(image).to_string()).collect();
         ValueColumn::new(name.to_owned(), Cells { texts, is_text: false })
@@ -168,11 +208,11 @@ mod tests {
                    {"id": 5, "file_name": "5.jpg", "width": 7, "height": 8}],
         "annotations": [
             {"id": 1, "image_id": 9, "category_id": 18, "bbox": [1, 2, 3.5, 4], "area": 6.5, "iscrowd": 0,
-             "segmentation": [[1, 2, 3.5, 2, 1, 6]]},
+             "segmentation": [[1, 2, 3.50, 2, 1, 6]]},
             {"id": 2, "image_id": 2, "category_id": 3, "bbox": [0, 0, 1, 1], "area": 1, "iscrowd": 1,
              "segmentation": {"counts": [1, 2, 27], "size": [6, 5]}},
             {"id": 3, "image_id": 9, "category_id": 3, "bbox": [0, 1, 1, 1], "iscrowd": 1,
-             "segmentation": {"counts": "12P", "size": [3, 4]}},
+             "segmentation": {"counts": "1\\\\\"2 P", "size": [3, 4]}},
             {"id": 4, "image_id": 77, "category_id": 3, "bbox": [0, 1, 1, 1]}]}"#;
 
     #[test]
@@ -183,15 +223,18 @@ mod tests {
         assert_eq!(columns[1].select(&[0, 1]), Values::Numbers(vec![5_i64.to_le_bytes(), 7_i64.to_le_bytes()]));
         let objects = [
             r#"{"boxes":[[0.0,0.0,1.0,1.0]],"labels":[0],"category_ids":[3],"ids":[2],"areas":[1.0],"iscrowd":[1],"#,
-            r#""segmentations":[{"counts":[1,2,27],"size":[6,5]}]}"#,
+            r#""segmentations":[{"counts":[1,2,27],"size":[6,5]}],"size":[6,5]}"#,
         ];
-        let empty = r#"{"boxes":[],"labels":[],"category_ids":[],"ids":[],"areas":[],"iscrowd":[],"segmentations":[]}"#;
+        let empty = [
+            r#"{"boxes":[],"labels":[],"category_ids":[],"ids":[],"areas":[],"iscrowd":[],"segmentations":[],"#,
+            r#""size":[8,7]}"#,
+        ];
         let two = [
             r#"{"boxes":[[1.0,2.0,3.5,4.0],[0.0,1.0,1.0,1.0]],"labels":[1,0],"category_ids":[18,3],"ids":[1,3],"#,
             r#""areas":[6.5,null],"iscrowd":[0,1],"#,
-            r#""segmentations":[[[1.0,2.0,3.5,2.0,1.0,6.0]],{"counts":"12P","size":[3,4]}]}"#,
+            r#""segmentations":[[[1,2,3.50,2,1,6]],{"counts":"1\\\\\"2 P","size":[3,4]}],"size":[3,4]}"#,
         ];
-        let expected = [&*objects.concat(), empty, &two.concat()].into_iter().collect();
+        let expected = [objects.concat(), empty.concat(), two.concat()].into_iter().collect();
         assert_eq!(columns[3].select(&[0, 1, 2]), Values::Texts(expected));
     }
 
