@@ -156,6 +156,14 @@ def test_a_page_names_the_source_of_the_data_that_a_different_page_writes():
                 assert f"({stem}.md#{section.lower().replace(' ', '-')})" in page.read_text(), f"{page.name}: {name}"
 
 
+def test_a_page_states_that_the_training_step_is_the_reader_s():
+    calls = re.compile(r"^ +train_step\(", re.M)
+    own = {page.name for page in PAGES if any("def train_step(" in text for _, text in blocks(page))}
+    using = {page.name: page.read_text() for page in PAGES if any(calls.search(text) for _, text in blocks(page))}
+    assert len(using) > 8
+    assert {name for name, text in using.items() if name not in own and not re.search("`train_step`|# your training step", text)} == set()
+
+
 def test_no_bullet_is_broken():
     assert [page.name for page in PAGES if re.search(r"^ *\*\* ", page.read_text(), re.M)] == []
 

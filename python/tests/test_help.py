@@ -1,5 +1,6 @@
 """Texts that `help` and editors show of the public names."""
 
+import ast
 import inspect
 import pydoc
 import re
@@ -25,6 +26,41 @@ def test_help_has_every_argument_with_a_description(name):
     call, _ = text.split(inspect.getdoc(CALLED[name]).splitlines()[0], 1)
     assert all(re.search(rf"\b{argument}\b", call) for argument in parameters), call
     assert "ForwardRef" not in text and "**arguments" not in text
+
+
+VALUES = {name: value for name, value in CALLED.items() if inspect.isclass(value) and name not in ("Loader", "MDSWriter", "ShardReader")}
+"""Classes of arguments, which can be made without data."""
+
+WITH_EXAMPLE = {
+    name
+    for name, value in VALUES.items()
+    if value.__module__.startswith(("forebay.fields.values", "forebay.fields.pictures", "forebay._groups", "forebay._streams", "forebay._world"))
+}
+"""Classes that most programs use."""
+
+
+def examples(name):
+    """Calls of public classes in the docstring of `name`: lines of code, and code in sentences."""
+    text = inspect.getdoc(CALLED[name]).split("\nArgs:")[0]
+    for code in re.findall(r"`([^`]+)`", text) + re.findall(r"^    (\S.*)$", text, re.MULTILINE):
+        try:
+            tree = ast.parse(code)
+        except SyntaxError:
+            # Part of a program.
+            continue
+        called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+        if called & VALUES.keys() and "..." not in code:
+            yield code
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_an_example_in_a_docstring_runs(name):
+    for code in examples(name):
+        exec(code, dict(PUBLIC))
+
+
+def test_the_docstrings_of_fields_and_groups_have_an_example():
+    assert len(WITH_EXAMPLE) > 15 and {name for name in WITH_EXAMPLE if not list(examples(name))} == set()
 
 
 @pytest.mark.parametrize("name", [name for name, value in CALLED.items() if inspect.isclass(value)])

@@ -41,7 +41,7 @@ def _is_default(value: Any, default: Any) -> bool:
 @by_name('filter="class < 100", fraction=(0, 0.9)', elsewhere)
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Select(_Group):
-    """Samples of a stream to keep or draw.
+    """Samples of a stream to keep or draw, as in `Select(filter="class < 100", fraction=(0, 0.9))`.
 
     `subset`, `fraction` and `filter` choose samples before the shares of the streams count, and all hold together. Sizes of fractions are
     exact: (0, 0.8), (0.8, 0.9) and (0.9, 1) make three parts, and (k/5, (k+1)/5) five folds. Membership follows from the seed, the number
@@ -75,7 +75,7 @@ class Select(_Group):
 @by_name("", elsewhere, window_stride="stride")
 @dataclass(frozen=True, repr=False)
 class TokenWindow(_Group):
-    """Windows of tokens, which are the samples of files of token ids instead of documents.
+    """Windows of tokens, which are the samples of files of token ids instead of documents: `TokenWindow(2048, stride=1024)`.
 
     Args:
         tokens: Tokens of a sample.
@@ -89,7 +89,7 @@ class TokenWindow(_Group):
 @by_name('shuffle_algo="py1s"', elsewhere, algo="shuffle_algo", canonical_nodes="num_canonical_nodes", block_size="shuffle_block_size")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Order(_Group):
-    """Order of the samples, besides `shuffle` and `seed`.
+    """Order of the samples, besides `shuffle` and `seed`, as in `Order(shuffle_algo="py1br", num_canonical_nodes=8)`.
 
     The names are those of MosaicML streaming where it has the option.
 
@@ -129,7 +129,7 @@ class Order(_Group):
 @by_name("retry=5, timeout=30.0", elsewhere, download_retry="retry", download_timeout="timeout", retries="retry")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Fetch(_Group):
-    """Fetches of shards: attempts, time limit and check, and the files that remain.
+    """Fetches of shards: attempts, time limit and check, and the files that remain, as in `Fetch(retry=5, timeout=30.0)`.
 
     The group of a `Stream` takes the place of the loader's as a whole.
 
@@ -150,7 +150,7 @@ class Fetch(_Group):
 @by_name('prefetch=8, memory="4gb"', elsewhere, nvjpeg="device_decode", prefetch_factor="prefetch", timeout="stall_timeout")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Engine(_Group):
-    """Resources and limits of this process, on which the order does not depend.
+    """Resources and limits of this process, on which the order does not depend, as in `Engine(prefetch=8, memory="4gb")`.
 
     Args:
         prefetch: Batches made ahead. None: 3, and more of batches below 2 MiB: as many as 8 MiB hold, at most 31.
@@ -188,7 +188,7 @@ class Engine(_Group):
 @by_name("errors=100", elsewhere, max_errors="errors", on_error="errors", on_missing="missing")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Skip(_Group):
-    """Samples that an epoch leaves out instead of failing. Without this group it leaves out none.
+    """Samples that an epoch leaves out instead of failing, as in `Skip(errors=100)`. Without this group it leaves out none.
 
     A sample that counts in `errors` makes its batch one row shorter. A batch that loses every row is not delivered if this
     is the only rank. If other ranks would wait for it, it is delivered with one row: a sample of another batch of this rank,

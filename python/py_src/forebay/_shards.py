@@ -24,7 +24,7 @@ KEPT_BYTES_MAX = 256 << 20
 
 
 def read_index(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Returns the shards of an index.json after checking it.
+    """Returns the shards of an index.json after checking it, as in `read_index("data/train")[0]["samples"]`.
 
     Args:
         path: The file, or its folder.

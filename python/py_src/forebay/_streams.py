@@ -20,7 +20,7 @@ __all__ = ["Stream", "config_of", "configs_of"]
 @by_name('local="folder" or remote="s3://bucket/set"', elsewhere, **moved("Stream", ("select", "window", "fetch")))
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """One folder of shards, remote, local or both, and its weight in the mix.
+    """One folder of shards, remote, local or both, and its weight in the mix: `Stream(remote="s3://bucket/a", proportion=0.7)`.
 
     At most one of `proportion`, `repeat` and `choose` may be set, and either all streams of a loader have a proportion
     or none has. An option that is None has the loader's value.

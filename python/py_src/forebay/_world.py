@@ -30,7 +30,7 @@ _THIS_NODE = ("localhost", "127.0.0.1", "::1")
 @by_name(num_replicas="world_size", size="world_size")
 @dataclass(frozen=True)
 class World:
-    """Rank of this process; every rank has one device.
+    """Rank of this process; every rank has one device, as in `World(rank=3, world_size=16, local_rank=3, local_world_size=8)`.
 
     Args:
         rank: This process among all, from 0. None, here and in the next three: from the process group, then the launcher.

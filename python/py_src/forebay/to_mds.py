@@ -118,7 +118,7 @@ def convert(
     processes: int | None = None,
     progress: Callable[[Report, int], None] | None = None,
 ) -> Report:
-    """Writes the samples of a data set as MDS, in their order.
+    """Writes the samples of a data set as MDS, in their order, as in `convert("train-{000..146}.tar", "s3://bucket/mds")`.
 
     Args:
         source: Data set, as `remote` of a Loader.

@@ -63,7 +63,7 @@ def verify(
     threads: int | None = None,
     progress: Callable[[Report, int], None] | None = None,
 ) -> Report:
-    """Compares all files of a data set with its index.
+    """Compares all files of a data set with its index, as in `verify("s3://bucket/set")`.
 
     Args:
         place: Folder or URL of the data set.

@@ -210,6 +210,9 @@ def latest(
 ) -> Checkpoint | None:
     """Returns the newest checkpoint under a folder that is whole, or None if no save was ever finished there.
 
+        if (last := checkpoint.latest("s3://bucket/run")) is not None:
+            loader.load_state_dict(last.data)
+
     A damaged one is left out with a warning in the log, as long as there is an older one that is whole.
 
     Args:
@@ -235,7 +238,7 @@ def latest(
 
 
 def retain(prefix: Any, keep: int, *, store: StoreOptions | None = None) -> list[str]:
-    """Removes the oldest checkpoints in a folder. Files in their folders that no save has written stay.
+    """Removes the oldest checkpoints in a folder: `retain("s3://bucket/run", keep=3)`. Files that no save has written stay.
 
     Only those that are whole are counted and removed, so the newest whole one always stays. One that a newer version of
     forebay has saved stays as well, with a warning in the log. Checkpoints in folders of the folder, which may belong to

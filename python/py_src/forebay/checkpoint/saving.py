@@ -107,6 +107,8 @@ def save(
 ) -> Any:
     """Saves a checkpoint: it exists as a whole, or not at all.
 
+        checkpoint.save({"model": model.state_dict()}, "s3://bucket/run/step-1000", step=1000, data=loader, keep=3)
+
     All ranks of a process group call it. The commit is written when every part is in the store. If a rank fails, all ranks
     raise and there is no checkpoint; whatever a killed job has left is no checkpoint either.
 

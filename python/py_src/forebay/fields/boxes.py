@@ -71,7 +71,7 @@ class Boxes(Field):
 @dataclass(frozen=True)
 class BoxLabels(Field):
     """A number or an array for each box of the same `Joint`, such as its class: a list of N arrays (k, ...), except for boxes
-    that are left out.
+    that are left out. An example is in `Boxes`.
 
     Args:
         column: Column with an array, a file of numpy, or a JSON document. Its first dimension is the number of boxes.

@@ -51,7 +51,7 @@ def _side_or_pair(name: str, value: Size) -> int | list[int]:
 @by_name()
 @dataclass(frozen=True)
 class RandomResizedCrop(ImageOp):
-    """Cuts a random rectangle and resizes it to `size`, with torchvision's distribution.
+    """Cuts a random rectangle and resizes it to `size`, with torchvision's distribution, as in `RandomResizedCrop(224)`.
 
     Args:
         size: Pixels of the result: one number for a square, or (height, width).
@@ -74,7 +74,7 @@ class RandomResizedCrop(ImageOp):
 @by_name()
 @dataclass(frozen=True)
 class RandomCrop(ImageOp):
-    """Adds borders, and cuts `size` pixels at a random position, without a resize.
+    """Adds borders, and cuts `size` pixels at a random position, without a resize, as in `RandomCrop(32, padding=4)`.
 
     Args:
         size: Pixels of the result: one number for a square, or (height, width).
@@ -131,7 +131,7 @@ class RandomHorizontalFlip(ImageOp):
 @by_name()
 @dataclass(frozen=True)
 class Resize(ImageOp):
-    """Resizes as Pillow does, with antialiasing.
+    """Resizes as Pillow does, with antialiasing: `Resize(256)` by the shorter side, and `Resize((224, 224))` to one size.
 
     Args:
         size: One number is the shorter side, and the longer one keeps the aspect ratio; (height, width) sets both. None: the
@@ -209,7 +209,7 @@ class TenCrop(ImageOp):
 @by_name()
 @dataclass(frozen=True)
 class Normalize(ImageOp):
-    """Maps every pixel to `(pixel / 255 - mean) / std`, channel by channel.
+    """Maps every pixel to `(pixel / 255 - mean) / std`, channel by channel, as in `Normalize(IMAGENET_MEAN, IMAGENET_STD)`.
 
     The result is "float32", or the floating-point type that `Image` names as its `dtype`.
 

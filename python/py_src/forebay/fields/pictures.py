@@ -21,6 +21,8 @@ __all__ = ["Image", "Joint", "Mask", "followed_by"]
 class Image(Field):
     """A picture: a JPEG, PNG, WebP, BMP, GIF, TIFF, PBM, PGM or PPM file, or one of the raw image encodings, as a tensor of pixels.
 
+        Image("jpg", RandomResizedCrop(224), Normalize(IMAGENET_MEAN, IMAGENET_STD))     # (N, 3, 224, 224), "float32"
+
     The result is (N, C, H, W) for `layout="NCHW"` and (N, H, W, C) for `layout="NHWC"`, with the channels of its
     `mode`: three for "RGB". Grey is repeated, transparency is dropped, 16-bit values keep the upper 8 bits (all with mode "I;16"), and animations give the first frame. The type
     is "float32" with `Normalize` and otherwise "uint8", unless `dtype` names a different type. "uint8" has grey levels 0 to 255;
@@ -125,6 +127,8 @@ class Image(Field):
 class Mask(Field):
     """A picture of labels, as for segmentation, resized by nearest neighbour: a tensor of shape (N, H, W).
 
+        Mask("png", Resize((256, 256)), dtype="uint8")
+
     Args:
         column: Column with PNG, TIFF, BMP, GIF or PGM files of one channel (grey or palette), or raw pixels of mode L, P or I;16.
         *ops: Operations in this order, without `Normalize`, `Grayscale` and `RandomErasing`. In a `Joint` they use the random
@@ -181,6 +185,8 @@ def _instead(op: Any) -> str:
 class Joint(Field):
     """Pictures that share their random draws, such as a photograph and its mask: the same crop, the same flip. Boxes and masks of objects
     follow them.
+
+        Joint(photo=Image("jpg", RandomResizedCrop(224)), mask=Mask("png", RandomResizedCrop(224)))
 
     Args:
         **fields: Each output's name and its `Image`, `Mask`, `Boxes`, `BoxLabels`, `ObjectMasks` or `ClassMap`.

@@ -19,7 +19,7 @@ __all__ = ["Array", "AttentionMask", "Bytes", "Json", "Length", "Scalar", "Text"
 @by_name()
 @dataclass(frozen=True)
 class Scalar(Field):
-    """A number: a tensor of shape (N,).
+    """A number: a tensor of shape (N,), as in `Scalar("class", dtype="int32", default=-1)`.
 
     Args:
         column: Column with the number. An array of numpy's files may have one number; `dtype` names its type.
@@ -106,7 +106,7 @@ class AttentionMask(Field):
 @by_name()
 @dataclass(frozen=True)
 class Length(Field):
-    """The length of each sample's array, before truncation and padding: an int64 tensor of shape (N,).
+    """The length of each sample's array, before truncation and padding: an int64 tensor of shape (N,), as in `Length("ids")`.
 
     Args:
         column: Column with an array (the size of its first dimension counts), or with raw bytes.
@@ -125,7 +125,7 @@ class Length(Field):
 class Array(Field):
     """An array: a tensor of shape (N, *shape) if the column's encoding or `shape` fixes the shape, else a list of N arrays.
 
-    Files of numpy (`.npy`) are read with their own type and shape; booleans become "uint8".
+    `Array("embedding", dtype="float32", shape=(16,))` is a tensor of shape (N, 16). Files of numpy (`.npy`) are read with their own type and shape; booleans become "uint8".
 
     Args:
         column: Column with the array. Columns of raw bytes are read as files of numpy.
@@ -162,7 +162,7 @@ class Array(Field):
 @by_name()
 @dataclass(frozen=True)
 class Text(Field):
-    """UTF-8 text: a list of N `str`.
+    """UTF-8 text: a list of N `str`, as in `Text("caption")`.
 
     Args:
         column: Column with the text, or with bytes that are UTF-8.
@@ -179,7 +179,7 @@ class Text(Field):
 @by_name()
 @dataclass(frozen=True)
 class Bytes(Field):
-    """The stored bytes of the column: a list of N `bytes`.
+    """The stored bytes of the column: a list of N `bytes`, as in `Bytes("wav")`.
 
     Args:
         column: The column.

@@ -198,7 +198,7 @@ def list_files(
     recursive: bool = True,
     store: StoreOptions | None = None,
 ) -> FileList:
-    """Lists the files of a store with URLs that start with a prefix.
+    """Lists the files of a store with URLs that start with a prefix, as in `list_files("s3://bucket/texts/", masks="*.txt")`.
 
     Args:
         prefix: URL of a folder, which ends with a slash ("s3://bucket/train/"), or the start of URLs

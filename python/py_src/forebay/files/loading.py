@@ -165,7 +165,7 @@ def load_files(
     failed: Literal["raise", "return"] = "raise",
     store: StoreOptions | None = None,
 ) -> FileLoader[Any]:
-    """Reads whole files of stores ahead of their consumer.
+    """Reads whole files of stores ahead of their consumer: `for url, data in forebay.load_files("s3://bucket/texts/"): ...`.
 
     Up to `concurrency` files are in flight while the consumer works on the last one. Large files are fetched in several
     ranges at once. The sizes of a list from `list_files` save a request for each file above 1 MiB.

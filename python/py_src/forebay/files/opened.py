@@ -285,7 +285,7 @@ def open(
     newline: str | None = None,
     store: StoreOptions | None = None,
 ) -> Any:
-    """Opens a file of a store.
+    """Opens a file of a store, as in `with forebay.open("s3://bucket/a.txt", "w") as file: file.write("text")`.
 
     Args:
         url: URL, or a path.

@@ -35,7 +35,7 @@ much, so whole families are included."""
 
 @dataclass(frozen=True)
 class StoreOptions:
-    """Settings of stores that differ from the environment's.
+    """Settings of stores that differ from the environment's, as in `StoreOptions(endpoint="http://127.0.0.1:9000", retry=10)`.
 
     Credentials, regions and endpoints come from the same variables and files as for the clouds' own tools; the page
     "Environment" lists them.
@@ -130,7 +130,7 @@ def url_of(name: str, url: Any) -> str:
 
 
 def remove_files(urls: Iterable[Any], *, store: StoreOptions | None = None) -> None:
-    """Removes files of stores, in parallel. One that does not exist is no error.
+    """Removes files of stores, in parallel: `remove_files(["s3://bucket/a"])`. One that does not exist is no error.
 
     Args:
         urls: URLs, or the files of a list.

@@ -57,7 +57,7 @@ class _Composition(ImageOp):
 @by_name()
 @dataclass(frozen=True)
 class RandomApply(_Composition):
-    """Applies all operations of a list, or none.
+    """Applies all operations of a list, or none, as in `RandomApply([GaussianBlur(5)], p=0.3)`.
 
     Args:
         transforms: Operations in order.
@@ -74,7 +74,7 @@ class RandomApply(_Composition):
 @by_name()
 @dataclass(frozen=True)
 class RandomChoice(_Composition):
-    """Applies one operation of a list.
+    """Applies one operation of a list, as in `RandomChoice([RandomCrop(32), CenterCrop(32)])`.
 
     Args:
         transforms: The operations.

@@ -43,7 +43,7 @@ class CutMix:
 @by_name()
 @dataclass(frozen=True)
 class OneHot(Field):
-    """A class as probabilities: a tensor of shape (N, classes), 1 for the class and 0 for the rest.
+    """A class as probabilities: a tensor of shape (N, classes), 1 for the class and 0 for the rest, as in `OneHot("class", 1000)`.
 
     Args:
         column: Column with the number of the class, from 0.
@@ -69,6 +69,8 @@ class OneHot(Field):
 
 class Mix(Field):
     """Pictures and their classes, mixed within each batch, as in torchvision's MixUp and CutMix.
+
+        Mix(MixUp(0.2), x=Image("jpg", RandomResizedCrop(224)), y=OneHot("class", 1000))
 
     A sample is mixed with the one before it in the batch, the first with the last. The draws belong to the batch's first
     sample. So a batch is the same in every run and after a resume on the same number of ranks; a different number of ranks

@@ -27,7 +27,7 @@ _registered: dict[str, Opener] = {}
 
 
 def register(scheme: str, opener: Opener) -> None:
-    """Makes `opener` open the remotes of `scheme`, in this process. It replaces one of the package or of fsspec.
+    """Makes `opener` open the remotes of `scheme`, in this process: `register("tape", Tape)`, a `RemoteFolder`. It replaces one of the package or of fsspec.
 
     Args:
         scheme: Part of an address before `://`. The engine's own schemes cannot be replaced.

@@ -122,15 +122,8 @@ class StorageWriter(filesystem.FileSystemWriter):
         """Begins a save, to the URL `checkpoint_id` if there is one."""
         if checkpoint_id is not None:
             old = self._folder
-            self._folder = Folder(
-                checkpoint_id,
-                step=old.step,
-                data=old.data,
-                metadata=old.metadata,
-                overwrite=old.overwrite,
-                keep=old.keep,
-                store=old.store,
-            )
+            given = {name: getattr(old, name) for name in ("step", "data", "metadata", "overwrite", "keep", "store")}
+            self._folder = Folder(checkpoint_id, **given)
             self.path: str = self._folder.url
         super().reset()
 
