@@ -1,28 +1,43 @@
 //! Text to token ids, for the decode threads of a loader.
 //!
 //! ```text
-//! tokenizer.json --load, once per process--> Tokenizer --encode, in any thread--> Ids
-//!       |                                       |
-//!    settings: specials, ends                 ends: ids before and after each text
+//! tokenizer.json --load, once per process--> Tokenizer: Engine  --encode, in any thread--> Ids
+//! file of ranks                                         Ranks
+//!       |                                       |                    |
+//!    settings: specials, ends, encoding      ends: ids before     pieces of a long text
+//!                                            and after each text
 //! ```
 //!
 //! * [`settings`]: the [`Settings`];
+//! * [`encoding`]: an [`Encoding`], which a file of ranks needs: a pattern and special tokens;
 //! * [`tokenizer`]: a [`Tokenizer`], and the table of the tokenizers that the process has loaded;
-//! * `document`: the parts of `tokenizer.json` that decide on special tokens, ends and the largest id.
+//! * `document`: the parts of `tokenizer.json` that decide on special tokens, ends and the largest id;
+//! * `engine`: the two engines of a `tokenizer.json`; `scope`: tokenizers that the newer one may encode; `characters`
+//!   and `unicode`: characters that it may encode;
+//! * `ranks`: vocabularies of tiktoken;
+//! * `pieces`: cuts of a long text that do not change its ids.
 //!
-//! The engine is the crate `tokenizers` 1.0 of Hugging Face. Reasons: it has every kind of model and reads every
-//! version of `tokenizer.json`; it has no library in C; one tokenizer serves all threads, each with a bounded cache of
-//! words. It is a release candidate, so its version is exact in `Cargo.toml`. `python/tests/test_tokenize.py` compares
-//! the ids with the stable Python package, and these are the differences to it:
+//! # Engines
 //!
-//! * Tables of Unicode are newer. BPE differs for letters that they have in addition, such as U+32EF0 of Unicode 17.
-//!   WordPiece, WordLevel and Unigram with normalisation or with splits at words differ for characters with a class or
-//!   a decomposition that changed between the two versions of Unicode, such as U+0C77 for BERT's punctuation.
-//! * A `Split` by a pattern that the engine does not have as code is refused. Its reader never makes the general
-//!   search.
+//! The ids of a `tokenizer.json` are the ids of the wheels `tokenizers` 0.22 and 0.23. (Both have equal ids, for all
+//! characters in 21 tokenizers.) The crate `tokenizers` 0.23 is their code, and is the stable engine. Its search for
+//! patterns is onig, a library in C: the feature for `fancy-regex` instead is another dialect of patterns, with other
+//! tables. The crate 1.0 is a release candidate that encodes about ten times as fast, and its wheel is not exact: its
+//! tables of Unicode are newer, and it refuses unknown patterns. It encodes a text if it has code for each part of the
+//! tokenizer, and if both engines treat each character of the text alike; else the stable engine does. `unicode` has
+//! the 5,260 characters without equal treatment: these are letters, signs and digits since Unicode 8, and none of the
+//! characters in wide use. The version of each crate is exact in `Cargo.toml`, because the tests compare these
+//! versions. When 1.0 is released, its wheel is the definition, and the stable engine can go.
 //!
-//! Memory: a text is encoded as a whole. It needs its ids (4 bytes each), a copy if the tokenizer has a normaliser, and
-//! 8 bytes for each word. Texts are not cut, since a cut is exact for a few patterns only.
+//! The ids of a file of ranks are tiktoken's. `tiktoken-rs` has a copy of its code. A conversion to a `tokenizer.json`
+//! is not exact, because a list of merges gives an order to pairs with equal ranks.
+//!
+//! # Memory
+//!
+//! A text is encoded in pieces of 256 KiB where that is exact: byte-level BPE with a known pattern, and the encodings
+//! of tiktoken. It needs its ids (4 bytes each) and about 5 MiB. With other tokenizers it is encoded as a whole, which
+//! needs a copy if the tokenizer has a normaliser, and about 8 bytes for each byte of the text; the stable engine needs
+//! some hundred bytes for each id.
 //!
 //! ```
 //! use forebay_text::{Ids, Settings, Tokenizer};
@@ -37,22 +52,32 @@
 //! # Ok::<(), forebay_core::Error>(())
 //! ```
 
+mod characters;
 mod document;
+pub mod encoding;
+mod engine;
+mod pieces;
+mod ranks;
+mod scope;
 pub mod settings;
 pub mod tokenizer;
+mod unicode;
 
+pub use encoding::Encoding;
 pub use settings::{End, Settings, Special};
 pub use tokenizer::{Ids, Tokenizer};
 
 /// Text that differs for encoders with different ids for some text: lengths in tokens are kept by it.
-pub const ENCODER: &str = "tokenizers 1.0.0-rc.3";
+pub const ENCODER: &str = "tokenizers 0.23.2, tiktoken-rs 0.12";
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn lengths_in_tokens_are_kept_by_the_version_of_the_encoder() {
-        let version = super::ENCODER.trim_start_matches("tokenizers ");
-        let line = format!("tokenizers = {{ version = \"={version}\"");
-        assert!(include_str!("../../../Cargo.toml").contains(&line), "raise ENCODER with the version");
+        let dependencies = include_str!("../../../Cargo.toml");
+        let (stable, ranks) = super::ENCODER.split_once(", ").unwrap();
+        let stable = format!("package = \"tokenizers\", version = \"={}\"", stable.trim_start_matches("tokenizers "));
+        let ranks = format!("tiktoken-rs = \"{}\"", ranks.trim_start_matches("tiktoken-rs "));
+        assert!(dependencies.contains(&stable) && dependencies.contains(&ranks), "raise ENCODER with the versions");
     }
 }

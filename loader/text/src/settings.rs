@@ -1,6 +1,8 @@
 //! Choices of the user of a tokenizer.
 
-/// Choices that a `tokenizer.json` leaves to its user.
+use crate::encoding::Encoding;
+
+/// Choices that the file of a tokenizer leaves to its user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// Ids before each text.
@@ -9,12 +11,14 @@ pub struct Settings {
     pub eos: End,
     /// Special tokens that a text may contain.
     pub allowed: Special,
+    /// Pattern and special tokens of a file of ranks.
+    pub encoding: Option<Encoding>,
 }
 
 /// Ids at an end of each text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum End {
-    /// The ids that the tokenizer's post-processor adds there.
+    /// The ids that the tokenizer's post-processor adds there; none for a file of ranks.
     #[default]
     Own,
     /// None.

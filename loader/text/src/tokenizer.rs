@@ -2,15 +2,19 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 
-use forebay_core::error::{Error, ErrorKind, Result};
+use forebay_core::error::{Error, Result};
 use forebay_core::sync::{Arc, Mutex, OnceLock, Weak};
-use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
+use tokenizers::pipeline::PipelineToken;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::document::Document;
-use crate::settings::{End, Settings, Special};
+use crate::engine::Engine;
+use crate::pieces::{PIECE_BYTES, pieces};
+use crate::ranks::Ranks;
+use crate::scope::has_exact_cuts;
+use crate::settings::{End, Settings};
 
 /// Token ids of a text, in memory that is kept from text to text.
 #[derive(Debug, Default)]
@@ -35,11 +39,19 @@ impl Ids {
 
 /// A tokenizer. All threads use one.
 pub struct Tokenizer {
-    engine: PipelineTokenizer,
-    options: EncodeOptions,
+    vocabulary: VocabularyKind,
+    /// True if a long text is encoded in pieces.
+    has_exact_cuts: bool,
     before: Vec<PipelineToken>,
     after: Vec<PipelineToken>,
     id_max: u32,
+}
+
+/// Vocabulary by the kind of its file.
+#[expect(clippy::large_enum_variant, reason = "a process has few tokenizers")]
+enum VocabularyKind {
+    Json(Engine),
+    Ranks(Ranks),
 }
 
 impl fmt::Debug for Tokenizer {
@@ -48,7 +60,7 @@ impl fmt::Debug for Tokenizer {
     }
 }
 
-/// A tokenizer's text by hash and length, and its settings.
+/// The file of a tokenizer by hash and length, and its settings.
 type Key = (u128, usize, Settings);
 
 /// Returns the table of the tokenizers in use.
@@ -58,59 +70,82 @@ fn loaded() -> &'static Mutex<HashMap<Key, Weak<Tokenizer>>> {
 }
 
 impl Tokenizer {
-    /// Returns the tokenizer of the text of a `tokenizer.json`. The process loads it once, as long as it is in use.
+    /// Returns the tokenizer of the text of a `tokenizer.json`, or of a file of ranks if the settings have an encoding.
+    /// The process loads it once, as long as it is in use.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`]: a text that is no `tokenizer.json`, or has a part that
-    /// the engine does not know; settings that the tokenizer cannot satisfy.
-    /// [`ErrorKind::Unsupported`]: a pattern that the engine does not have.
-    pub fn load(json: &str, settings: &Settings) -> Result<Arc<Self>> {
-        let key = (xxh3_128(json.as_bytes()), json.len(), settings.clone());
+    /// [`ErrorKind::Config`](forebay_core::ErrorKind::Config): a text that is no such file, or has a part that the
+    /// engines do not know; settings that the tokenizer cannot satisfy.
+    pub fn load(file: &str, settings: &Settings) -> Result<Arc<Self>> {
+        let key = (xxh3_128(file.as_bytes()), file.len(), settings.clone());
         // Held while it is loaded: a second thread waits for the same tokenizer instead of loading it again.
         let mut loaded = loaded().lock();
         loaded.retain(|_, tokenizer| tokenizer.strong_count() > 0);
         if let Some(tokenizer) = loaded.get(&key).and_then(Weak::upgrade) {
             return Ok(tokenizer);
         }
-        let tokenizer = Arc::new(Self::read(json, settings)?);
+        let tokenizer = Arc::new(Self::read(file, settings)?);
         loaded.insert(key, Arc::downgrade(&tokenizer));
         Ok(tokenizer)
     }
 
-    fn read(json: &str, settings: &Settings) -> Result<Self> {
-        let mut document = Document::read(json)?;
-        document.allow(&settings.allowed)?;
-        let text = document.text();
-        // The engine asserts some properties of a document.
-        let engine = catch_unwind(AssertUnwindSafe(|| tokenizers::from_json(&text)));
-        let broken = |reason: String| Error::config(format!("the tokenizer cannot be used: {reason}"));
-        let engine = engine.map_err(|_| broken("a part of its tokenizer.json is not valid".to_owned()))?;
-        let engine = engine.map_err(|e| broken(e.to_string()))?;
-        let options = EncodeOptions {
-            add_special_tokens: false,
-            encode_special_tokens: settings.allowed != Special::All,
-            padding: Override::Off,
-            truncation: Override::Off,
-        };
-        refuse_unknown_pattern(&engine, &options)?;
-        let template = &engine.get_post_processor().single;
-        let of = |run: &[(PipelineToken, u8)]| run.iter().map(|(id, _)| *id).collect();
-        let before = end_ids("add_bos", &settings.bos, of(&template.prefix), &document)?;
-        let after = end_ids("add_eos", &settings.eos, of(&template.suffix), &document)?;
-        Ok(Self { options, before, after, id_max: document.id_max(), engine })
+    fn read(file: &str, settings: &Settings) -> Result<Self> {
+        let Settings { bos, eos, allowed, encoding } = settings;
+        if let Some(encoding) = encoding {
+            let ranks = Ranks::new(file, encoding, allowed)?;
+            let before = end_ids("add_bos", bos, Vec::new(), |token| ranks.id_of(token))?;
+            let after = end_ids("add_eos", eos, Vec::new(), |token| ranks.id_of(token))?;
+            let (id_max, has_exact_cuts) = (ranks.id_max(), encoding.has_exact_cuts());
+            return Ok(Self { vocabulary: VocabularyKind::Ranks(ranks), has_exact_cuts, before, after, id_max });
+        }
+        if !file.trim_start().starts_with('{') {
+            return Err(Error::config(
+                "the tokenizer is not a tokenizer.json: pass `encoding`, such as \"cl100k_base\", with a file of ranks",
+            ));
+        }
+        let mut document = Document::read(file)?;
+        document.allow(allowed)?;
+        let [own_before, own_after] = own_ends(&document)?;
+        let before = end_ids("add_bos", bos, own_before, |token| document.id_of(token))?;
+        let after = end_ids("add_eos", eos, own_after, |token| document.id_of(token))?;
+        let engine = Engine::new(&document, allowed)?;
+        let has_exact_cuts = has_exact_cuts(&document, allowed);
+        Ok(Self { vocabulary: VocabularyKind::Json(engine), has_exact_cuts, before, after, id_max: document.id_max() })
     }
 
     /// Replaces `ids` by the ids of `text`.
     ///
     /// # Errors
-    /// [`ErrorKind::Decode`]: a text that the tokenizer refuses, such as a word
-    /// without an id in a vocabulary without a token for unknown words, or a text of more than 4 GiB.
+    /// [`ErrorKind::Decode`](forebay_core::ErrorKind::Decode): a text that the tokenizer refuses, such as a word
+    /// without an id in a vocabulary without a token for unknown words.
     pub fn encode(&self, text: &str, ids: &mut Ids) -> Result<()> {
-        ids.0.clear();
-        ids.0.extend_from_slice(&self.before);
-        let done = self.engine.encode_into(text, &self.options, &mut ids.0);
-        done.map_err(|e| Error::decode(format!("the text cannot be tokenised: {e}")))?;
-        ids.0.extend_from_slice(&self.after);
+        self.encode_head(text, usize::MAX, ids)
+    }
+
+    /// Replaces `ids` by the first ids of `text`: by `count` or more, unless the text has fewer. The rest of a long
+    /// text is not encoded.
+    ///
+    /// # Errors
+    /// The errors of [`Self::encode`].
+    pub fn encode_head(&self, text: &str, count: usize, ids: &mut Ids) -> Result<()> {
+        let bytes_min = if self.has_exact_cuts { PIECE_BYTES } else { usize::MAX };
+        self.encode_pieces(text, bytes_min, count, ids)
+    }
+
+    fn encode_pieces(&self, text: &str, bytes_min: usize, count: usize, ids: &mut Ids) -> Result<()> {
+        let ids = &mut ids.0;
+        ids.clear();
+        ids.extend_from_slice(&self.before);
+        for piece in pieces(text, bytes_min) {
+            match &self.vocabulary {
+                VocabularyKind::Json(engine) => engine.encode(piece, ids)?,
+                VocabularyKind::Ranks(ranks) => ranks.encode(piece, ids)?,
+            }
+            if ids.len() >= count {
+                return Ok(());
+            }
+        }
+        ids.extend_from_slice(&self.after);
         Ok(())
     }
 
@@ -120,33 +155,34 @@ impl Tokenizer {
     }
 }
 
-/// Refuses a tokenizer that splits texts by a pattern which the engine does not have. The engine reads such a tokenizer
-/// and then fails for every text.
-fn refuse_unknown_pattern(engine: &PipelineTokenizer, options: &EncodeOptions) -> Result<()> {
-    match engine.encode_into("a", options, &mut Vec::new()) {
-        Err(e) if e.to_string().contains("system-regex") => Err(Error::new(
-            ErrorKind::Unsupported,
-            "the tokenizer splits texts by an unknown regular expression. Patterns of GPT-2, Llama 3, o200k and Qwen 2 \
-             are supported: tokenise the texts beforehand, and read them with a Tokens field",
-        )),
-        // A text may be refused for its words.
-        _ => Ok(()),
-    }
+/// Returns the ids that the post-processor adds before and after a text.
+fn own_ends(document: &Document) -> Result<[Vec<PipelineToken>; 2]> {
+    let post_processor = document.newest()?["post_processor"].to_string();
+    let broken = |reason: String| Error::config(format!("the tokenizer cannot be used: {reason}"));
+    // The engine asserts some properties of a document.
+    let made = catch_unwind(|| tokenizers::post_processor_from_json(&post_processor));
+    let made = made.map_err(|_| broken("its post-processor is not valid".to_owned()))?;
+    let template = made.map_err(|e| broken(e.to_string()))?.single;
+    Ok([template.prefix, template.suffix].map(|run| run.iter().map(|(id, _)| *id).collect()))
 }
 
 /// Returns the ids at an end of each text. `own` has the ids of the post-processor.
-fn end_ids(name: &str, end: &End, own: Vec<PipelineToken>, document: &Document) -> Result<Vec<PipelineToken>> {
+fn end_ids(
+    name: &str,
+    end: &End,
+    own: Vec<PipelineToken>,
+    id_of: impl Fn(&str) -> Option<u32>,
+) -> Result<Vec<PipelineToken>> {
     match end {
         End::Own => Ok(own),
         End::Nothing => Ok(Vec::new()),
         End::Required if own.is_empty() => Err(Error::config(format!(
-            "the tokenizer's post-processor adds no token there: pass the token's text as `{name}`, such as \"</s>\""
+            "the tokenizer adds no token there by itself: pass the token's text as `{name}`, such as \"</s>\""
         ))),
         End::Required => Ok(own),
         End::Token(token) => {
             let missing = || Error::config(format!("the tokenizer has no such token: correct `{name}`"));
-            let id = document.id_of(token).ok_or_else(|| missing().with("token", token))?;
-            Ok(vec![id.into()])
+            Ok(vec![id_of(token).ok_or_else(|| missing().with("token", token))?.into()])
         }
     }
 }
@@ -154,6 +190,8 @@ fn end_ids(name: &str, end: &End, own: Vec<PipelineToken>, document: &Document) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Special;
+    use forebay_core::error::ErrorKind;
 
     /// A vocabulary of words with a template, and a special token.
     const WORDS: &str = r#"{"version": "1.0", "truncation": null, "padding": null,
@@ -205,10 +243,89 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_the_engine_lacks_is_refused_before_the_first_text() {
-        let split = r#"{"type": "Split", "pattern": {"Regex": "x+|y"}, "behavior": "Isolated", "invert": false}"#;
+    fn any_pattern_splits_texts() {
+        let split = r#"{"type": "Split", "pattern": {"Regex": "x+|y"}, "behavior": "Removed", "invert": false}"#;
         let json = WORDS.replace(r#"{"type": "Whitespace"}"#, split);
-        assert_eq!(Tokenizer::load(&json, &Settings::default()).unwrap_err().kind(), ErrorKind::Unsupported);
+        let mut ids = Ids::default();
+        Tokenizer::load(&json, &Settings::default()).unwrap().encode("helloxxsyhi", &mut ids).unwrap();
+        assert_eq!(ids.as_slice(), [0, 3, 4, 2]);
+    }
+
+    /// A vocabulary of bytes and of some pairs, split by the pattern of Llama 3.
+    fn bytes() -> String {
+        let vocab = tokenizers::pre_tokenizers::byte_level::ByteLevel::alphabet();
+        let vocab = vocab.iter().enumerate().map(|(id, c)| (c.to_string(), id));
+        let merges =
+            ["e l", "l l", "t h", "\u{120} t", "\u{120} \u{120}", "\u{10a} \u{10a}", ". \u{10a}", "\u{120}t h"];
+        let merged = merges.iter().enumerate().map(|(id, pair)| (pair.replace(' ', ""), 256 + id));
+        let vocab: serde_json::Map<_, _> = vocab.chain(merged).map(|(token, id)| (token, id.into())).collect();
+        let pattern = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+        serde_json::json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+                {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false},
+                {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]},
+            "post_processor": null, "decoder": null,
+            "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
+                "vocab": vocab, "merges": merges},
+        })
+        .to_string()
+    }
+
+    #[test]
+    fn the_ids_of_pieces_are_the_ids_of_the_text() {
+        let tokenizer = Tokenizer::load(&bytes(), &Settings::default()).unwrap();
+        assert!(tokenizer.has_exact_cuts);
+        // A generator of texts, so that every run has the same ones.
+        let mut state = 1_u64;
+        let mut draw = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(state >> 33).unwrap_or_default() % below
+        };
+        let parts = [
+            "the",
+            " ",
+            "  ",
+            "\n",
+            "\r\n",
+            "'s",
+            "'S",
+            ".",
+            ",",
+            "12345",
+            "中文",
+            "。",
+            "ell",
+            "\u{301}",
+            "\u{a0}",
+            "Привет",
+            "x",
+            "\u{32ef0}",
+            "\t",
+            "🤣",
+            "한국",
+            "カナ",
+            "、",
+        ];
+        for _ in 0..3000 {
+            let text: String = (0..draw(30)).map(|_| parts[draw(parts.len())]).collect();
+            let (mut whole, mut cut) = (Ids::default(), Ids::default());
+            tokenizer.encode(&text, &mut whole).unwrap();
+            tokenizer.encode_pieces(&text, 1 + draw(20), usize::MAX, &mut cut).unwrap();
+            assert_eq!(whole.as_slice(), cut.as_slice(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_head_of_a_long_text_is_encoded_alone() {
+        let tokenizer = Tokenizer::load(&bytes(), &Settings::default()).unwrap();
+        let text = "the ell ".repeat(1 << 18);
+        let (mut whole, mut head) = (Ids::default(), Ids::default());
+        tokenizer.encode(&text, &mut whole).unwrap();
+        tokenizer.encode_head(&text, 10, &mut head).unwrap();
+        assert!((10..whole.as_slice().len() / 4).contains(&head.as_slice().len()));
+        assert!(whole.as_slice().starts_with(head.as_slice()));
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub(super) use ops::{CheckedOps, of_labels};
 pub(super) use picture::{check_labels, grey_last};
 pub use scalar::Scalar;
 pub use text::Text;
-pub use tokenize::{AddedEnd, AllSpecial, AllowedSpecial, TextErrors, Tokenize};
+pub use tokenize::{AddedEnd, AllSpecial, AllowedSpecial, RanksEncoding, TextErrors, Tokenize};
 pub use tokens::Tokens;
 pub(super) use views::{crops, of_crop};
 

@@ -1,9 +1,10 @@
 //! Fields of token ids that are made of text.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use forebay_text::{End, Settings, Special, Tokenizer};
+use forebay_text::{Encoding as TokenEncoding, End, Settings, Special, Tokenizer};
 use serde::{Deserialize, Serialize};
 
 use super::column::{Columns, is_text, unsuitable};
@@ -26,8 +27,12 @@ const KEPT_MAX: usize = 4 << 20;
 pub struct Tokenize {
     /// The column: text or `bytes`; with `path`, a JSON document.
     pub column: String,
-    /// The text of a `tokenizer.json` of Hugging Face.
+    /// The text of a `tokenizer.json` of Hugging Face; with `encoding`, of a file of ranks of tiktoken.
     pub tokenizer: String,
+    /// Pattern and special tokens of a file of ranks: the name of tiktoken's encoding, such as `"cl100k_base"`, or
+    /// both.
+    #[serde(default)]
+    pub encoding: Option<RanksEncoding>,
     /// Path to the text in a JSON document, such as `"meta.text"`. Default: the column is the text.
     #[serde(default)]
     pub path: Option<JsonPath>,
@@ -55,6 +60,31 @@ pub struct Tokenize {
     /// If true, only the first tokens of a longer sample are kept. Otherwise it is an error.
     #[serde(default)]
     pub truncate: bool,
+}
+
+/// Pattern and special tokens of a file of ranks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "an encoding is a name or an object with `pattern` and `special_tokens`")]
+pub enum RanksEncoding {
+    /// An encoding of tiktoken.
+    Named(String),
+    /// An own encoding.
+    Own {
+        /// Regular expression of the words.
+        pattern: String,
+        /// Ids of special tokens.
+        #[serde(default)]
+        special_tokens: BTreeMap<String, u32>,
+    },
+}
+
+impl RanksEncoding {
+    fn setting(&self) -> TokenEncoding {
+        match self {
+            Self::Named(name) => TokenEncoding::Named(name.clone()),
+            Self::Own { pattern, special_tokens } => TokenEncoding::Own(pattern.clone(), special_tokens.clone()),
+        }
+    }
 }
 
 /// Tokens at an end of each text.
@@ -144,7 +174,8 @@ impl FieldKind for Tokenize {
             AllowedSpecial::These(tokens) if tokens.is_empty() => Special::Nothing,
             AllowedSpecial::These(tokens) => Special::These(tokens.clone()),
         };
-        let settings = Settings { bos: self.add_bos.setting(), eos: self.add_eos.setting(), allowed };
+        let encoding = self.encoding.as_ref().map(RanksEncoding::setting);
+        let settings = Settings { bos: self.add_bos.setting(), eos: self.add_eos.setting(), allowed, encoding };
         let tokenizer = Tokenizer::load(&self.tokenizer, &settings)?;
         let is_signed = matches!(dtype, DType::Int8 | DType::Int16);
         let largest = (dtype.size() < 4).then(|| (1_u32 << (8 * dtype.size() - usize::from(is_signed))) - 1);
@@ -166,7 +197,9 @@ struct TokenizeDecoder {
 
 impl Decode for TokenizeDecoder {
     fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
-        self.encode(stored.bytes, memory)?;
+        // The rest of a text that is longer than its row is not encoded.
+        let count = self.ids.length.filter(|_| self.ids.truncate).unwrap_or(usize::MAX);
+        self.encode(stored.bytes, count, memory)?;
         let Memory { values, ids, .. } = memory;
         values.clear();
         values.extend(ids.as_slice().iter().flat_map(|id| id.to_le_bytes()));
@@ -176,7 +209,7 @@ impl Decode for TokenizeDecoder {
     }
 
     fn tokens(&self, stored: &[u8], memory: &mut Memory) -> Result<u64> {
-        self.encode(stored, memory)?;
+        self.encode(stored, usize::MAX, memory)?;
         let tokens = memory.ids.as_slice().len() as u64;
         shrink(memory);
         Ok(tokens)
@@ -192,8 +225,8 @@ fn shrink(memory: &mut Memory) {
 }
 
 impl TokenizeDecoder {
-    /// Replaces the ids in `memory` by the ids of the text in a stored value.
-    fn encode(&self, stored: &[u8], memory: &mut Memory) -> Result<()> {
+    /// Replaces the ids in `memory` by the first ids of the text in a stored value, at least `count` if it has them.
+    fn encode(&self, stored: &[u8], count: usize, memory: &mut Memory) -> Result<()> {
         let Memory { values, json, ids, .. } = memory;
         let bytes = match &self.path {
             None => stored,
@@ -205,7 +238,7 @@ impl TokenizeDecoder {
                 values.as_slice()
             }
         };
-        self.tokenizer.encode(&self.text(bytes)?, ids)
+        self.tokenizer.encode_head(&self.text(bytes)?, count, ids)
     }
 
     fn text<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, str>> {

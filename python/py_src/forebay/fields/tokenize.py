@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .._arguments import by_name, one_of, shown, text
+from .._arguments import by_name, one_of, shown, text, whole
 from .._choices import DType
 from .._convert.padding import Padding
 from ..errors import ConfigError
@@ -25,19 +25,23 @@ class Tokenize(Field):
         Tokenize("text", "tokenizer.json", length=1024, pad=0, truncate=True)     # (N, 1024)
         Tokenize("text", "tokenizer.json", pad=0, pad_to_multiple=8)              # (N, L), L a multiple of 8
 
-    The ids are the ids of Hugging Face's `tokenizers` 1.0. Special tokens such as "</s>" inside of a text are text, because the text of a
-    data set is not trusted; `allowed_special="all"` finds them, as `tokenizers` does by default. Truncation and padding of the file are
-    ignored. A process loads a tokenizer once.
+    The ids are the ids of Hugging Face's `tokenizers` 0.22 and 0.23, for every kind of model and every pattern. With `encoding` the
+    tokenizer is a file of ranks of `tiktoken`, and the ids are tiktoken's:
 
-    The ids differ from `tokenizers` 0.22 for rare characters that Unicode has added or changed since: with WordPiece, WordLevel and Unigram,
-    and seldom with BPE. A file with a pattern (`Split` with a `Regex`) is an `UnsupportedError`, unless it
-    is the pattern of GPT-2, Llama 3, o200k or Qwen 2.
+        Tokenize("text", "cl100k_base.tiktoken", encoding="cl100k_base", add_eos="<|endoftext|>", pad=0)
+
+    Special tokens such as "</s>" inside of a text are text, because the text of a data set is not trusted; `allowed_special="all"` finds
+    them, as `tokenizers` does by default. Truncation and padding of the file are ignored. A process loads a tokenizer once.
 
     Args:
         column: Column with the text, or with bytes that are UTF-8.
-        tokenizer: Path or URL of a `tokenizer.json` of Hugging Face, or its contents as bytes or as text that begins with "{".
+        tokenizer: Path or URL of a `tokenizer.json` of Hugging Face, or of a file of ranks of tiktoken, or the contents of one: bytes, or
+            text that begins with "{" or has several lines. The file is read once, when the first loader is made of the field.
+        encoding: With a file of ranks, the name of tiktoken's encoding: "gpt2", "r50k_base", "p50k_base", "p50k_edit", "cl100k_base",
+            "o200k_base" or "o200k_harmony". For a different vocabulary a dict: "pattern", a regular expression as `tiktoken.Encoding` takes
+            it, and "special_tokens", their ids. None: the tokenizer is a `tokenizer.json`.
         path: The text's path in a column of JSON documents, as in `Json`. None: the column is the text.
-        add_bos: Tokens before each text. None: the tokens of the tokenizer's post-processor. True: the same, and none is a
+        add_bos: Tokens before each text. None: the tokens of the tokenizer's post-processor; a file of ranks has none. True: the same, and none is a
             `ConfigError`. False: none. Text: this token, such as "<s>".
         add_eos: Tokens after each text, in the same way.
         allowed_special: Special tokens that a text may contain: a list of their texts, or "all".
@@ -45,13 +49,14 @@ class Tokenize(Field):
         length: Ids in a row, as in `Tokens`. None: rows are as long as the longest one of the batch.
         dtype: Type of the result. A type that is too narrow for the tokenizer's largest id is a `ConfigError`.
         pad: Id that fills a short row.
-        truncate: Keep only the first `length` ids of a longer text.
+        truncate: Keep only the first `length` ids of a longer text. The rest of a long text is not tokenised.
         pad_to_multiple: Without `length`, the length of rows is a multiple of it.
         max_length: Without `length`, keep only this many ids of a text.
     """
 
     column: str
     tokenizer: str | os.PathLike[str] | bytes
+    encoding: str | Mapping[str, Any] | None = None
     path: str | Sequence[str | int] | None = None
     add_bos: bool | str | None = None
     add_eos: bool | str | None = None
@@ -76,11 +81,24 @@ class Tokenize(Field):
             "add_bos": _end("add_bos", self.add_bos),
             "add_eos": _end("add_eos", self.add_eos),
             "allowed_special": allowed,
+            "encoding": _encoding(self.encoding),
             "errors": one_of("errors of Tokenize", self.errors, ("strict", "replace")),
             **path_of(self),
             **token_rows(self),
         }
-        return spec | {"tokenizer": _contents(self.tokenizer)}
+        return spec | {"tokenizer": self._contents()}
+
+    def _contents(self) -> str:
+        """Returns the contents of the file, which is read once."""
+        contents = self.__dict__.get("_read")
+        if contents is None:
+            contents = _contents(self.tokenizer)
+            object.__setattr__(self, "_read", contents)
+        return contents
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns the arguments: each process reads the file itself."""
+        return {name: value for name, value in self.__dict__.items() if name != "_read"}
 
     def _padding(self) -> Padding | None:
         return padding_of(self) if self.length is None else None
@@ -93,12 +111,25 @@ def _end(name: str, value: Any) -> bool | str | None:
     raise ConfigError(f"{name} of Tokenize is True, False or a token's text, but it is {shown(value)}")
 
 
+def _encoding(encoding: Any) -> str | dict[str, Any] | None:
+    """Checks the pattern and the special tokens of a file of ranks."""
+    if encoding is None or isinstance(encoding, str):
+        return encoding
+    if not isinstance(encoding, Mapping) or not {"pattern"} <= encoding.keys() <= {"pattern", "special_tokens"}:
+        raise ConfigError(f'encoding of Tokenize is a name, or a dict with "pattern" and "special_tokens", but it is {shown(encoding)}')
+    special = encoding.get("special_tokens", {})
+    if not isinstance(special, Mapping):
+        raise ConfigError(f"special_tokens of Tokenize maps texts to ids, but it is {shown(special)}")
+    ids = {text("a token of special_tokens of Tokenize", token): whole("an id of special_tokens of Tokenize", id) for token, id in special.items()}
+    return {"pattern": text("pattern of Tokenize", encoding["pattern"]), "special_tokens": ids}
+
+
 def _contents(tokenizer: Any) -> str:
     """Returns the text of a tokenizer."""
-    if isinstance(tokenizer, str) and tokenizer.lstrip().startswith("{"):
+    if isinstance(tokenizer, str) and (tokenizer.lstrip().startswith("{") or "\n" in tokenizer):
         return tokenizer
     if not isinstance(tokenizer, (bytes, str, os.PathLike)):
-        raise ConfigError(f"tokenizer of Tokenize is a path or URL of a tokenizer.json, or its contents, but it is {shown(tokenizer)}")
+        raise ConfigError(f"tokenizer of Tokenize is a path or URL of a file, or its contents, but it is {shown(tokenizer)}")
     data = tokenizer
     if not isinstance(data, bytes):
         from ..files.opened import open as open_file  # Imported late: most loaders need no files.
@@ -108,4 +139,4 @@ def _contents(tokenizer: Any) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ConfigError("tokenizer of Tokenize is not a tokenizer.json: its bytes are not UTF-8") from None
+        raise ConfigError("tokenizer of Tokenize is not a tokenizer.json or a file of ranks: its bytes are not UTF-8") from None

@@ -77,7 +77,7 @@ pub const CRATES: &[Crate] = &[
     Crate { layers: FORMAT, ..krate("forebay-format", "loader/format", &["forebay-core"]) },
     Crate { layers: STORE, ..krate("forebay-store", "loader/store", &["forebay-core"]) },
     Crate {
-        external: &["serde_json", "tokenizers", "xxhash-rust"],
+        external: &["base64", "serde_json", "tiktoken-rs", "tokenizers", "xxhash-rust"],
         layers: TEXT,
         ..krate("forebay-text", "loader/text", &["forebay-core"])
     },
@@ -226,9 +226,19 @@ const FORMAT: &[Layer] = &[
 ];
 
 const TEXT: &[Layer] = &[
-    layer(&["settings"], &[]),
+    layer(&["unicode"], &[]),
+    layer(&["pieces"], &[]),
+    layer(&["encoding"], &["forebay_core::error"]),
+    layer(&["settings"], &["encoding"]),
+    layer(&["characters"], &["unicode", "forebay_core::sync"]),
     layer(&["document"], &["settings", "forebay_core::error"]),
-    layer(&["tokenizer"], &["document", "settings", "forebay_core::error", "forebay_core::sync"]),
+    layer(&["scope"], &["characters", "document", "pieces", "settings"]),
+    layer(&["engine"], &["characters", "document", "scope", "settings", "forebay_core::error", "forebay_core::sync"]),
+    layer(&["ranks"], &["encoding", "settings", "forebay_core::error"]),
+    layer(
+        &["tokenizer"],
+        &["document", "engine", "pieces", "ranks", "scope", "settings", "forebay_core::error", "forebay_core::sync"],
+    ),
 ];
 
 const LOADER: &[Layer] = &[

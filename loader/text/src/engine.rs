@@ -1,0 +1,84 @@
+//! The two engines of a `tokenizer.json`, and the choice for a text.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use forebay_core::error::{Error, Result};
+use forebay_core::sync::OnceLock;
+use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
+use tokenizers_stable::Tokenizer as Stable;
+
+use crate::characters::Characters;
+use crate::document::Document;
+use crate::scope::Scope;
+use crate::settings::Special;
+
+/// Tokenizer of a `tokenizer.json`, without the ids at the ends of a text.
+pub(crate) struct Engine {
+    fast: Option<Fast>,
+    /// Made for the first text that needs it.
+    stable: OnceLock<Result<Stable, String>>,
+    /// Text of the `tokenizer.json`.
+    json: String,
+    is_all_special: bool,
+}
+
+/// The newer engine, and the characters of texts that it may encode.
+struct Fast {
+    tokenizer: PipelineTokenizer,
+    options: EncodeOptions,
+    characters: &'static Characters,
+}
+
+impl Engine {
+    /// # Errors
+    /// A document that neither engine can use.
+    pub(crate) fn new(document: &Document, allowed: &Special) -> Result<Self> {
+        let fast = Scope::of(document, allowed).and_then(|scope| Fast::new(document, scope, *allowed == Special::All));
+        let is_all_special = *allowed == Special::All;
+        let engine = Self { fast, stable: OnceLock::new(), json: document.text(), is_all_special };
+        if engine.fast.is_none() {
+            engine.stable()?;
+        }
+        Ok(engine)
+    }
+
+    /// Adds the ids of `text` to `ids`.
+    pub(crate) fn encode(&self, text: &str, ids: &mut Vec<PipelineToken>) -> Result<()> {
+        let broken = |reason: String| Error::decode(format!("the text cannot be tokenised: {reason}"));
+        if let Some(fast) = self.fast.as_ref().filter(|fast| fast.characters.have_all(text)) {
+            return fast.tokenizer.encode_into(text, &fast.options, ids).map_err(|e| broken(e.to_string()));
+        }
+        let encoding = self.stable()?.encode_fast(text, false).map_err(|e| broken(e.to_string()))?;
+        ids.extend(encoding.get_ids().iter().map(|&id| PipelineToken::from(id)));
+        Ok(())
+    }
+
+    fn stable(&self) -> Result<&Stable> {
+        let made = self.stable.get_or_init(|| {
+            let invalid = |_| "a part of its tokenizer.json is not valid".to_owned();
+            let mut stable =
+                catch_unwind(|| Stable::from_bytes(&self.json)).map_err(invalid)?.map_err(|e| e.to_string())?;
+            stable.with_padding(None);
+            stable.with_truncation(None).map_err(|e| e.to_string())?;
+            stable.set_encode_special_tokens(!self.is_all_special);
+            Ok(stable)
+        });
+        made.as_ref().map_err(|reason| Error::config(format!("the tokenizer cannot be used: {reason}")))
+    }
+}
+
+impl Fast {
+    /// Returns the newer engine, unless it does not know a part of the document.
+    fn new(document: &Document, scope: Scope, is_all_special: bool) -> Option<Self> {
+        let text = document.newest().ok()?.to_string();
+        // The engine asserts some properties of a document.
+        let tokenizer = catch_unwind(AssertUnwindSafe(|| tokenizers::from_json(&text))).ok()?.ok()?;
+        let options = EncodeOptions {
+            add_special_tokens: false,
+            encode_special_tokens: !is_all_special,
+            padding: Override::Off,
+            truncation: Override::Off,
+        };
+        Some(Self { tokenizer, options, characters: scope.characters() })
+    }
+}
