@@ -1,13 +1,17 @@
 //! Shards for Python: indexes and samples as values. Files are opened in Python, the formats are the engine's.
 
 use crate::enter;
+use crate::rows::RowSlice;
 use crate::values::Decoders;
 use forebay_loader::error::{Error, Result};
-use forebay_loader::format::{self, FIELDS, FilePair, Layout, Scratch, Shard, Value};
+use forebay_loader::format::{self, Encoding, FIELDS, FilePair, Layout, ReadAt, Scratch, Shard, Value};
+use forebay_loader::io::{self, ShardFile};
+use forebay_loader::store::FetchMemory as _;
 use forebay_loader::sync::Arc;
 use forebay_loader::worker::{self, SampleInfo};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// Parsed index.json.
@@ -109,6 +113,89 @@ impl Index {
         let layout = &self.shard(shard).map_err(|e| crate::error::to_python(py, &e))?.layout;
         decoded(py, layout, sample, None)
     }
+
+    /// Returns the columns of the sample at `offset` of the file at `path`, of `bytes` bytes, as
+    /// [`decode`](Self::decode) does. Columns of bytes are read directly into their objects. None for a sample that is
+    /// split in memory alone.
+    fn decode_file<'py>(
+        &self,
+        py: Python<'py>,
+        shard: usize,
+        path: PathBuf,
+        offset: u64,
+        bytes: u64,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let raise = |e: Error| crate::error::to_python(py, &e);
+        let layout = &self.shard(shard).map_err(raise)?.layout;
+        let (file, ranges) = enter::enter(py, || {
+            let file = io::open(&path)?;
+            let ranges = ranges(layout, &StoredSample { file: &file, offset, bytes })?;
+            Ok((file, ranges))
+        })?;
+        let Some(ranges) = ranges else { return Ok(None) };
+        let out = PyList::empty(py);
+        for (column, range) in layout.columns.iter().zip(ranges) {
+            let (at, length) = (offset + range.start, (range.end - range.start) as usize);
+            if let Some(kind) = stored_kind(&column.encoding) {
+                let row = enter::enter(py, || {
+                    let mut row = RowSlice::new(length)?;
+                    io::read_exact_at(&file, row.bytes_mut(), at)?;
+                    row.into_object()
+                })?;
+                out.append((&column.name, kind, row))?;
+                continue;
+            }
+            let stored = enter::enter(py, || {
+                let mut stored = vec![0; length];
+                io::read_exact_at(&file, &mut stored, at).map(|()| stored)
+            })?;
+            let value = column.encoding.decode(&stored).map_err(|e| raise(e.with("column", &column.name)))?;
+            out.append((&column.name, value.kind(), to_python(py, &value)?))?;
+        }
+        Ok(Some(out))
+    }
+}
+
+/// Returns the kind of the values of an encoding that are their stored bytes.
+fn stored_kind(encoding: &Encoding) -> Option<&'static str> {
+    match encoding {
+        Encoding::Bytes => Some("bytes"),
+        Encoding::Jpeg => Some("jpeg"),
+        Encoding::Png => Some("png"),
+        Encoding::Pickle => Some("pickle"),
+        _ => None,
+    }
+}
+
+/// Sample in a file, as a file.
+struct StoredSample<'a> {
+    file: &'a ShardFile,
+    offset: u64,
+    bytes: u64,
+}
+
+impl ReadAt for StoredSample<'_> {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
+        io::read_exact_at(self.file, into, self.offset.saturating_add(offset))
+    }
+}
+
+/// Returns the range of each column in `sample`; `None` unless the columns are all of it.
+fn ranges(layout: &Layout, sample: &StoredSample<'_>) -> Result<Option<Vec<Range<u64>>>> {
+    // A sample may lack columns then.
+    if layout.column(FIELDS).is_some() {
+        return Ok(None);
+    }
+    let mut ranges = Vec::with_capacity(layout.columns.len());
+    for column in 0..layout.columns.len() {
+        let Some(range) = layout.value_place(column, sample)? else { return Ok(None) };
+        ranges.push(range);
+    }
+    Ok(Some(ranges).filter(|ranges| ranges.last().is_some_and(|last| last.end == sample.bytes)))
 }
 
 /// Returns the columns of one sample's bytes, with the known `info`: name, kind of value, value. Of a row of a

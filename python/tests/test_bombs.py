@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import zlib
 
 import numpy as np
 import pytest
@@ -168,19 +169,94 @@ def test_a_large_compressed_file_is_unpacked_while_it_is_written(tmp_path, name,
     assert mebibytes < 290, mebibytes
 
 
-SAMPLE = PEAK + """
-import sys
+# A value that would be in memory twice if its sample was read before it.
+VALUE_BYTES = 300 << 20
+
+COLD = """
+def drop_from_page_cache(folder):
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            file = os.open(os.path.join(parent, name), os.O_RDONLY)
+            os.fsync(file)
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(file)
+"""
+
+VALUE = PEAK + COLD + """
+import os, sys, zlib
 import forebay as fb
+folder, remote, column, is_cold = sys.argv[1:]
+if is_cold == "True":
+    drop_from_page_cache(folder)
 before = peak()
-print(len(fb.ShardReader(sys.argv[1])[1]["x"]), peak() - before)
+stream = fb.Stream(remote=remote, files="each") if column == "file" else fb.Stream(remote=remote)
+with fb.Loader(streams=[stream], batch_size=1, framework="numpy", fields={"x": fb.Bytes(column)}) as loader:
+    (row,) = [row for batch in loader for row in batch["x"]]
+    print(len(row), zlib.crc32(row), peak() - before)
 """
 
 
-def test_a_large_sample_is_in_memory_twice_at_most(tmp_path):
-    sample = bytes(300 << 20)
-    with fb.MDSWriter(out=tmp_path / "set", columns={"x": "bytes"}, size_limit=None) as writer:
-        writer.write({"x": sample})
-        writer.write({"x": sample})
+def value():
+    return np.random.default_rng(7).integers(0, 256, 1 << 20, np.uint8).tobytes() * (VALUE_BYTES >> 20)
+
+
+def large_mds(folder, columns):
+    with fb.MDSWriter(out=folder, columns=columns, size_limit=None) as writer:
+        writer.write({name: value() if name == "x" else "text" for name in columns})
+    return folder, "x"
+
+
+def large_tar(folder):
+    folder.mkdir()
+    with tarfile.open(folder / "a.tar", "w") as tar:
+        for name, content in (("0.txt", b"text"), ("0.bin", value()), ("0.cls", b"1")):
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return folder / "a.tar", "bin"
+
+
+def large_file(folder):
+    folder.mkdir()
+    (folder / "0.mp4").write_bytes(value())
+    return folder, "file"
+
+
+@pytest.mark.parametrize("is_cold", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda folder: large_mds(folder, {"x": "bytes"}),
+        lambda folder: large_mds(folder, {"a": "str", "x": "bytes", "z": "str"}),
+        large_tar,
+        large_file,
+    ],
+    ids=["mds", "columns of any size", "tar", "file"],
+)
+def test_a_large_value_that_is_delivered_as_it_is_stored_is_in_memory_once(tmp_path, make, is_cold):
+    remote, column = make(tmp_path / "set")
+    (line,) = run(VALUE, tmp_path / "set", remote, column, is_cold)
+    length, checksum, mebibytes = map(int, line.split())
+    assert (length, checksum) == (VALUE_BYTES, zlib.crc32(value()))
+    assert mebibytes < 450, mebibytes
+
+
+SAMPLE = PEAK + """
+import sys, zlib
+import forebay as fb
+before = peak()
+sample = fb.ShardReader(sys.argv[1])[1]
+print(sample["n"], sample["z"], zlib.crc32(sample["x"]), peak() - before)
+"""
+
+
+def test_a_large_sample_of_a_shard_reader_is_in_memory_once(tmp_path):
+    columns = {"n": "int", "x": "bytes", "z": "str"}
+    with fb.MDSWriter(out=tmp_path / "set", columns=columns, size_limit=None) as writer:
+        for number in range(2):
+            writer.write({"n": number, "x": value(), "z": "text"})
     (line,) = run(SAMPLE, tmp_path / "set")
-    length, mebibytes = map(int, line.split())
-    assert length == len(sample) and mebibytes < 640, mebibytes
+    number, text, checksum, mebibytes = line.split()
+    assert (number, text, int(checksum)) == ("1", "text", zlib.crc32(value()))
+    assert int(mebibytes) < 450, mebibytes
+

@@ -1,6 +1,7 @@
 //! Properties that the shards of a data set share: format and columns.
 
 use super::columns::{Column, ColumnUse, FIELDS, OmittedColumn, SampleColumns, Scratch};
+use super::read_at::ReadAt;
 use super::shard_format::ShardFormat;
 use forebay_core::error::Result;
 use std::ops::Range;
@@ -97,6 +98,16 @@ impl Layout {
     #[inline]
     pub fn fixed_range(&self, column: usize, sample_bytes: usize) -> Option<Range<usize>> {
         self.format.fixed_range(&self.columns, column, sample_bytes)
+    }
+
+    /// Returns the range of the stored value of column `column` in `sample`, of which it reads as little as it needs;
+    /// `None` if the value is not a part of the sample as it is stored, or the sample is damaged.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the sample's storage, and of its format.
+    pub fn value_place(&self, column: usize, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
+        self.format.value_place(&self.columns, column, sample)
     }
 
     /// Returns the bytes of every sample, if they are fixed.

@@ -81,6 +81,16 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Reads the [`offsets`](Self::offsets) of `file` and [compares](Self::check) its checksums on the way, for a file
+    /// that is made while it is read. Returns the offsets with the first damage; `None` for a format without checksums.
+    ///
+    /// # Errors
+    ///
+    /// As [`offsets`](Self::offsets).
+    fn offsets_checked(&self, _file: &dyn ReadAt, _samples: u64) -> Option<Result<(OffsetTable, Option<Error>)>> {
+        None
+    }
+
     /// Splits `sample` into `columns`: adds a span for each to `scratch`, which is empty.
     ///
     /// # Errors
@@ -117,6 +127,20 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
     /// depend on the sample's bytes.
     fn fixed_range(&self, _columns: &[Column], _column: usize, _sample_bytes: usize) -> Option<Range<usize>> {
         None
+    }
+
+    /// Returns the range of the stored value of column number `column` in `sample`, of which it reads as little as it
+    /// needs; `None` if the value is not a part of the sample as it is stored, or the sample is damaged.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the sample's storage, and of its format.
+    fn value_place(&self, columns: &[Column], column: usize, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
+        let place = self.around(columns, column).and_then(|(before, after)| {
+            let end = sample.bytes().checked_sub(after as u64)?;
+            (before as u64 <= end).then_some(before as u64..end)
+        });
+        Ok(place)
     }
 
     /// Returns the bytes of every sample, if they are fixed.

@@ -54,6 +54,15 @@ pub struct StoredColumn {
     pub after: usize,
 }
 
+impl StoredColumn {
+    /// Returns the number of its output among the fixed ones; `None` if its rows have no fixed size.
+    pub fn fixed_output(&self, outputs: &[Output]) -> Option<usize> {
+        let is_fixed = |output: &Output| output.row_bytes().is_some();
+        let before = || outputs[..self.output].iter().filter(|output| is_fixed(output)).count();
+        is_fixed(&outputs[self.output]).then(before)
+    }
+}
+
 /// The fields of a data set, compiled.
 #[derive(Debug)]
 pub struct FieldPlan {

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use rustix::io::Errno;
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
 /// Most bytes per write call: a large buffered write blocks its thread for tens of milliseconds.
@@ -17,10 +18,39 @@ pub fn read_exact_at(file: impl AsFd, into: &mut [u8], offset: u64) -> Result<()
     if filled == into.len() {
         return Ok(());
     }
-    Err(Error::format("a file ends before the requested bytes")
+    Err(ended_early(offset, into.len(), filled))
+}
+
+/// Fills uninitialised memory like [`read_exact_at`]. All of `into` is initialised if it returns `Ok`.
+///
+/// # Errors
+///
+/// As [`read_exact_at`].
+pub(crate) fn read_exact_uninit_at(file: impl AsFd, into: &mut [MaybeUninit<u8>], offset: u64) -> Result<()> {
+    let (fd, len) = (file.as_fd(), into.len());
+    let mut filled = 0;
+    while filled < len {
+        match rustix::io::pread(fd, &mut into[filled..], offset.saturating_add(filled as u64)) {
+            Ok(([], _)) => return Err(ended_early(offset, len, filled)),
+            Ok((read, _)) => filled += read.len(),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(unreadable(errno, offset, len)),
+        }
+    }
+    Ok(())
+}
+
+/// Error for a file that ends before the requested bytes.
+fn ended_early(offset: u64, bytes: usize, found: usize) -> Error {
+    Error::format("a file ends before the requested bytes")
         .with("offset", offset)
-        .with("bytes", into.len())
-        .with("found", filled))
+        .with("bytes", bytes)
+        .with("found", found)
+}
+
+/// Error for a read that the system refuses.
+fn unreadable(errno: Errno, offset: u64, bytes: usize) -> Error {
+    Error::from_io(errno.into(), "a file cannot be read").with("offset", offset).with("bytes", bytes)
 }
 
 /// Reads up to `into.len()` bytes from `offset`, as many as the file has, and returns their number.
@@ -36,11 +66,7 @@ pub(crate) fn read_up_to_at(file: impl AsFd, into: &mut [u8], offset: u64) -> Re
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(Errno::INTR) => {}
-            Err(errno) => {
-                return Err(Error::from_io(errno.into(), "a file cannot be read")
-                    .with("offset", offset)
-                    .with("bytes", len));
-            }
+            Err(errno) => return Err(unreadable(errno, offset, len)),
         }
     }
     Ok(filled)

@@ -36,7 +36,7 @@ mod uring;
 mod tests;
 
 pub use blocking::read_exact_at;
-pub(crate) use blocking::{WRITE_PIECE_BYTES, read_up_to_at, write_pieces};
+pub(crate) use blocking::{WRITE_PIECE_BYTES, read_exact_uninit_at, read_up_to_at, write_pieces};
 pub(crate) use compare::compare;
 pub(crate) use file::descriptors_max;
 pub use file::{DirFeatures, ShardFile, open};

@@ -92,7 +92,8 @@ impl ReadPool {
         let capacity = in_blocks(len.max(1)).and_then(|bytes| bytes.checked_add(BLOCK_BYTES));
         let capacity = capacity.ok_or_else(|| Error::internal("a sample's size overflows"))?;
         let Some(grant) = stock.grant(capacity) else { return Ok(None) };
-        if stock.populate {
+        // A large sample does not use the slab.
+        if stock.populate && matches!(grant, Grant::Run(_)) {
             stock.slab.start_populating();
         }
         // Only a separate mapping can fail, since a run is mapped already.
@@ -308,6 +309,8 @@ mod tests {
     fn pages_are_populated_in_the_background() {
         let pool = ReadPool::new(&ReadPoolConfig { bytes: 8 << 20, ..ReadPoolConfig::default() }, None).unwrap();
         assert!(!pool.pieces()[0].is_populated(), "nothing before the first lease");
+        drop(pool.lease(8 << 20).unwrap());
+        assert!(!pool.stock.slab.is_populating(), "a large sample has its own mapping");
         drop(pool.lease(1).unwrap());
         while !pool.pieces().iter().all(Piece::is_populated) {
             std::thread::yield_now();

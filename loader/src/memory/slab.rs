@@ -199,6 +199,11 @@ impl Slab {
         self.populate.get_or_init(|| Populate::start(self.pieces.clone()).ok());
     }
 
+    #[cfg(test)]
+    pub(super) fn is_populating(&self) -> bool {
+        self.populate.get().is_some()
+    }
+
     /// Stops the background population without waiting for its thread.
     pub(super) fn stop_populating(&self) {
         if let Some(Some(populate)) = self.populate.get() {

@@ -22,6 +22,9 @@ __all__ = ["ShardReader", "read_index"]
 # Most bytes of a shard that is kept in memory.
 KEPT_BYTES_MAX = 256 << 20
 
+# Bytes from which each column of a sample is read alone, so that it is in memory once.
+LARGE_BYTES = 16 << 20
+
 
 def read_index(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Returns the shards of an index.json after checking it, as in `read_index("data/train")[0]["samples"]`.
@@ -71,12 +74,12 @@ class _LargeFile:
     """Raw file of a shard that is not read as a whole: a slice of it is read when it is needed."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self.path = path
 
     def __getitem__(self, at: slice) -> bytes:
-        data = _read(self._path, "a shard cannot be read", at.start, at.stop - at.start)
+        data = _read(self.path, "a shard cannot be read", at.start, at.stop - at.start)
         if len(data) < at.stop - at.start:
-            raise FormatError(f"{self._path} ends at byte {at.start + len(data)}, within a sample that ends at {at.stop}")
+            raise FormatError(f"{self.path} ends at byte {at.start + len(data)}, within a sample that ends at {at.stop}")
         return data
 
 
@@ -165,11 +168,14 @@ class ShardReader(Sequence[dict[str, Any]]):
         shard = self._shard_of(number)
         offsets, data = self._shard(shard)
         start, length = offsets.range(number - self._starts[shard])
-        # The bytes of a slice of a large file are passed on without a copy.
-        sample = bytes(data[start : start + length])
         place = {"sample": str(number), "shard": self.shards[shard]["files"][-1]["raw"]}
+        columns = None
         try:
-            columns = self._index.decode(shard, sample)
+            if isinstance(data, _LargeFile) and length >= LARGE_BYTES:
+                columns = self._index.decode_file(shard, data.path, start, length)
+            if columns is None:
+                # The bytes of a slice of a large file are passed on without a copy.
+                columns = self._index.decode(shard, bytes(data[start : start + length]))
         except Error as error:
             raise _located(type(error), str(error), error.context | place) from None
         return _values(columns, place)

@@ -1,10 +1,11 @@
 //! The format, and its entry in an index.
 
-use super::split::{around, fixed_bytes, fixed_range, head_bytes, split};
+use super::split::{around, fixed_bytes, fixed_range, head_bytes, split, value_place};
 use crate::columns::{Column, OmittedColumn, Scratch, sorted};
 use crate::encoding::{Encoding, Value};
 use crate::index::{IndexedFormat, JsonObject, expected, names_of, sizes_of};
 use crate::layout::Layout;
+use crate::read_at::ReadAt;
 use crate::shard_format::ShardFormat;
 use forebay_core::error::{Context, Error, Result};
 use serde_json::Value as Json;
@@ -69,6 +70,10 @@ impl ShardFormat for Mds {
 
     fn fixed_range(&self, columns: &[Column], column: usize, sample_bytes: usize) -> Option<Range<usize>> {
         fixed_range(columns, column, sample_bytes)
+    }
+
+    fn value_place(&self, columns: &[Column], column: usize, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
+        value_place(columns, column, sample)
     }
 
     fn sample_bytes(&self, columns: &[Column]) -> Option<usize> {

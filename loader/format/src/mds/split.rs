@@ -1,6 +1,7 @@
 //! Bytes of a sample to its columns.
 
 use crate::columns::{Column, FIELDS, OmittedColumn, Scratch, Span};
+use crate::read_at::ReadAt;
 use forebay_core::error::{Error, Result};
 use std::ops::Range;
 
@@ -41,6 +42,23 @@ pub(super) fn fixed_range(columns: &[Column], at: usize, sample_bytes: usize) ->
         None => sample_bytes.checked_sub(fixed_bytes(&columns[at + 1..])? + size).filter(|start| *start >= head)?,
     };
     Some(start..start + size).filter(|place| place.end <= sample_bytes)
+}
+
+/// Returns the range of the value of column number `at` in `sample`, by the sizes at its front; `None` if it is not
+/// within the sample.
+pub(super) fn value_place(columns: &[Column], at: usize, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
+    let mut head = vec![0; head_bytes(columns)];
+    if sample.bytes() < head.len() as u64 {
+        return Ok(None);
+    }
+    sample.read_at(&mut head, 0)?;
+    let mut sizes = head.as_chunks::<SIZE_BYTES>().0.iter().map(|word| u32::from_le_bytes(*word));
+    let mut start = head.len() as u64;
+    for column in &columns[..at] {
+        start += u64::from(column.size.or_else(|| sizes.next()).unwrap_or(0));
+    }
+    let end = start + u64::from(columns[at].size.or_else(|| sizes.next()).unwrap_or(0));
+    Ok((end <= sample.bytes()).then_some(start..end))
 }
 
 /// Splits `sample` into `columns`, which must cover it exactly. The columns `omitted` are not in `sample`, but their
@@ -159,6 +177,18 @@ mod tests {
         }
         assert_eq!((layout.fixed_range(2, 100), layout.sample_bytes()), (None, None));
         assert_eq!([0, 1, 2, 3].map(|column| layout.around(column)), [None; 4]);
+    }
+
+    #[test]
+    fn the_place_of_a_value_is_known_by_the_sizes_of_its_sample() {
+        let layout = layout(&[("a", "str"), ("b", "int"), ("c", "bytes")]);
+        let mut sample = vec![2, 0, 0, 0, 3, 0, 0, 0];
+        sample.extend(b"ab12345678xyz");
+        let place = |column, sample: &[u8]| layout.value_place(column, &sample).unwrap();
+        assert_eq!([0, 1, 2].map(|column| place(column, &sample)), [Some(8..10), Some(10..18), Some(18..21)]);
+        for cut in [1, 20] {
+            assert_eq!(place(2, &sample[..sample.len() - cut]), None, "{cut}");
+        }
     }
 
     #[test]

@@ -6,7 +6,9 @@ use super::name::{KEY, key_and_field};
 use super::samples::about;
 use crate::Compression;
 use crate::columns::{Column, FIELDS, Scratch, Span};
+use crate::read_at::ReadAt;
 use forebay_core::error::{Error, Result};
+use std::ops::Range;
 
 /// Splits `sample` into `columns`. The columns in `optional` may be absent. Compressed files of the columns `packed`
 /// are unpacked.
@@ -75,6 +77,23 @@ pub(super) fn split(
         }
     }
     Ok(())
+}
+
+/// Returns the range in `sample` of the content of the file of the column `name`; `None` if there is no file, or one
+/// that is stored without its zeros.
+pub(super) fn value_place(name: &str, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
+    let mut members = Members::of_part(sample);
+    let (mut place, mut best) = (None, usize::MAX);
+    while let Some(member) = members.next_member()? {
+        let Some((_, field)) = key_and_field(&member.name).filter(|_| member.is_file) else { continue };
+        let rank = alternatives(name).position(|name| name == field);
+        if let Some(rank) = rank.filter(|rank| *rank < best) {
+            let (start, bytes) = member.content;
+            best = rank;
+            place = member.sparse.is_none().then_some(start..start + bytes);
+        }
+    }
+    Ok(place)
 }
 
 /// Unpacks the file at `span`, within the bounds of the [compression](crate::compression).

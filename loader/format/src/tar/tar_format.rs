@@ -4,7 +4,7 @@ use super::BLOCK;
 use super::fields::{alternatives, encoding_of, encoding_of_any, encoding_of_unpacked, unpacked};
 use super::name::KEY;
 use super::samples::{FieldCounts, key_of, offsets};
-use super::split::split;
+use super::split::{split, value_place};
 use crate::columns::{Column, ColumnForm, ColumnUse, FIELDS, Scratch};
 use crate::encoding::Encoding;
 use crate::index::{IndexedFormat, JsonObject, is_sampled, names_of};
@@ -14,6 +14,7 @@ use crate::shard_format::{Projection, ShardFormat};
 use crate::table::OffsetTable;
 use forebay_core::error::Result;
 use serde_json::Value as Json;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Entry of a shard in an index.
@@ -85,6 +86,11 @@ impl ShardFormat for Tar {
 
     fn split(&self, columns: &[Column], sample: &[u8], scratch: &mut Scratch) -> Result<()> {
         split(columns, &self.optional, &self.packed, sample, scratch)
+    }
+
+    fn value_place(&self, columns: &[Column], column: usize, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
+        let name = &columns[column].name;
+        if self.packed.contains(name) { Ok(None) } else { value_place(name, sample) }
     }
 
     fn optional(&self) -> &[String] {

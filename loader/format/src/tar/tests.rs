@@ -243,3 +243,25 @@ fn a_compressed_file_that_is_damaged_or_a_bomb_is_an_error_with_its_sample() {
         assert!(text.contains(words) && text.contains("column txt.gz") && text.contains("key a/7"), "{text}");
     }
 }
+
+#[test]
+fn the_place_of_a_file_is_known_by_the_headers_of_its_sample() {
+    let bytes = archive(&[("0.txt", b"x"), ("0.jpeg", b"second"), ("0.jpg", b"first"), ("0.cls.gz", b"1")]);
+    let layout = Layout::tar(&count_fields(&*bytes).unwrap());
+    let wanted = [
+        required("jpg;jpeg"),
+        ColumnUse { name: "absent", has_default: true, form: ColumnForm::Value },
+        required("cls.gz"),
+        ColumnUse { name: "txt", has_default: false, form: ColumnForm::Stored },
+    ];
+    let layout = layout.projected(Some(&wanted)).unwrap();
+    let (start, length) = offsets(&*bytes, 1).unwrap().range(0).unwrap();
+    let sample = &bytes[start as usize..][..length as usize];
+    let place = |column| {
+        let place = layout.value_place(column, &sample).unwrap()?;
+        Some(&sample[place.start as usize..place.end as usize])
+    };
+    // A compressed file is unpacked.
+    assert_eq!([0, 1, 2, 3].map(place), [Some(&b"first"[..]), None, None, Some(b"x")]);
+    assert!(layout.value_place(0, &&sample[..300]).is_err());
+}

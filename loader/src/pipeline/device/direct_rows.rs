@@ -14,7 +14,7 @@ use crate::format::{Layout, OmittedColumn};
 use crate::memory::ReadLease;
 use crate::pipeline::sample::batch_builder::BatchBuilder;
 use crate::pipeline::sample::miss::SampleRest;
-use crate::pipeline::sample::page_cache::StoredColumns;
+use crate::pipeline::sample::stored_columns::StoredColumns;
 use crate::pipeline::schedule::SampleRow;
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicBool, Ordering};

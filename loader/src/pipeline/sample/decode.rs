@@ -8,11 +8,14 @@ use super::batch_builder::BatchBuilder;
 use super::batch_layout::BatchLayout;
 use super::consumer_memory::ConsumerMemory;
 use super::decoder::RowDecoder;
+use super::large::LargeValue;
 use super::miss::{LoadedSample, Miss};
 use super::page_cache::{PageCacheRead, PageCacheReader, SampleBytes};
 use super::place::PlaceStage;
 use super::read::ReadQueues;
+use crate::batch::RowBytes;
 use crate::decode::FieldPlan;
+use crate::delivery::RowMemory;
 use crate::error::{Error, Result};
 use crate::memory::ReadLease;
 use crate::order::ShardId;
@@ -59,6 +62,8 @@ pub(crate) struct DecodeThread<'a> {
     decoder: RowDecoder,
     /// The consumer allocates rows of bytes, and some layout can use them.
     uses_consumer_memory: bool,
+    /// The consumer allocates rows of bytes, and large samples of some layout can use them.
+    uses_consumer_memory_if_large: bool,
     /// Shard and position of samples that are decoded or skipped, and the work since the last chunk. All threads share
     /// the epoch's tables and statistics: an update per sample would be a point of contention.
     settled: Vec<(ShardId, u64)>,
@@ -70,11 +75,14 @@ impl<'a> DecodeThread<'a> {
     pub(crate) fn new(stage: &'a DecodeStage, queues: DecodeQueues) -> Self {
         let DecodeStage { fields, place, stats, .. } = stage;
         let page_cache = PageCacheReader::new(fields, stage.source.open_shards.clone(), stage.sample_bytes_max);
-        let stored_list = |layout| page_cache.stored_list(layout);
-        let has_stored_list = (0..fields.len()).any(|layout| stored_list(layout).is_some());
+        let has_stored_list = (0..fields.len()).any(|layout| page_cache.stored_list(layout).is_some());
+        let has_large_list = (0..fields.len()).any(|layout| page_cache.large_list(layout).is_some());
+        let stored_list = |layout| page_cache.stored_list(layout).or_else(|| page_cache.large_list(layout));
+        let has_consumer_memory = stage.consumer_memory.is_available();
         Self {
             decoder: RowDecoder::new(place.epoch, fields, &stage.layout, stored_list, place.offload.clone(), stats),
-            uses_consumer_memory: stage.consumer_memory.is_available() && has_stored_list,
+            uses_consumer_memory: has_consumer_memory && has_stored_list,
+            uses_consumer_memory_if_large: has_consumer_memory && has_large_list && place.offload.is_none(),
             settled: Vec::new(),
             reading: Tally::new(stats.stage("read")),
             decoding: Tally::new(stats.stage("decode")),
@@ -119,15 +127,9 @@ impl<'a> DecodeThread<'a> {
     }
 
     /// Reads and decodes the samples of a chunk that are in the page cache, and passes the rest on.
-    fn decode_chunk(&mut self, mut chunk: Chunk) -> Result<()> {
-        let mut consumer_rows = match chunk.consumer_rows.take() {
-            None if self.uses_consumer_memory => {
-                let lengths = chunk.samples.iter().map(|task| self.page_cache.length(task)).collect();
-                self.stage.consumer_memory.request(chunk, lengths);
-                return Ok(());
-            }
-            rows => rows.unwrap_or_default().into_iter(),
-        };
+    fn decode_chunk(&mut self, chunk: Chunk) -> Result<()> {
+        let Some((chunk, consumer_rows)) = self.with_consumer_rows(chunk) else { return Ok(()) };
+        let mut consumer_rows = consumer_rows.into_iter();
         let Chunk { batch, first_row, samples, mut rows, .. } = chunk;
         let PlaceStage { dispatcher, offload, first_batch, .. } = &*self.stage.place;
         working_on(Some(first_batch + batch.number));
@@ -152,6 +154,7 @@ impl<'a> DecodeThread<'a> {
                     if !sample.is_done() {
                         self.reading.lap(&mut start);
                         let at = SampleRow { batch: &batch, row, task, layout_number: open.layout_number };
+                        let consumer = consumer.map(RowBytes::Consumer);
                         decoded = self.decoder.decode(at, open, sample, &mut rows, consumer);
                         self.decoding.lap(&mut start);
                     }
@@ -165,7 +168,12 @@ impl<'a> DecodeThread<'a> {
                 Ok(PageCacheRead::Cold { open, offset, bytes }) => {
                     let rows = batch.split_front(&mut rows, 1);
                     let (batch, task) = (batch.clone(), *task);
-                    let miss = Miss { batch, row, task, rows, consumer, open, offset, bytes, rest: None };
+                    // A device has its own ways to read rows.
+                    let large =
+                        if offload.is_none() { self.page_cache.large_value(&open, offset, bytes) } else { None };
+                    let large = large.filter(|large| large.fits(&batch.layout.row_bytes));
+                    let consumer = consumer.map(RowBytes::Consumer);
+                    let miss = Miss { batch, row, task, rows, consumer, open, offset, bytes, rest: None, large };
                     match offload.filter(|offload| offload.reads(&miss.open)) {
                         Some(offload) => offload.read(miss, &self.queues.reads),
                         None => self.send_miss(miss)?,
@@ -197,6 +205,29 @@ impl<'a> DecodeThread<'a> {
         self.flush();
         // One more for the chunk itself, which no longer borrows the slot.
         self.stage.place.done(&batch, done + 1)
+    }
+
+    /// Takes the consumer's memory for the rows of `chunk`; `None` if the chunk is parked until the consumer has
+    /// allocated it.
+    fn with_consumer_rows(&mut self, mut chunk: Chunk) -> Option<(Chunk, Vec<Option<Box<dyn RowMemory>>>)> {
+        let lengths = match chunk.consumer_rows.take() {
+            Some(rows) => return Some((chunk, rows)),
+            None if self.uses_consumer_memory => {
+                Some(chunk.samples.iter().map(|task| self.page_cache.length(task)).collect())
+            }
+            None if self.uses_consumer_memory_if_large => {
+                self.page_cache.find_ranges(&chunk.samples);
+                self.page_cache.large_lengths(&chunk.samples)
+            }
+            None => None,
+        };
+        match lengths {
+            Some(lengths) => {
+                self.stage.consumer_memory.request(chunk, lengths);
+                None
+            }
+            None => Some((chunk, Vec::new())),
+        }
     }
 
     /// Passes a sample, or the missing part of it, to the read thread.
@@ -236,8 +267,10 @@ impl<'a> DecodeThread<'a> {
         let layout_number = miss.open.layout_number;
         let offload = self.stage.place.offload.as_deref();
         let copied = offload.and_then(|offload| offload.begin_copy(&miss.batch, layout_number, &slot));
+        let large = miss.large.take();
+        let stored = copied.as_deref().or_else(|| large.as_ref().map(LargeValue::columns));
         // Decoded first: the sample may turn out to be invalid.
-        self.decode(miss, SampleBytes { bytes: &slot, stored: copied.as_deref(), is_whole: true })?;
+        self.decode(miss, SampleBytes { bytes: &slot, stored, is_whole: true })?;
         let at = SampleRow { batch: &miss.batch, row: miss.row, task: &miss.task, layout_number };
         offload.filter(|_| copied.is_some()).map_or(Ok(()), |offload| offload.copy(at, slot))
     }

@@ -6,7 +6,6 @@ use super::page_cache::SampleBytes;
 use crate::batch::RowBytes;
 use crate::decode::jpeg::RowIndexCounts;
 use crate::decode::{EncodedPicture, FieldPlan, Output, PictureCounts, PictureTaker, Row, SampleDecoder};
-use crate::delivery::RowMemory;
 use crate::error::Result;
 use crate::format::Scratch;
 use crate::memory::RowMut;
@@ -25,7 +24,7 @@ enum RowSink {
     Encoded(usize),
     /// A vector that the batch stores.
     List,
-    /// The consumer's memory; a vector where there is none.
+    /// Memory that comes with the sample, such as the consumer's; a vector where there is none.
     Consumer,
 }
 
@@ -52,7 +51,7 @@ pub(super) struct RowDecoder {
 
 impl RowDecoder {
     /// Decoder of samples of `epoch`. `fields` has the plan for each layout, `stored_list` returns the output of a
-    /// layout that can be read directly into the consumer's memory.
+    /// layout that can be read directly into its row.
     pub(super) fn new(
         epoch: u64,
         fields: &[Arc<FieldPlan>],
@@ -106,7 +105,7 @@ impl RowDecoder {
         open: &OpenShard,
         sample: SampleBytes<'_>,
         rows: &mut [RowMut],
-        consumer: Option<Box<dyn RowMemory>>,
+        consumer: Option<RowBytes>,
     ) -> Result<()> {
         let whole = sample.bytes;
         let key = || if sample.is_whole { open.layout.format.key_of(whole) } else { None };
@@ -122,7 +121,7 @@ impl RowDecoder {
         open: &OpenShard,
         sample: SampleBytes<'_>,
         rows: &mut [RowMut],
-        mut consumer: Option<Box<dyn RowMemory>>,
+        mut consumer: Option<RowBytes>,
     ) -> Result<()> {
         let SampleRow { batch, task, layout_number, .. } = at;
         let columns = sample.split(open, &mut self.columns)?;
@@ -130,7 +129,7 @@ impl RowDecoder {
         let list = |sink: &RowSink| match sink {
             RowSink::Slot | RowSink::Encoded(_) => None,
             RowSink::List => Some(RowBytes::Engine(Vec::new())),
-            RowSink::Consumer => Some(consumer.take().map_or(RowBytes::Engine(Vec::new()), RowBytes::Consumer)),
+            RowSink::Consumer => Some(consumer.take().unwrap_or(RowBytes::Engine(Vec::new()))),
         };
         let mut lists: Vec<RowBytes> = sinks.iter().filter_map(list).collect();
         let offload = self.offload.as_deref().filter(|_| self.keeps_encoded);

@@ -1,7 +1,7 @@
-//! Reads of samples that have their own files, on threads that wait for the disk or a file server.
+//! Reads of samples that have their own files or are large, on threads that wait for the disk or a file server.
 //!
-//! Such a sample costs a look-up of its name, too, which no ring does in the background on all kernels. The threads
-//! start with the first miss.
+//! A sample with its own files costs a look-up of its name, too, which no ring does in the background on all kernels. A
+//! [large](super::large) one has several parts with different destinations. The threads start with the first miss.
 
 use super::miss::{LoadedSample, Miss};
 use crate::error::{Error, Result};
@@ -33,7 +33,7 @@ impl LooseReads {
         Self { run, stage: stats.stage("read"), loaded, reads: None, threads: Vec::new() }
     }
 
-    /// Starts to read the whole sample of `miss` into `slot`.
+    /// Starts to read the whole sample of `miss` into `slot`, without a large value, which goes to its row.
     ///
     /// # Errors
     ///
@@ -73,12 +73,15 @@ impl Drop for LooseReads {
 }
 
 fn read_all(queue: &Receiver<Read>, run: &Run, stage: &Stage, loaded: &Sender<LoadedSample>) {
-    for (miss, mut slot) in queue {
+    for (mut miss, mut slot) in queue {
         if run.is_stopped() {
             continue;
         }
         slot.set_start(0);
-        let read = miss.open.read_loose(miss.offset, slot.bytes_mut());
+        let read = match miss.large {
+            Some(_) => miss.read_large(slot.bytes_mut()),
+            None => miss.open.read_loose(miss.offset, slot.bytes_mut()),
+        };
         stage.done(1, miss.bytes as u64);
         // Fails only when the decode threads have returned, which they do after a stop.
         let _ = loaded.send(LoadedSample { miss, slot: read.map(|()| Some(slot)) });

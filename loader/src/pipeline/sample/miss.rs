@@ -1,9 +1,11 @@
 //! Samples that are not in the page cache, and the parts that the read threads read.
 
 use super::batch_builder::BatchBuilder;
-use super::page_cache::StoredColumns;
-use crate::delivery::RowMemory;
-use crate::error::Result;
+use super::large::LargeValue;
+use super::stored_columns::StoredColumns;
+use crate::batch::RowBytes;
+use crate::decode::Row;
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{ReadLease, RowMut};
 use crate::pipeline::schedule::Task;
 use crate::pipeline::shard::open_shard::OpenShard;
@@ -18,14 +20,16 @@ pub(crate) struct Miss {
     pub(crate) task: Task,
     /// Memory of its row in each fixed output.
     pub(crate) rows: Vec<RowMut>,
-    /// The consumer's memory for its row of bytes.
-    pub(crate) consumer: Option<Box<dyn RowMemory>>,
+    /// Memory for its row of bytes.
+    pub(crate) consumer: Option<RowBytes>,
     pub(crate) open: Arc<OpenShard>,
     /// Range to read: the sample, or a part of the rest.
     pub(crate) offset: u64,
     pub(crate) bytes: usize,
     /// The rest of a sample with rows that have been read already.
     pub(crate) rest: Option<SampleRest>,
+    /// Value that is read directly into its row.
+    pub(crate) large: Option<LargeValue>,
 }
 
 /// A [`Miss`] that was read.
@@ -60,4 +64,41 @@ impl SampleRest {
         }
         None
     }
+}
+
+impl Miss {
+    /// Reads the sample with a [`LargeValue`], which goes to its row, into the slot `into`, and waits for the disk.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the file system; `Full` without memory for a row.
+    pub(super) fn read_large(&mut self, into: &mut [u8]) -> Result<()> {
+        let Self { batch, rows, consumer, open, offset, large, .. } = self;
+        let large = large.as_ref().ok_or_else(|| Error::internal("a sample without a large value"))?;
+        let mut row = match large.fixed {
+            Some(number) => batch.first_rows(rows).nth(number).map(Row::Fixed),
+            None => row_of(consumer, large.bytes())?,
+        };
+        let row = row.as_mut().ok_or_else(|| Error::internal("a value without a row"))?;
+        open.read_around(*offset, into, &large.place, row)
+    }
+}
+
+/// Returns memory of `bytes` bytes for a row: the consumer's, or a vector.
+fn row_of(row: &mut Option<RowBytes>, bytes: usize) -> Result<Option<Row<'_>>> {
+    let is_whole = match row {
+        Some(RowBytes::Consumer(memory)) => memory.bytes_mut().len() == bytes,
+        _ => false,
+    };
+    if !is_whole {
+        let mut list = Vec::new();
+        let refused = |e| Error::new(ErrorKind::Full, "there is no memory for a row").with("bytes", bytes).caused_by(e);
+        list.try_reserve_exact(bytes).map_err(refused)?;
+        list.resize(bytes, 0);
+        *row = Some(RowBytes::Engine(list));
+    }
+    Ok(row.as_mut().map(|row| match row {
+        RowBytes::Engine(list) => Row::Var(list),
+        RowBytes::Consumer(memory) => Row::Sized(memory.bytes_mut()),
+    }))
 }

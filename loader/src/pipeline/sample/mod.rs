@@ -2,9 +2,10 @@
 //!
 //! * `decode`: the decode threads. They read samples that are in the `page_cache`, decode them (`decoder`), and pass
 //!   the rest to the read threads.
-//! * `read`: the read threads, which read samples from disk; `loose_reads`: the reads of samples with their own files;
-//!   `miss`: the samples.
+//! * `read`: the read threads, which read samples from disk; `loose_reads`: the reads of samples with their own files
+//!   and of `large` ones; `miss`: the samples.
 //! * `batch_layout`, `batch_builder`: the layout of a batch and the batch while it is filled.
+//! * `stored_columns`: columns with rows that are read directly into their destination.
 //! * `row_marks`: outputs that the plan gives, and not the sample.
 //! * `place`: filled batches to the consumer.
 //! * `consumer_memory`: rows of bytes in the consumer's own memory.
@@ -20,6 +21,7 @@ pub(crate) mod batch_layout;
 pub(crate) mod consumer_memory;
 pub(crate) mod decode;
 mod decoder;
+pub(crate) mod large;
 mod loose_reads;
 pub(crate) mod miss;
 pub(crate) mod offload;
@@ -27,3 +29,4 @@ pub(crate) mod page_cache;
 pub(crate) mod place;
 pub(crate) mod read;
 pub(crate) mod row_marks;
+pub(crate) mod stored_columns;

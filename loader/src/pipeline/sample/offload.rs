@@ -2,8 +2,8 @@
 
 use super::batch_builder::BatchBuilder;
 use super::miss::Miss;
-use super::page_cache::StoredColumns;
 use super::read::ReadQueues;
+use super::stored_columns::StoredColumns;
 use crate::decode::EncodedPicture;
 use crate::delivery::DeviceRows;
 use crate::error::Result;

@@ -5,7 +5,9 @@
 //! threads share.
 
 use super::batch_builder::BatchBuilder;
-use crate::decode::{FieldPlan, Output, Row, StoredColumn};
+use super::large::{LargeValue, StoredRows};
+use super::stored_columns::StoredColumns;
+use crate::decode::{FieldPlan, Row, StoredColumn};
 use crate::delivery::RowMemory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{OmittedColumn, SampleColumns, Scratch};
@@ -27,17 +29,6 @@ pub(crate) struct SampleBytes<'a> {
     pub(crate) stored: Option<&'a StoredColumns>,
     /// False if the bytes lack these columns.
     pub(crate) is_whole: bool,
-}
-
-/// Columns of one layout with their stored bytes as rows, which get to their destination without the decoder.
-#[derive(Debug)]
-pub(crate) struct StoredColumns {
-    /// Numbers of their outputs.
-    pub(crate) outputs: Vec<usize>,
-    /// Their offsets and lengths, ascending.
-    pub(crate) omitted: Vec<OmittedColumn>,
-    /// Nothing else of a sample is needed, not even to validate it.
-    pub(crate) are_all: bool,
 }
 
 impl<'a> SampleBytes<'a> {
@@ -77,9 +68,7 @@ impl StoredOutput {
     /// Output of samples that `fields` decodes. `around` returns the bytes before and after a column.
     fn new(fields: &FieldPlan, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<Self> {
         let column = fields.stored_column(around)?;
-        let is_fixed = |output: &Output| output.row_bytes().is_some();
-        let fixed = is_fixed(&fields.outputs()[column.output])
-            .then(|| fields.outputs()[..column.output].iter().filter(|output| is_fixed(output)).count());
+        let fixed = column.fixed_output(fields.outputs());
         let columns = StoredColumns {
             outputs: vec![column.output],
             omitted: vec![OmittedColumn { column: column.column, bytes: 0 }],
@@ -118,6 +107,8 @@ pub(crate) struct PageCacheReader {
     sample_bytes_max: u64,
     /// For each layout, the output that is read directly into its destination.
     stored: Vec<Option<StoredOutput>>,
+    /// For each layout, the output that the values of large samples are read directly into.
+    large: Vec<Option<StoredRows>>,
     handles: ShardHandleCache,
     /// Offset and length of the current chunk's samples, as far as they are known.
     ranges: Vec<Option<(u64, usize)>>,
@@ -131,13 +122,34 @@ impl PageCacheReader {
         let layouts = fields.iter().zip(open_shards.layouts());
         let stored =
             layouts.map(|(fields, layout)| StoredOutput::new(fields, |column| layout.around(column))).collect();
+        let large = fields.iter().map(|fields| StoredRows::new(fields)).collect();
         let (handles, ranges, buffer) = (ShardHandleCache::default(), Vec::new(), Vec::new());
-        Self { open_shards, sample_bytes_max, stored, handles, ranges, buffer }
+        Self { open_shards, sample_bytes_max, stored, large, handles, ranges, buffer }
     }
 
     /// Returns the output without a fixed size that samples of layout number `layout` are read directly into.
     pub(crate) fn stored_list(&self, layout: usize) -> Option<usize> {
         self.stored[layout].as_ref().filter(|stored| stored.fixed.is_none()).map(|stored| stored.column.output)
+    }
+
+    /// Returns the output without a fixed size that large samples of layout number `layout` are read directly into.
+    pub(crate) fn large_list(&self, layout: usize) -> Option<usize> {
+        self.large[layout].as_ref().and_then(StoredRows::list)
+    }
+
+    /// Returns the value of a sample of `open` that is read directly into its row because it is large.
+    pub(crate) fn large_value(&self, open: &OpenShard, offset: u64, bytes: usize) -> Option<LargeValue> {
+        self.large[open.layout_number].as_ref()?.large_value(open, offset, bytes)
+    }
+
+    /// Returns the lengths of the rows of bytes of the chunk that was [looked up](Self::find_ranges) last, if one of
+    /// them is large: the rest have no length.
+    pub(crate) fn large_lengths(&mut self, chunk: &[Task]) -> Option<Vec<Option<usize>>> {
+        if !self.ranges.iter().flatten().any(|(_, bytes)| StoredRows::may_be_large(*bytes)) {
+            return None;
+        }
+        let lengths: Vec<_> = chunk.iter().map(|task| self.length(task)).collect();
+        lengths.iter().any(Option::is_some).then_some(lengths)
     }
 
     /// Drops all handles of shards, before a wait.
@@ -171,7 +183,7 @@ impl PageCacheReader {
         into: SampleMemory<'_>,
         is_elsewhere: impl Fn(&OpenShard) -> bool,
     ) -> Result<PageCacheRead<'_>> {
-        let Self { open_shards, sample_bytes_max, stored, handles, ranges, buffer } = self;
+        let Self { open_shards, sample_bytes_max, stored, handles, ranges, buffer, .. } = self;
         let Some(open) = handles.get(task.shard, open_shards)? else { return Ok(PageCacheRead::Evicted) };
         open.check_unchanged()?;
         let (offset, bytes) = match ranges[i] {
@@ -211,12 +223,17 @@ impl PageCacheReader {
     /// it is.
     pub(crate) fn length(&mut self, task: &Task) -> Option<usize> {
         let open = self.handles.get(task.shard, &self.open_shards).ok()??;
-        let (_, bytes) = open.range(task.index).ok()?;
-        let stored = self.stored[open.layout_number].as_ref().filter(|stored| stored.fixed.is_none())?;
+        let (offset, bytes) = open.range(task.index).ok()?;
         if bytes as u64 > self.sample_bytes_max {
             return None;
         }
-        bytes.checked_sub(stored.around())
+        match self.stored[open.layout_number].as_ref().filter(|stored| stored.fixed.is_none()) {
+            Some(stored) => bytes.checked_sub(stored.around()),
+            None => {
+                let large = self.large[open.layout_number].as_ref().filter(|large| large.list().is_some())?;
+                large.large_value(open, offset, bytes).map(|value| value.bytes())
+            }
+        }
     }
 }
 

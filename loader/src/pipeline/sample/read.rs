@@ -111,7 +111,7 @@ impl<'a> ReadThread<'a> {
             };
             self.unpooled.add(u64::from(slot.piece().is_none()));
             let miss = self.waiting.pop_front().expect("the queue has a front");
-            let Some(file) = miss.open.file().cloned() else {
+            let Some(file) = miss.open.file().filter(|_| miss.large.is_none()).cloned() else {
                 self.loose.submit(miss, slot)?;
                 continue;
             };

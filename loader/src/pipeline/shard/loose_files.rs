@@ -4,14 +4,17 @@
 //! reads a range of it as of any shard: [`LooseFiles::read`] opens the files of the sample, reads them to their
 //! position in the slot, and closes them. So no more files are open than are read at the same time.
 
+use super::stored_rows::read_row;
 use crate::catalog::Catalog;
+use crate::decode::Row;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::recipe::{FileGroup, Piece};
-use crate::format::{INDEX_BASENAME, OffsetTable};
+use crate::format::{INDEX_BASENAME, OffsetTable, ReadAt};
 use crate::io::{DirFeatures, ShardFile, compare, read_exact_at};
 use crate::order::ShardId;
 use crate::sync::Arc;
 use crate::versions::Versions;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// Files of a shard, one or several for each sample.
@@ -60,7 +63,32 @@ impl LooseFiles {
     ///
     /// `Stale` for a file that was removed or changed after it was listed; errors of the file system.
     pub(crate) fn read(&self, i: usize, into: &mut [u8]) -> Result<()> {
-        self.fill(i, into, |file, place| read_exact_at(file, place, 0).map(|()| true), ShardFile::open).map(drop)
+        self.fill(i, into, |file, _, place| read_exact_at(file, place, 0).map(|()| true), ShardFile::open).map(drop)
+    }
+
+    /// Fills `into` like [`read`](Self::read), without the bytes at `value`, which are a whole file: they go to `row`.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub(super) fn read_around(&self, i: usize, into: &mut [u8], value: &Range<usize>, row: &mut Row<'_>) -> Result<()> {
+        let mut is_read = false;
+        let read = |file: &ShardFile, start: usize, place: &mut [u8]| {
+            if *value == (start..start + place.len()) {
+                is_read = true;
+                read_row(file, row, 0)?;
+            } else {
+                read_exact_at(file, place, 0)?;
+            }
+            Ok(true)
+        };
+        self.fill(i, into, read, ShardFile::open)?;
+        if is_read { Ok(()) } else { Err(Error::internal("a value that is no file of its sample")) }
+    }
+
+    /// Returns sample `i`, of `bytes` bytes, as a file.
+    pub(super) fn sample(&self, i: usize, bytes: u64) -> impl ReadAt {
+        LooseSample { group: &self.group, i, bytes }
     }
 
     /// Fills `into` like [`read`](Self::read) without waiting for a disk. Returns false, with `into` unspecified, if
@@ -70,15 +98,15 @@ impl LooseFiles {
             let known = ShardFile::open_known(path, features)?;
             known.ok_or_else(|| Error::new(ErrorKind::Io, "the file is not in memory"))
         };
-        self.fill(i, into, |file, place| Ok(file.read_cached(0, place)), open).unwrap_or(false)
+        self.fill(i, into, |file, _, place| Ok(file.read_cached(0, place)), open).unwrap_or(false)
     }
 
-    /// Fills `into`, as far as `read` returns true.
+    /// Fills `into`, as far as `read` returns true. It is called with each file, and its place in the sample.
     fn fill(
         &self,
         i: usize,
         into: &mut [u8],
-        read: impl Fn(&ShardFile, &mut [u8]) -> Result<bool>,
+        mut read: impl FnMut(&ShardFile, usize, &mut [u8]) -> Result<bool>,
         open: impl Fn(PathBuf, &Arc<DirFeatures>) -> Result<ShardFile>,
     ) -> Result<bool> {
         let (mut at, mut is_whole) = (0_usize, true);
@@ -90,6 +118,7 @@ impl LooseFiles {
             let end = at.checked_add(bytes).filter(|end| *end <= into.len());
             let place = end.map(|end| &mut into[at..end]);
             let place = place.ok_or_else(|| Error::internal("a sample is longer than its range"))?;
+            let start = at;
             at += bytes;
             match piece {
                 Piece::Bytes(bytes) => place.copy_from_slice(bytes),
@@ -108,12 +137,44 @@ impl LooseFiles {
                         let compared = compare(versions, name, file.buffered());
                         compared.map_err(|e| e.with("file", file.path().display()))?;
                     }
-                    is_whole = is_whole && (place.is_empty() || read(&file, place)?);
+                    is_whole = is_whole && (place.is_empty() || read(&file, start, place)?);
                 }
             }
             Ok(())
         })?;
         if at == into.len() { Ok(is_whole) } else { Err(Error::internal("a sample is shorter than its range")) }
+    }
+}
+
+/// Stored bytes of a sample that are not in its files: the sizes of its columns are.
+struct LooseSample<'a> {
+    group: &'a FileGroup,
+    i: usize,
+    bytes: u64,
+}
+
+impl ReadAt for LooseSample<'_> {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
+        let (end, mut at) = (offset.saturating_add(into.len() as u64), 0);
+        self.group.pieces(self.i, |piece| {
+            let (bytes, stored) = match piece {
+                Piece::Bytes(stored) => (stored.len() as u64, Some(stored)),
+                Piece::File { bytes, .. } => (bytes, None),
+            };
+            let common = offset.max(at)..end.min(at + bytes);
+            if !common.is_empty() {
+                let stored = stored.ok_or_else(|| Error::internal("a part of a sample that is in its file"))?;
+                into[(common.start - offset) as usize..(common.end - offset) as usize]
+                    .copy_from_slice(&stored[(common.start - at) as usize..(common.end - at) as usize]);
+            }
+            at += bytes;
+            Ok(())
+        })?;
+        if end <= at { Ok(()) } else { Err(Error::internal("a part of a sample that is after its end")) }
     }
 }
 
@@ -139,6 +200,7 @@ mod tests {
         std::fs::write(folder.path().join("a/0"), b"content").unwrap();
         std::fs::write(folder.path().join("a/1"), b"").unwrap();
         let columns = FileColumns::new([(FileColumns::FILE.to_owned(), Encoding::Bytes)], [], None).unwrap();
+        let layout = columns.layout().clone();
         let (paths, bytes) = (["a/0", "a/1"].iter().collect(), vec![7, 0]);
         let group = Arc::new(FileGroup { columns: columns.into(), paths, bytes, values: Vec::new() });
         let table = group.offsets().unwrap();
@@ -157,6 +219,17 @@ mod tests {
             into.fill(9);
             // The kernel may not report the pages that it has.
             assert!(!files.read_hot(i, &mut into) || into == *expected);
+            let place = layout.value_place(0, &files.sample(i, expected.len() as u64)).unwrap().unwrap();
+            let place = place.start as usize..place.end as usize;
+            let mut value = vec![0; place.len()];
+            into.fill(0);
+            let read = files.read_around(i, &mut into, &place, &mut Row::Fixed(&mut value));
+            if !place.is_empty() {
+                read.unwrap();
+                assert!(into[place.clone()].iter().all(|byte| *byte == 0), "the value has a row");
+                into[place].copy_from_slice(&value);
+                assert_eq!(into, *expected);
+            }
         }
         let mut into = [0; 18];
         std::fs::write(folder.path().join("new"), b"changed").unwrap();

@@ -15,6 +15,7 @@
 //! * `next_use`: the next use of each shard, in this epoch and the one after it, for eviction;
 //! * `status`: the step that each shard in progress has reached, for the report of a stall;
 //! * `open_shard`, `open_shards`: descriptors and tables of open shards, which the sample plane reads from;
+//! * `stored_rows`: values that are read directly into their rows;
 //! * `shard_table`: a bounded table, for open shards here and in `worker`;
 //! * `janitor`: closes evicted shards and shares room with all processes.
 
@@ -33,3 +34,4 @@ pub(crate) mod shard_table;
 pub(crate) mod source;
 pub(crate) mod stage;
 mod status;
+mod stored_rows;

@@ -1,6 +1,7 @@
 //! One open shard: its descriptors, offset table and index.
 
 use super::loose_files::LooseFiles;
+use super::stored_rows::{StoredSample, read_row};
 use crate::cache;
 use crate::catalog::Catalog;
 use crate::decode::{Row, StoredColumn};
@@ -14,6 +15,7 @@ use crate::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use crate::versions;
 use std::any::Any;
 use std::io::IoSliceMut;
+use std::ops::Range;
 
 /// An open shard, with everything that reading a sample needs.
 #[derive(Debug)]
@@ -63,6 +65,47 @@ impl OpenShard {
         match (&self.data, self.table.sample_at(offset)) {
             (Data::Loose(files), Some(sample)) => files.read(sample, into),
             _ => Err(Error::internal("a range that is no sample of loose files")),
+        }
+    }
+
+    /// Returns the range of the stored value of `column` in the sample at `offset`, of `bytes` bytes, and waits for the
+    /// disk; `None` if the value is not a part of the sample as it is stored.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the file system, and of the format for a damaged sample.
+    pub(crate) fn value_place(&self, offset: u64, bytes: usize, column: usize) -> Result<Option<Range<usize>>> {
+        let place = match (&self.data, self.table.sample_at(offset)) {
+            (Data::File { file, .. }, _) => {
+                self.layout.value_place(column, &StoredSample { file, offset, bytes: bytes as u64 })
+            }
+            (Data::Loose(files), Some(sample)) => self.layout.value_place(column, &files.sample(sample, bytes as u64)),
+            (Data::Loose(_), None) => Ok(None),
+        };
+        Ok(place?.map(|place| place.start as usize..place.end as usize).filter(|place| place.end <= bytes))
+    }
+
+    /// Reads the sample at `offset` into `into`, and waits for the disk. The bytes at `value` are read into `row`
+    /// instead, which has as many.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_loose`](Self::read_loose).
+    pub(crate) fn read_around(
+        &self,
+        offset: u64,
+        into: &mut [u8],
+        value: &Range<usize>,
+        row: &mut Row<'_>,
+    ) -> Result<()> {
+        match (&self.data, self.table.sample_at(offset)) {
+            (Data::File { file, .. }, _) => {
+                read_exact_at(&**file, &mut into[..value.start], offset)?;
+                read_row(file, row, offset + value.start as u64)?;
+                read_exact_at(&**file, &mut into[value.end..], offset + value.end as u64)
+            }
+            (Data::Loose(files), Some(sample)) => files.read_around(sample, into, value, row),
+            (Data::Loose(_), None) => Err(Error::internal("a range that is no sample of loose files")),
         }
     }
 
