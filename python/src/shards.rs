@@ -192,7 +192,7 @@ fn ranges(layout: &Layout, sample: &StoredSample<'_>) -> Result<Option<Vec<Range
     }
     let mut ranges = Vec::with_capacity(layout.columns.len());
     for column in 0..layout.columns.len() {
-        let Some(range) = layout.value_place(column, sample)? else { return Ok(None) };
+        let Some(range) = layout.value_range(column, sample)? else { return Ok(None) };
         ranges.push(range);
     }
     Ok(Some(ranges).filter(|ranges| ranges.last().is_some_and(|last| last.end == sample.bytes)))

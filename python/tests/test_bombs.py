@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import os
 import subprocess
 import sys
@@ -260,3 +261,48 @@ def test_a_large_sample_of_a_shard_reader_is_in_memory_once(tmp_path):
     assert (number, text, int(checksum)) == ("1", "text", zlib.crc32(value()))
     assert int(mebibytes) < 450, mebibytes
 
+
+
+VERIFY = PEAK + """
+import sys
+from forebay.verify import verify
+before = peak()
+report = verify(sys.argv[1], threads=1)
+print(report.damaged)
+print(peak() - before)
+"""
+
+
+@pytest.mark.parametrize("compression", ["gz:1", "zstd:1"])
+def test_verify_unpacks_large_shards_while_it_reads_them(tmp_path, compression):
+    folder = tmp_path / "set"
+    draw = np.random.default_rng(5)
+    options = {"compression": compression, "hashes": ["xxh64"], "size_limit": None}
+    with fb.MDSWriter(out=folder, columns={"x": "bytes"}, **options) as writer:
+        for _ in range(LARGE // ROW_BYTES):
+            noise = draw.integers(97, 122, ROW_BYTES // 32, np.uint8).tobytes()
+            writer.write({"x": noise.ljust(ROW_BYTES, b"x")})
+    damage, mebibytes = run(VERIFY, folder)
+    assert damage == "{}" and int(mebibytes) < 100, (damage, mebibytes)
+    index = json.loads((folder / "index.json").read_text())
+    index["shards"][0]["raw_data"]["hashes"]["xxh64"] = "0" * 16
+    (folder / "index.json").write_text(json.dumps(index))
+    damage, mebibytes = run(VERIFY, folder)
+    assert "unpacked, its xxh64 is " in damage and int(mebibytes) < 100, (damage, mebibytes)
+
+
+def test_verify_refuses_a_bomb_with_little_memory(tmp_path):
+    with fb.MDSWriter(out=tmp_path, columns={"x": "bytes"}, compression="gz", size_limit=None) as writer:
+        writer.write({"x": bytes(100)})
+    packed = tmp_path / "shard.00000.mds.gz"
+    with gzip.open(packed, "wb", compresslevel=9) as file:
+        for _ in range(RAW_BYTES >> 20):
+            file.write(bytes(1 << 20))
+    index = json.loads((tmp_path / "index.json").read_text())
+    index["shards"][0]["zip_data"]["bytes"] = packed.stat().st_size
+    for declared in (RAW_BYTES, 100):
+        index["shards"][0]["raw_data"]["bytes"] = declared
+        (tmp_path / "index.json").write_text(json.dumps(index))
+        damage, mebibytes = run(VERIFY, tmp_path)
+        assert (BOMB if declared == RAW_BYTES else "holds more than 100 bytes") in damage, damage
+        assert int(mebibytes) < 100, mebibytes

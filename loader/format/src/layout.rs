@@ -106,8 +106,8 @@ impl Layout {
     /// # Errors
     ///
     /// Errors of the sample's storage, and of its format.
-    pub fn value_place(&self, column: usize, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
-        self.format.value_place(&self.columns, column, sample)
+    pub fn value_range(&self, column: usize, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
+        self.format.value_range(&self.columns, column, sample)
     }
 
     /// Returns the bytes of every sample, if they are fixed.

@@ -90,7 +90,7 @@ pub use hash::HashAlgo;
 pub use index::{Digests, FileInfo, FilePair, INDEX_BASENAME, Index, Shard};
 pub use layout::Layout;
 pub use mds::Mds;
-pub use read_at::{AHEAD_BYTES, ReadAt, ended};
+pub use read_at::{AHEAD_BYTES, FileReader, ReadAt, ended};
 pub use recipe::Recipe;
 pub use sample_format::{SampleFile, SampleFormat, SurveyedFile};
 pub use shard_format::ShardFormat;

@@ -1,6 +1,7 @@
 //! Reads of parts of a file, wherever it is.
 
 use forebay_core::error::{Error, Result};
+use std::io::{self, Read};
 
 /// Bytes from which a reader is far from the end of a file, and most bytes that it reads at once there.
 pub const AHEAD_BYTES: u64 = 2 << 20;
@@ -84,6 +85,29 @@ impl<R: ReadAt + ?Sized> ReadAt for FilePart<'_, R> {
             return Err(ended(self.bytes()));
         }
         self.file.read_at(into, self.range.start + offset)
+    }
+}
+
+/// Bytes of a file from front to back.
+pub struct FileReader<'a, R: ?Sized> {
+    file: &'a R,
+    at: u64,
+}
+
+impl<'a, R: ReadAt + ?Sized> FileReader<'a, R> {
+    /// Starts at the front of `file`, which knows its size.
+    pub fn new(file: &'a R) -> Self {
+        Self { file, at: 0 }
+    }
+}
+
+impl<R: ReadAt + ?Sized> Read for FileReader<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.file.bytes() - self.at).unwrap_or(usize::MAX);
+        let bytes = into.len().min(left);
+        self.file.read_at(&mut into[..bytes], self.at).map_err(io::Error::other)?;
+        self.at += bytes as u64;
+        Ok(bytes)
     }
 }
 

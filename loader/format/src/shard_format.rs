@@ -135,7 +135,7 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Errors of the sample's storage, and of its format.
-    fn value_place(&self, columns: &[Column], column: usize, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
+    fn value_range(&self, columns: &[Column], column: usize, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
         let place = self.around(columns, column).and_then(|(before, after)| {
             let end = sample.bytes().checked_sub(after as u64)?;
             (before as u64 <= end).then_some(before as u64..end)

@@ -4,10 +4,10 @@
 use super::remote_file::RemoteFile;
 use crate::error::{Error, Result};
 use crate::format::compression::{ForwardFile, WINDOW_BYTES_MAX};
-use crate::format::{Compression, ReadAt};
+use crate::format::{Compression, FileReader, ReadAt};
 use crate::store::{Remote, Version};
 use forebay_core::flow::Budget;
-use std::io::{self, BufReader, Read};
+use std::io::BufReader;
 
 /// Packed bytes that a decoder gets at once.
 const PACKED_BYTES: usize = 256 << 10;
@@ -75,28 +75,12 @@ impl Unpacking {
         // A window that is too large is an error of the decoder.
         let window_bytes = compression.window_bytes(front).min(self.window_bytes_max);
         let _memory = self.windows.reserve(window_bytes)?;
-        let reader = BufReader::with_capacity(PACKED_BYTES, PackedReader { file: &packed, at: 0 });
+        let reader = BufReader::with_capacity(PACKED_BYTES, FileReader::new(&packed));
         let file = ForwardFile::new(compression, reader, self.window_bytes_max, limits.raw_bytes)?;
         let value = use_file(&file)?;
         // The end of the stream has its length and its checksum.
         let raw_bytes = file.read_to_end()?;
         Ok(Unpacked { value, packed_bytes, raw_bytes, version: packed.version().cloned() })
-    }
-}
-
-/// Bytes of a file from front to back.
-struct PackedReader<'a> {
-    file: &'a RemoteFile<'a>,
-    at: u64,
-}
-
-impl Read for PackedReader<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.file.bytes() - self.at).unwrap_or(usize::MAX);
-        let bytes = into.len().min(left);
-        self.file.read_at(&mut into[..bytes], self.at).map_err(io::Error::other)?;
-        self.at += bytes as u64;
-        Ok(bytes)
     }
 }
 

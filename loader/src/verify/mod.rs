@@ -14,8 +14,8 @@ use crate::catalog::{Catalog, Session, Stream, open_streams};
 use crate::config::{EngineConfig, FetchConfig, LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::INDEX_BYTES_MAX;
-use crate::format::{FileInfo, INDEX_BASENAME, Index, Shard};
-use crate::io::read_regular;
+use crate::format::{FileInfo, INDEX_BASENAME, Index, ReadAt, Shard};
+use crate::io::{open_regular, read_exact_at, read_regular};
 use crate::pipeline::{Origin, Run, ShardFetch};
 use crate::sources::shard_names;
 use crate::stats::Stats;
@@ -24,6 +24,8 @@ use crate::sync::Arc;
 use crate::topology::Topology;
 pub use check::{DamagedFile, ShardState};
 use check::{FoundFile, check};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -137,9 +139,9 @@ impl Verification {
         let shard = self.shard(number)?;
         match &self.place {
             ShardsLocation::Folder(folder) | ShardsLocation::Cache { folder, .. } => {
-                Ok(check(shard, |file| match read_regular(&folder.join(&*file.basename), file.bytes) {
-                    Ok(bytes) => FoundFile::Bytes(bytes),
-                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => FoundFile::Absent,
+                Ok(check(shard, |file| match DiskFile::open(&folder.join(&*file.basename)) {
+                    Ok(content) => FoundFile::Open(Box::new(content)),
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => FoundFile::Absent,
                     Err(e) => FoundFile::Unreadable(e.to_string()),
                 }))
             }
@@ -156,7 +158,7 @@ impl Verification {
             }
             let fetch = |request| remote.fetch(FetchRequest { encoded: Encoded::OfFile, ..request })?.wait();
             match FetchRequest::try_new(&*file.basename, file.bytes).and_then(fetch) {
-                Ok(bytes) => FoundFile::Bytes(Vec::from(bytes)),
+                Ok(bytes) => FoundFile::Open(Box::new(Vec::from(bytes))),
                 Err(e) if e.kind() == ErrorKind::NotFound => FoundFile::Absent,
                 // A wrong size is the file's; the network's failures are not.
                 Err(e) if e.kind() == ErrorKind::Checksum => FoundFile::Unreadable(e.message().to_owned()),
@@ -214,6 +216,30 @@ impl Verification {
                 .with("shard", number)
                 .with("shards", self.shards())
         })
+    }
+}
+
+/// Regular file on disk.
+struct DiskFile {
+    file: File,
+    bytes: u64,
+}
+
+impl DiskFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = open_regular(path)?;
+        let bytes = file.metadata()?.len();
+        Ok(Self { file, bytes })
+    }
+}
+
+impl ReadAt for DiskFile {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
+        read_exact_at(&self.file, into, offset)
     }
 }
 

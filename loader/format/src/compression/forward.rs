@@ -26,6 +26,8 @@ struct ForwardContent<'a> {
     raw_bytes_max: u64,
     /// Failure for the next read.
     failure: Option<Error>,
+    /// Called once with each byte of the content, in their order.
+    watch: Option<Box<dyn FnMut(&[u8]) + 'a>>,
 }
 
 impl<'a> ForwardFile<'a> {
@@ -53,7 +55,15 @@ impl<'a> ForwardFile<'a> {
             is_whole: false,
             raw_bytes_max,
             failure: None,
+            watch: None,
         }))
+    }
+
+    /// Calls `watch` with the bytes of the content as they are unpacked, from the first to the last.
+    #[must_use]
+    pub fn watched(self, watch: impl FnMut(&[u8]) + 'a) -> Self {
+        self.0.borrow_mut().watch = Some(Box::new(watch));
+        self
     }
 
     /// Reads the rest, which compares the length and the checksum that the stream has. Returns the bytes of the
@@ -104,6 +114,9 @@ impl ForwardContent<'_> {
             }
         };
         self.window.truncate(known + *read.as_ref().unwrap_or(&0));
+        if let Some(watch) = &mut self.watch {
+            watch(&self.window[known..]);
+        }
         self.is_whole = read.map_err(|e| self.compression.read_error(e))? == 0;
         if self.end() > self.raw_bytes_max {
             let (name, most) = (self.compression.name(), self.raw_bytes_max);

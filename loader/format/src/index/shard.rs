@@ -245,6 +245,24 @@ impl Shard {
         self.layout.format.check(&ByRef(file), offsets).context("file", || &self.table_file().basename)
     }
 
+    /// Reads the [`offsets`](Self::offsets) of `file`, and [compares](Self::check) the checksums. Returns the offsets
+    /// with the first damage. The file is read from front to back, once.
+    ///
+    /// # Errors
+    ///
+    /// As [`offsets`](Self::offsets).
+    pub fn survey(&self, file: &dyn ReadAt) -> Result<(OffsetTable, Option<Error>)> {
+        let has_samples = self.raw_meta.is_none() && self.slice.is_none() && self.recipe.is_none();
+        match has_samples.then(|| self.layout.format.offsets_checked(file, self.samples)).flatten() {
+            Some(found) => found.context("file", || &self.table_file().basename),
+            None => {
+                let places = self.offsets(file)?;
+                let damage = if self.layout.format.has_checksums() { self.check(file, &places).err() } else { None };
+                Ok((places, damage))
+            }
+        }
+    }
+
     fn parse_offsets<R: ReadAt + ?Sized>(&self, file: &R) -> Result<OffsetTable> {
         let mut front = vec![0; usize::try_from(self.table_bytes().min(file.bytes())).unwrap_or(usize::MAX)];
         file.read_at(&mut front, 0)?;

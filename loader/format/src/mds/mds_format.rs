@@ -1,6 +1,6 @@
 //! The format, and its entry in an index.
 
-use super::split::{around, fixed_bytes, fixed_range, head_bytes, split, value_place};
+use super::split::{around, fixed_bytes, fixed_range, head_bytes, split, value_range};
 use crate::columns::{Column, OmittedColumn, Scratch, sorted};
 use crate::encoding::{Encoding, Value};
 use crate::index::{IndexedFormat, JsonObject, expected, names_of, sizes_of};
@@ -72,8 +72,8 @@ impl ShardFormat for Mds {
         fixed_range(columns, column, sample_bytes)
     }
 
-    fn value_place(&self, columns: &[Column], column: usize, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
-        value_place(columns, column, sample)
+    fn value_range(&self, columns: &[Column], column: usize, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
+        value_range(columns, column, sample)
     }
 
     fn sample_bytes(&self, columns: &[Column]) -> Option<usize> {

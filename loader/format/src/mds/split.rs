@@ -46,7 +46,7 @@ pub(super) fn fixed_range(columns: &[Column], at: usize, sample_bytes: usize) ->
 
 /// Returns the range of the value of column number `at` in `sample`, by the sizes at its front; `None` if it is not
 /// within the sample.
-pub(super) fn value_place(columns: &[Column], at: usize, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
+pub(super) fn value_range(columns: &[Column], at: usize, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
     let mut head = vec![0; head_bytes(columns)];
     if sample.bytes() < head.len() as u64 {
         return Ok(None);
@@ -184,7 +184,7 @@ mod tests {
         let layout = layout(&[("a", "str"), ("b", "int"), ("c", "bytes")]);
         let mut sample = vec![2, 0, 0, 0, 3, 0, 0, 0];
         sample.extend(b"ab12345678xyz");
-        let place = |column, sample: &[u8]| layout.value_place(column, &sample).unwrap();
+        let place = |column, sample: &[u8]| layout.value_range(column, &sample).unwrap();
         assert_eq!([0, 1, 2].map(|column| place(column, &sample)), [Some(8..10), Some(10..18), Some(18..21)]);
         for cut in [1, 20] {
             assert_eq!(place(2, &sample[..sample.len() - cut]), None, "{cut}");

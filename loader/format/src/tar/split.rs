@@ -81,7 +81,7 @@ pub(super) fn split(
 
 /// Returns the range in `sample` of the content of the file of the column `name`; `None` if there is no file, or one
 /// that is stored without its zeros.
-pub(super) fn value_place(name: &str, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
+pub(super) fn value_range(name: &str, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
     let mut members = Members::of_part(sample);
     let (mut place, mut best) = (None, usize::MAX);
     while let Some(member) = members.next_member()? {

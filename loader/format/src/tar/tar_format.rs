@@ -4,7 +4,7 @@ use super::BLOCK;
 use super::fields::{alternatives, encoding_of, encoding_of_any, encoding_of_unpacked, unpacked};
 use super::name::KEY;
 use super::samples::{FieldCounts, key_of, offsets};
-use super::split::{split, value_place};
+use super::split::{split, value_range};
 use crate::columns::{Column, ColumnForm, ColumnUse, FIELDS, Scratch};
 use crate::encoding::Encoding;
 use crate::index::{IndexedFormat, JsonObject, is_sampled, names_of};
@@ -88,9 +88,9 @@ impl ShardFormat for Tar {
         split(columns, &self.optional, &self.packed, sample, scratch)
     }
 
-    fn value_place(&self, columns: &[Column], column: usize, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
+    fn value_range(&self, columns: &[Column], column: usize, sample: &dyn ReadAt) -> Result<Option<Range<u64>>> {
         let name = &columns[column].name;
-        if self.packed.contains(name) { Ok(None) } else { value_place(name, sample) }
+        if self.packed.contains(name) { Ok(None) } else { value_range(name, sample) }
     }
 
     fn optional(&self) -> &[String] {

@@ -258,10 +258,10 @@ fn the_place_of_a_file_is_known_by_the_headers_of_its_sample() {
     let (start, length) = offsets(&*bytes, 1).unwrap().range(0).unwrap();
     let sample = &bytes[start as usize..][..length as usize];
     let place = |column| {
-        let place = layout.value_place(column, &sample).unwrap()?;
+        let place = layout.value_range(column, &sample).unwrap()?;
         Some(&sample[place.start as usize..place.end as usize])
     };
     // A compressed file is unpacked.
     assert_eq!([0, 1, 2, 3].map(place), [Some(&b"first"[..]), None, None, Some(b"x")]);
-    assert!(layout.value_place(0, &&sample[..300]).is_err());
+    assert!(layout.value_range(0, &&sample[..300]).is_err());
 }

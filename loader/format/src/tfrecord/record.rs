@@ -151,9 +151,32 @@ impl<'a, R: ReadAt + ?Sized> Records<'a, R> {
 
 /// Reads the offsets of the records of `file`, which the index declares to be `samples`.
 pub(super) fn offsets<R: ReadAt + ?Sized>(file: &R, samples: u64) -> Result<OffsetTable> {
+    offsets_of(file, samples, |_| Ok(()))
+}
+
+/// Returns the [`offsets`] of the records of `file`, and the first damage that [`check`] finds.
+pub(super) fn offsets_checked<R: ReadAt + ?Sized>(file: &R, samples: u64) -> Result<(OffsetTable, Option<Error>)> {
+    let (mut record, mut damage) = (Vec::new(), None);
+    let places = offsets_of(file, samples, |place| {
+        read_record(file, place, &mut record)?;
+        if damage.is_none() {
+            damage = data(&record).err().map(|e| e.with("byte", place.start));
+        }
+        Ok(())
+    })?;
+    Ok((places, damage))
+}
+
+/// Returns the offsets of the records of `file`, and calls `use_record` with the place of each.
+fn offsets_of<R: ReadAt + ?Sized>(
+    file: &R,
+    samples: u64,
+    mut use_record: impl FnMut(&Range<u64>) -> Result<()>,
+) -> Result<OffsetTable> {
     let mut records = Records::new(file);
     let mut ranges = Vec::new();
     while let Some(place) = records.next()? {
+        use_record(&place)?;
         if ranges.len() as u64 == samples {
             let message = format!("the file has more records than the {samples} that the index declares");
             return Err(Error::format(message).with("field", "samples").hinting(RECOUNT));

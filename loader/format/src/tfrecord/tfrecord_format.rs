@@ -2,7 +2,7 @@
 
 use super::features::{Counts, FeatureCounts};
 use super::parts::{RECORD, RecordPart, encoding_of, name_of, record_column};
-use super::record::{FRAME_BYTES, check, offsets};
+use super::record::{FRAME_BYTES, check, offsets, offsets_checked};
 use super::split::split;
 use crate::columns::{Column, ColumnForm, ColumnUse, Scratch};
 use crate::encoding::{ArrayType, DType, Encoding};
@@ -125,6 +125,10 @@ impl ShardFormat for TfRecord {
 
     fn has_checksums(&self) -> bool {
         true
+    }
+
+    fn offsets_checked(&self, file: &dyn ReadAt, samples: u64) -> Option<Result<(OffsetTable, Option<Error>)>> {
+        Some(offsets_checked(file, samples))
     }
 
     fn check(&self, file: &dyn ReadAt, places: &OffsetTable) -> Result<()> {

@@ -62,7 +62,7 @@ impl StoredRows {
             return None;
         }
         // Errors show up when the whole sample is read.
-        let place = open.value_place(offset, bytes, self.column).ok()??;
+        let place = open.value_range(offset, bytes, self.column).ok()??;
         let columns = self.columns.clone();
         (place.len() > BYTES_MAX).then_some(LargeValue { fixed: self.fixed, place, columns })
     }

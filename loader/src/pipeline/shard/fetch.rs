@@ -91,11 +91,8 @@ impl FetchedFile<'_> {
                 Ok(shard.check(raw, &offsets).err())
             }
             FileContent::Packed(packed) => {
-                let offsets = packed.read(|file| shard.offsets(file)).context("file", || &shard.raw_data.basename)?;
-                if !shard.layout.format.has_checksums() {
-                    return Ok(None);
-                }
-                Ok(packed.read(|file| shard.check(file, &offsets)).err())
+                let surveyed = packed.read(|file| shard.survey(file)).context("file", || &shard.raw_data.basename);
+                surveyed.map(|(_, damage)| damage)
             }
         }
     }

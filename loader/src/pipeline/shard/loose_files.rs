@@ -219,7 +219,7 @@ mod tests {
             into.fill(9);
             // The kernel may not report the pages that it has.
             assert!(!files.read_hot(i, &mut into) || into == *expected);
-            let place = layout.value_place(0, &files.sample(i, expected.len() as u64)).unwrap().unwrap();
+            let place = layout.value_range(0, &files.sample(i, expected.len() as u64)).unwrap().unwrap();
             let place = place.start as usize..place.end as usize;
             let mut value = vec![0; place.len()];
             into.fill(0);

@@ -74,12 +74,12 @@ impl OpenShard {
     /// # Errors
     ///
     /// Errors of the file system, and of the format for a damaged sample.
-    pub(crate) fn value_place(&self, offset: u64, bytes: usize, column: usize) -> Result<Option<Range<usize>>> {
+    pub(crate) fn value_range(&self, offset: u64, bytes: usize, column: usize) -> Result<Option<Range<usize>>> {
         let place = match (&self.data, self.table.sample_at(offset)) {
             (Data::File { file, .. }, _) => {
-                self.layout.value_place(column, &StoredSample { file, offset, bytes: bytes as u64 })
+                self.layout.value_range(column, &StoredSample { file, offset, bytes: bytes as u64 })
             }
-            (Data::Loose(files), Some(sample)) => self.layout.value_place(column, &files.sample(sample, bytes as u64)),
+            (Data::Loose(files), Some(sample)) => self.layout.value_range(column, &files.sample(sample, bytes as u64)),
             (Data::Loose(_), None) => Ok(None),
         };
         Ok(place?.map(|place| place.start as usize..place.end as usize).filter(|place| place.end <= bytes))
