@@ -6,7 +6,7 @@ use crate::outside::Outside;
 use crate::own::{OPENED_ELSEWHERE, Own};
 use crate::rows::RowSlice;
 use crate::{enter, error};
-use forebay_loader::contents;
+use forebay_loader::contents::{self, ContentLimits};
 use forebay_loader::error::{Error, ErrorKind, Result};
 use forebay_loader::format::HashAlgo;
 use forebay_loader::objects::{self, ObjectListing, ReadLimits};
@@ -77,14 +77,16 @@ impl ObjectStores {
         })
     }
 
-    /// Lines of objects, with at most `bytes` in flight or ready.
-    fn lines(&self, py: Python<'_>, bytes: u64) -> PyResult<ObjectLines> {
-        enter::enter(py, || Ok(ObjectLines::new(contents::lines(self.get()?, bytes)?)))
+    /// Lines of objects, with at most `bytes` in flight or ready, and `window_bytes` for a window of zstd.
+    fn lines(&self, py: Python<'_>, bytes: u64, window_bytes: Option<u64>) -> PyResult<ObjectLines> {
+        let limits = ContentLimits { bytes, window_bytes };
+        enter::enter(py, || Ok(ObjectLines::new(contents::lines(self.get()?, limits)?)))
     }
 
-    /// Files of tars, with at most `bytes` in flight or ready.
-    fn tar_files(&self, py: Python<'_>, bytes: u64) -> PyResult<ObjectTarFiles> {
-        enter::enter(py, || Ok(ObjectTarFiles::new(contents::tar_files(self.get()?, bytes)?)))
+    /// Files of tars, with limits as for [`lines`](Self::lines).
+    fn tar_files(&self, py: Python<'_>, bytes: u64, window_bytes: Option<u64>) -> PyResult<ObjectTarFiles> {
+        let limits = ContentLimits { bytes, window_bytes };
+        enter::enter(py, || Ok(ObjectTarFiles::new(contents::tar_files(self.get()?, limits)?)))
     }
 
     fn remove(&self, py: Python<'_>, urls: Vec<String>) -> PyResult<()> {

@@ -53,12 +53,18 @@ impl<T> Out<T> {
 }
 
 impl<T: Send + 'static> Ahead<T> {
-    /// Starts the thread. As many bytes of objects are in flight or ready as the window has.
+    /// Starts the thread. As many bytes of objects are in flight or ready as the window has. `window_bytes` is as for
+    /// [`ContentLimits`](super::ContentLimits).
     ///
     /// # Errors
     ///
     /// When the system refuses a thread.
-    pub(super) fn start(objects: Arc<Objects>, window: FlightWindow, divide: Divide<T>) -> Result<Self> {
+    pub(super) fn start(
+        objects: Arc<Objects>,
+        window: FlightWindow,
+        window_bytes: Option<u64>,
+        divide: Divide<T>,
+    ) -> Result<Self> {
         let (requests, received) = bounded(REQUESTS_MAX);
         let (sender, events) = bounded(EVENTS_MAX);
         let is_stopped = Arc::new(AtomicBool::new(false));
@@ -66,7 +72,7 @@ impl<T: Send + 'static> Ahead<T> {
         let run = move || {
             let out = Out(sender);
             while let Some(wanted) = pieces.next_object() {
-                if let Err(error) = divide_object(&mut pieces, &wanted, divide, &out) {
+                if let Err(error) = divide_object(&mut pieces, &wanted, window_bytes, divide, &out) {
                     // Errors of stores name it already.
                     let is_named = error.context().iter().any(|(name, _)| *name == "key");
                     let error = if is_named { error } else { error.with("object", redact(&wanted.url)) };
@@ -115,13 +121,19 @@ impl<T: Send + 'static> Ahead<T> {
     }
 }
 
-fn divide_object<T>(pieces: &mut Pieces, wanted: &Wanted, divide: Divide<T>, out: &Out<T>) -> Result<()> {
+fn divide_object<T>(
+    pieces: &mut Pieces,
+    wanted: &Wanted,
+    window_bytes: Option<u64>,
+    divide: Divide<T>,
+    out: &Out<T>,
+) -> Result<()> {
     let (bytes, version, compression) = pieces.open()?;
     // Programs that end early leave such files.
     let compression = compression.filter(|_| bytes > 0);
     out.event(Event::Begin(version))?;
     let bytes = compression.is_none().then_some(bytes);
-    divide(Content::of(pieces, compression, wanted.start)?, wanted.start, bytes, out)?;
+    divide(Content::of(pieces, compression, window_bytes, wanted.start)?, wanted.start, bytes, out)?;
     out.event(Event::End)
 }
 

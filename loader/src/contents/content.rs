@@ -3,7 +3,6 @@
 use super::blocks::Blocks;
 use super::pieces::{Pieces, replaced};
 use crate::format::Compression;
-use crate::format::compression::WINDOW_BYTES_MAX;
 use crate::{Error, Result};
 use bytes::{Buf as _, Bytes};
 use std::io::{self, BufRead, Read};
@@ -26,16 +25,22 @@ pub(super) struct Unpacked<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// Content from the offset `start` on.
+    /// Content from the offset `start` on. `window_bytes` is as for [`ContentLimits`](super::ContentLimits).
     ///
     /// # Errors
     ///
-    /// Errors of the store; `Format` for an object that cannot be unpacked, and `Stale` for one that ends before
-    /// `start`.
-    pub(super) fn of(pieces: &'a mut Pieces, compression: Option<Compression>, start: u64) -> Result<Self> {
+    /// Errors of the store; `Format` for an object that cannot be unpacked, `Unsupported` for one with a larger window,
+    /// and `Stale` for one that ends before `start`.
+    pub(super) fn of(
+        pieces: &'a mut Pieces,
+        compression: Option<Compression>,
+        window_bytes: Option<u64>,
+        start: u64,
+    ) -> Result<Self> {
         let Some(compression) = compression else { return Ok(Self::Plain(pieces)) };
         let blocks = pieces.blocks().clone();
-        let mut reader = compression.reader(PieceReader { pieces, piece: Bytes::new() }, WINDOW_BYTES_MAX)?;
+        let (packed, window_bytes) = (PieceReader { pieces, piece: Bytes::new() }, window_bytes.unwrap_or(u64::MAX));
+        let mut reader = compression.reader(packed, window_bytes)?;
         let skipped = io::copy(&mut reader.by_ref().take(start), &mut io::sink());
         if skipped.map_err(|e| compression.read_error(e))? < start {
             return Err(replaced());

@@ -1,5 +1,6 @@
 //! Lines of texts.
 
+use super::ContentLimits;
 use super::ahead::{Ahead, Out};
 use super::content::Content;
 use super::pieces::FlightWindow;
@@ -23,13 +24,13 @@ pub struct LineBatch {
     pub ends: Vec<u32>,
 }
 
-/// Starts to read the lines of objects. At most `bytes_max` bytes of them are in flight or ready.
+/// Starts to read the lines of objects.
 ///
 /// # Errors
 ///
 /// When the system refuses a thread.
-pub fn lines(objects: Arc<Objects>, bytes_max: u64) -> Result<Ahead<LineBatch>> {
-    Ahead::start(objects, FlightWindow::new(bytes_max), divide)
+pub fn lines(objects: Arc<Objects>, limits: ContentLimits) -> Result<Ahead<LineBatch>> {
+    Ahead::start(objects, FlightWindow::new(limits.bytes), limits.window_bytes, divide)
 }
 
 pub(super) fn divide(mut content: Content<'_>, mut at: u64, _: Option<u64>, out: &Out<LineBatch>) -> Result<()> {

@@ -34,5 +34,21 @@ pub use packing::Packing;
 pub use pieces::Wanted;
 pub use tars::{TarPart, tar_files};
 
+/// Bounds of the memory for contents.
+#[derive(Clone, Copy, Debug)]
+pub struct ContentLimits {
+    /// Most bytes of objects that are in flight or ready.
+    pub bytes: u64,
+    /// Most bytes of the window of an object that is compressed by zstd; `None` for the largest that there are.
+    pub window_bytes: Option<u64>,
+}
+
+impl ContentLimits {
+    /// At most `bytes` in flight or ready, and windows of any size.
+    pub fn of_bytes(bytes: u64) -> Self {
+        Self { bytes, window_bytes: None }
+    }
+}
+
 /// Most bytes of a range.
 const BLOCK_BYTES: usize = 8 << 20;

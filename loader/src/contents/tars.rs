@@ -1,5 +1,6 @@
 //! Files of tars.
 
+use super::ContentLimits;
 use super::ahead::{Ahead, Out};
 use super::archive::ForwardArchive;
 use super::content::Content;
@@ -38,13 +39,13 @@ pub enum TarPart {
     More(Bytes),
 }
 
-/// Starts to read the regular files of tars. At most `bytes_max` bytes of tars are in flight or ready.
+/// Starts to read the regular files of tars.
 ///
 /// # Errors
 ///
 /// When the system refuses a thread.
-pub fn tar_files(objects: Arc<Objects>, bytes_max: u64) -> Result<Ahead<Vec<TarPart>>> {
-    Ahead::start(objects, FlightWindow::new(bytes_max), divide)
+pub fn tar_files(objects: Arc<Objects>, limits: ContentLimits) -> Result<Ahead<Vec<TarPart>>> {
+    Ahead::start(objects, FlightWindow::new(limits.bytes), limits.window_bytes, divide)
 }
 
 pub(super) fn divide(content: Content<'_>, start: u64, len: Option<u64>, out: &Out<Vec<TarPart>>) -> Result<()> {

@@ -67,7 +67,7 @@ fn next_lines(ahead: &Ahead<LineBatch>) -> Result<Vec<(Vec<u8>, u64)>> {
 }
 
 fn read_lines(folder: &TempDir, names: &[&str], (most, rate): (u64, u64)) -> Vec<Vec<(Vec<u8>, u64)>> {
-    let ahead = Ahead::start(objects(), FlightWindow::of_rate(most, rate), lines::divide).expect("started");
+    let ahead = Ahead::start(objects(), FlightWindow::of_rate(most, rate), None, lines::divide).expect("started");
     names.iter().for_each(|name| ahead.push(wanted(folder, name)).expect("room"));
     names.iter().map(|_| next_lines(&ahead).expect("read")).collect()
 }
@@ -150,13 +150,13 @@ fn a_compressed_text_that_is_damaged_is_an_error_of_its_format() {
     let gz = Compression::parse("gz").expect("known").compress(&text(200_000)).expect("packed");
     let folder = folder(&[("cut.gz", &gz[..gz.len() / 2]), ("none.zst", b"no zstd"), ("x.xz", b""), ("text", b"a\n")]);
     for name in ["cut.gz", "none.zst"] {
-        let ahead = lines(objects(), 64 << 20).expect("started");
+        let ahead = lines(objects(), ContentLimits::of_bytes(64 << 20)).expect("started");
         ahead.push(wanted(&folder, name)).expect("room");
         let error = next_lines(&ahead).expect_err(name);
         assert_eq!(error.kind(), ErrorKind::Format, "{error}");
         assert!(error.to_string().contains(name), "{error}");
     }
-    let ahead = lines(objects(), 64 << 20).expect("started");
+    let ahead = lines(objects(), ContentLimits::of_bytes(64 << 20)).expect("started");
     ["text", "x.xz"].iter().for_each(|name| ahead.push(wanted(&folder, name)).expect("room"));
     assert_eq!(next_lines(&ahead).expect("in its turn"), expected_lines(b"a\n"));
     let error = next_lines(&ahead).expect_err("unknown");
@@ -171,7 +171,7 @@ fn the_lines_before_a_damaged_place_are_returned() {
     let content = text(3 << 20);
     let gz = Compression::parse("gz:1").expect("known").compress(&content).expect("packed");
     let folder = folder(&[("a.gz", &gz[..gz.len() - 8])]);
-    let ahead = lines(objects(), 64 << 20).expect("started");
+    let ahead = lines(objects(), ContentLimits::of_bytes(64 << 20)).expect("started");
     ahead.push(wanted(&folder, "a.gz")).expect("room");
     let mut bytes = 0;
     let error = loop {
@@ -193,13 +193,13 @@ fn reading_continues_in_the_middle_of_an_object_of_the_same_version() {
     let folder = folder(&[("text", &content), ("text.gz", &gz), ("other", b"a\n")]);
     let all = expected_lines(&content);
     for name in ["text", "text.gz"] {
-        let ahead = lines(objects(), 64 << 20).expect("started");
+        let ahead = lines(objects(), ContentLimits::of_bytes(64 << 20)).expect("started");
         ahead.push(wanted(&folder, name)).expect("room");
         let Event::Begin(version) = next(&ahead).expect("open") else { panic!("not open") };
         assert!(version.is_some());
         drop(ahead);
         for returned in [1, 100, all.len() - 1, all.len()] {
-            let ahead = lines(objects(), 64 << 20).expect("started");
+            let ahead = lines(objects(), ContentLimits::of_bytes(64 << 20)).expect("started");
             ahead
                 .push(Wanted { start: all[returned - 1].1, version: version.clone(), ..wanted(&folder, name) })
                 .expect("room");
@@ -207,12 +207,12 @@ fn reading_continues_in_the_middle_of_an_object_of_the_same_version() {
             assert!(next_lines(&ahead).expect("read") == all[returned..], "{name} after {returned}");
             assert_eq!(next_lines(&ahead).expect("read"), expected_lines(b"a\n"));
         }
-        let ahead = lines(objects(), 64 << 20).expect("started");
+        let ahead = lines(objects(), ContentLimits::of_bytes(64 << 20)).expect("started");
         let version = Some("entity tag of another".to_owned());
         ahead.push(Wanted { start: 10, version, ..wanted(&folder, name) }).expect("room");
         assert_eq!(next_lines(&ahead).expect_err("changed").kind(), ErrorKind::Stale);
         // Also without a version, if the object has become shorter.
-        let ahead = lines(objects(), 64 << 20).expect("started");
+        let ahead = lines(objects(), ContentLimits::of_bytes(64 << 20)).expect("started");
         ahead.push(Wanted { start: content.len() as u64 + 1, ..wanted(&folder, name) }).expect("room");
         assert_eq!(next_lines(&ahead).expect_err("shorter").kind(), ErrorKind::Stale);
     }
@@ -221,7 +221,7 @@ fn reading_continues_in_the_middle_of_an_object_of_the_same_version() {
 #[test]
 fn an_object_that_cannot_be_read_ends_what_follows_it_and_nothing_before() {
     let folder = folder(&[("a", b"1\n2\n"), ("b", b"3\n")]);
-    let ahead = lines(objects(), 64 << 20).expect("started");
+    let ahead = lines(objects(), ContentLimits::of_bytes(64 << 20)).expect("started");
     ["a", "absent", "b"].iter().for_each(|name| ahead.push(wanted(&folder, name)).expect("room"));
     assert_eq!(next_lines(&ahead).expect("read"), expected_lines(b"1\n2\n"));
     let error = next_lines(&ahead).expect_err("absent");
@@ -300,7 +300,7 @@ fn the_files_of_tars_are_returned_whatever_the_pieces() {
     let gz = Compression::parse("gz:1").expect("known").compress(&big).expect("packed");
     let folder = folder(&[("small.tar", &small), ("big.tar", &big), ("big.tgz", &gz)]);
     for (most, rate) in WINDOWS {
-        let ahead = Ahead::start(objects(), FlightWindow::of_rate(most, rate), tars::divide).expect("started");
+        let ahead = Ahead::start(objects(), FlightWindow::of_rate(most, rate), None, tars::divide).expect("started");
         let expected = [("small.tar", &small_files), ("big.tar", &big_files), ("big.tgz", &big_files)];
         expected.iter().for_each(|(name, _)| ahead.push(wanted(&folder, name)).expect("room"));
         for (name, files) in expected {
@@ -320,7 +320,7 @@ fn a_tar_is_continued_after_any_of_its_files() {
     let folder = folder(&[("a.tar", &tar), ("a.tar.gz", &gz)]);
     for name in ["a.tar", "a.tar.gz"] {
         let read = |start| {
-            let ahead = tar_files(objects(), 64 << 20).expect("started");
+            let ahead = tar_files(objects(), ContentLimits::of_bytes(64 << 20)).expect("started");
             ahead.push(Wanted { start, ..wanted(&folder, name) }).expect("room");
             next_files(&ahead).expect("read")
         };
@@ -367,7 +367,7 @@ fn a_tar_that_is_cut_off_or_damaged_is_an_error_after_its_whole_files() {
     ];
     let folder = folder(&files);
     for (name, _) in files {
-        let ahead = tar_files(objects(), 64 << 20).expect("started");
+        let ahead = tar_files(objects(), ContentLimits::of_bytes(64 << 20)).expect("started");
         ahead.push(wanted(&folder, name)).expect("room");
         let mut files = Vec::new();
         let error = add_files(&ahead, &mut files).expect_err(name);
@@ -389,7 +389,7 @@ fn a_tar_without_padding_and_one_with_much_are_whole() {
     let all = [("a.tar", unpadded), ("b.tar", &padded), ("a.tar.gz", &unpadded_gz), ("b.tar.gz", &padded_gz)];
     let folder = folder(&all);
     for (name, _) in all {
-        let ahead = tar_files(objects(), 64 << 20).expect("started");
+        let ahead = tar_files(objects(), ContentLimits::of_bytes(64 << 20)).expect("started");
         ahead.push(wanted(&folder, name)).expect("room");
         assert_eq!(next_files(&ahead).expect(name).len(), files.len(), "{name}");
     }
@@ -400,12 +400,31 @@ fn dropping_the_consumer_ends_the_thread() {
     let content = text(4 * BLOCK_BYTES);
     let folder = folder(&[("text", &content)]);
     let objects = objects();
-    let ahead = lines(objects.clone(), 64 << 20).expect("started");
+    let ahead = lines(objects.clone(), ContentLimits::of_bytes(64 << 20)).expect("started");
     ahead.push(wanted(&folder, "text")).expect("room");
     assert!(matches!(next(&ahead), Ok(Event::Begin(_))));
     drop(ahead);
     // The thread has the only other reference. It ends without a limit of time; a hang would fail the whole run.
     while Arc::strong_count(&objects) > 1 {
         std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_zstd_window_above_the_bound_is_an_error_with_the_object() {
+    // Magic number, no size, a window of 256 MiB; a last block without bytes.
+    let packed = [0x28, 0xb5, 0x2f, 0xfd, 0x00, (28 - 10) << 3, 1, 0, 0];
+    let folder = folder(&[("a.zst", &packed)]);
+    for (window_bytes, is_read) in [(None, true), (Some(1 << 28), true), (Some(1 << 27), false)] {
+        let limits = ContentLimits { window_bytes, ..ContentLimits::of_bytes(64 << 20) };
+        let ahead = lines(objects(), limits).expect("started");
+        ahead.push(wanted(&folder, "a.zst")).expect("room");
+        match next_lines(&ahead) {
+            Ok(lines) => assert!(is_read && lines.is_empty()),
+            Err(e) => {
+                assert_eq!((is_read, e.kind()), (false, ErrorKind::Unsupported));
+                assert!(e.to_string().contains("a.zst"), "{e}");
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Objects that are sent with a `Content-Encoding`, which was not asked for: their bytes are not the bytes of the file.
 
 use crate::rig::{Rig, content};
-use forebay_loader::contents::{Ahead, Event, LineBatch, Packing, Wanted, lines};
+use forebay_loader::contents::{Ahead, ContentLimits, Event, LineBatch, Packing, Wanted, lines};
 use forebay_loader::format::Compression;
 use forebay_loader::objects::{Objects, ReadLimits, Reads};
 use forebay_loader::store::{Encoded, FetchBuffer, FetchRequest, StoreConfig};
@@ -96,7 +96,7 @@ fn lines_of_an_encoded_text_are_those_of_the_file() {
             let len = listed.then_some(packed.len() as u64);
             rig.server.put("a.txt", packed.clone()).expect("memory");
             rig.server.script(Rule::always("a.txt", Fault::Encoded(encoding)));
-            let ahead = lines(objects(), 64 << 20).expect("started");
+            let ahead = lines(objects(), ContentLimits::of_bytes(64 << 20)).expect("started");
             let wanted = Wanted { url: format!("{}/a.txt", rig.server.url()), len, ..Wanted::default() };
             ahead.push(wanted.clone()).expect("room");
             assert!(read(&ahead).expect("read") == text, "{encoding}");
@@ -115,7 +115,7 @@ fn an_encoding_that_cannot_be_unpacked_is_an_error_and_no_other_text() {
         let rig = Rig::new();
         rig.server.put(key, content(350)).expect("memory");
         rig.server.script(Rule::always(key, Fault::Encoded(encoding)));
-        let ahead = lines(objects(), 64 << 20).expect("started");
+        let ahead = lines(objects(), ContentLimits::of_bytes(64 << 20)).expect("started");
         ahead.push(Wanted { url: format!("{}/{key}", rig.server.url()), ..Wanted::default() }).expect("room");
         check(&read(&ahead).expect_err("encoded"), key, encoding);
     }

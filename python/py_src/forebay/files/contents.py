@@ -27,10 +27,20 @@ ItemT = TypeVar("ItemT", covariant=True)
 class _Contents(FileOrder, Generic[ItemT]):
     """Contents of files, in sequence."""
 
-    def __init__(self, files: Sequence[File], *, buffer: int | str, compression: str, store: StoreOptions | None, **order: Any) -> None:
+    def __init__(
+        self,
+        files: Sequence[File],
+        *,
+        buffer: int | str,
+        compression: str,
+        memory: int | str | None,
+        store: StoreOptions | None,
+        **order: Any,
+    ) -> None:
         # Not in order: files have different numbers of items, so ranks are at different files.
         super().__init__(files, ordered=False, **order)
         self._buffer, self._store = byte_size("buffer", buffer), store
+        self._memory = None if memory is None else byte_size("memory", memory)
         self._compression = one_of("compression", compression, ("auto", "none", "gz", "zst", "bz2", "br"))
 
     def _open(self) -> Any:
@@ -115,7 +125,7 @@ class LineLoader(_Contents[bytes]):
 
     def _open(self) -> Any:
         self._drop_lines()
-        return opened(self._store).lines(self._buffer)
+        return opened(self._store).lines(self._buffer, self._memory)
 
     def _parts(self, reads: Any, url: str) -> Iterator[Iterable[bytes]]:
         while (found := reads.next()) is not None:
@@ -146,7 +156,7 @@ class TarLoader(_Contents[tuple[str, str, bytes]]):
     _ITEMS = "files of tars"
 
     def _open(self) -> Any:
-        return opened(self._store).tar_files(self._buffer)
+        return opened(self._store).tar_files(self._buffer, self._memory)
 
     def _parts(self, reads: Any, url: str) -> Iterator[Iterable[tuple[str, str, bytes]]]:
         while (found := reads.next()) is not None:
@@ -163,6 +173,7 @@ def load_lines(
     shard: Shard = "auto",
     buffer: int | str = "128mb",
     compression: Compression = "auto",
+    memory: int | str | None = None,
     store: StoreOptions | None = None,
 ) -> LineLoader:
     r"""Reads texts line by line, ahead of the consumer, the files in sequence.
@@ -185,6 +196,8 @@ def load_lines(
         buffer: Bytes of files in flight and ready: a number, or a size such as "1gb". About 32 MiB that are being divided come on top.
         compression: "auto" unpacks files by the extensions of their names (.gz, .zst, .bz2, .br), "none" none of them; "gz",
             "zst", "bz2" and "br" all of them.
+        memory: Most bytes of the window of a file that is compressed by zstd, as for a `Loader`: a number, or a size. Windows up
+            to 128 MiB are always read. None: up to 2 GiB (`zstd --long=31`).
         store: Settings that differ from the environment's.
 
     Returns:
@@ -196,7 +209,7 @@ def load_lines(
             FormatError for a file that cannot be unpacked or has a line of more than 1 GiB.
     """
     order: dict[str, Any] = {"shuffle": shuffle, "seed": seed, "epoch": epoch, "shard": shard}
-    return LineLoader(files_of(urls, store), buffer=buffer, compression=compression, store=store, **order)
+    return LineLoader(files_of(urls, store), buffer=buffer, compression=compression, memory=memory, store=store, **order)
 
 
 def load_tars(
@@ -208,6 +221,7 @@ def load_tars(
     shard: Shard = "auto",
     buffer: int | str = "128mb",
     compression: Compression = "auto",
+    memory: int | str | None = None,
     store: StoreOptions | None = None,
 ) -> TarLoader:
     """Reads the files of tars ahead of the consumer, the tars in sequence, without an index.
@@ -231,6 +245,8 @@ def load_tars(
             larger file of a tar is no error.
         compression: "auto" unpacks tars by the extensions of their names (.gz, .tgz, .zst, .bz2, .br), "none" none of them;
             "gz", "zst", "bz2" and "br" all of them.
+        memory: Most bytes of the window of a file that is compressed by zstd, as for a `Loader`: a number, or a size. Windows up
+            to 128 MiB are always read. None: up to 2 GiB (`zstd --long=31`).
         store: Settings that differ from the environment's.
 
     Returns:
@@ -242,4 +258,4 @@ def load_tars(
             FormatError for a file that is no tar, or a damaged one.
     """
     order: dict[str, Any] = {"shuffle": shuffle, "seed": seed, "epoch": epoch, "shard": shard}
-    return TarLoader(files_of(urls, store), buffer=buffer, compression=compression, store=store, **order)
+    return TarLoader(files_of(urls, store), buffer=buffer, compression=compression, memory=memory, store=store, **order)
