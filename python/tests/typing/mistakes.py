@@ -3,6 +3,7 @@
 from typing import TypedDict
 
 import forebay as fb
+from forebay import checkpoint
 
 
 class Batch(TypedDict):
@@ -42,4 +43,6 @@ for named in typed:
     value = named["y"]  # mistake
 for _, data in fb.load_files("s3://bucket/", failed="return"):
     length = len(data)  # mistake
+saving = checkpoint.save({}, "run/step-1", wait=False).step  # mistake
+opened = fb.open("s3://bucket/a.txt", "rw")  # mistake
 hashes = fb.MDSWriter(out="out", columns={"x": "int"}, hashes=["xxhash"])  # mistake

@@ -100,6 +100,8 @@ def files() -> None:
     print([line.decode() for line in fb.load_lines(listed)], [name.upper() for _, name, _ in fb.load_tars(listed)])
     with fb.open("s3://bucket/a.txt", "wb") as file:
         file.write(b"text")
+    with fb.open("s3://bucket/a.txt") as binary, fb.open("s3://bucket/a.txt", "r", encoding="utf-8") as text:
+        print(binary.read(4).hex(), [line.strip() for line in text])
 
 
 def shards() -> None:
@@ -114,7 +116,19 @@ def shards() -> None:
 
 
 def checkpoints(loader: fb.Loader[Any]) -> None:
-    checkpoint.save({"model": 1}, "run/step-1", step=1, data=loader, metadata={"loss": 0.5}, format="safetensors")
+    saved = checkpoint.save({"model": 1}, "run/step-1", step=1, data=loader, metadata={"loss": 0.5}, format="safetensors")
+    saving = checkpoint.save({"model": 2}, "run/step-2", wait=False)
+    print(saved.url, saving.is_done, saving.wait().step)
+
+
+def files_of_modes(whole_max: int | None, wait: bool) -> None:
+    for _, data in fb.load_files("s3://bucket/", whole_max=whole_max):
+        print(data is None or data.hex())
+    done = checkpoint.save({}, "run/step-3", wait=wait)
+    print(done.url if isinstance(done, checkpoint.Checkpoint) else done.wait().url)
+
+
+def newest() -> None:
     last = checkpoint.latest("run", damaged="skip")
     if last is not None:
         print(last.step, last.url, last.load())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union, overload
 
 from .._arguments import flag, one_of
 from ..errors import ConfigError
@@ -17,6 +17,9 @@ from .formats import FORMATS, Format
 from .loading import Checkpoint
 from .parts import PartWriter
 from .snapshot import snapshot
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["Saving", "Writer", "save"]
 
@@ -91,6 +94,17 @@ def wait_for_last() -> None:
             last.wait()
 
 
+_Options = TypedDict(
+    "_Options",
+    {"step": Union[int, None], "data": Any, "metadata": Any, "overwrite": bool, "keep": Union[int, None], "per_rank": bool,
+     "format": Literal["torch", "safetensors"], "store": Union[StoreOptions, None]}, total=False,
+)
+
+
+@overload
+def save(obj: Any, url: Any, *, wait: Literal[True] = ..., **options: Unpack[_Options]) -> Checkpoint: ...
+@overload
+def save(obj: Any, url: Any, *, wait: Literal[False], **options: Unpack[_Options]) -> Saving: ...
 def save(
     obj: Any,
     url: Any,
@@ -104,7 +118,7 @@ def save(
     format: Literal["torch", "safetensors"] = "torch",
     wait: bool = True,
     store: StoreOptions | None = None,
-) -> Any:
+) -> Checkpoint | Saving:
     """Saves a checkpoint: it exists as a whole, or not at all.
 
         checkpoint.save({"model": model.state_dict()}, "s3://bucket/run/step-1000", step=1000, data=loader, keep=3)

@@ -148,7 +148,7 @@ def load_files(urls: _Urls, *, whole_max: int, failed: _Raise = ..., **options: 
 @overload
 def load_files(urls: _Urls, *, whole_max: None = None, failed: _Return, **options: Unpack[_Options]) -> FileLoader[bytes | Error]: ...
 @overload
-def load_files(urls: _Urls, *, whole_max: int | None = ..., failed: _Raise | _Return = ..., **options: Unpack[_Options]) -> FileLoader[bytes | Error | None]: ...
+def load_files(urls: _Urls, *, whole_max: int, failed: _Return, **options: Unpack[_Options]) -> FileLoader[bytes | Error | None]: ...
 def load_files(
     urls: str | os.PathLike[str] | Iterable[Any],
     *,
@@ -199,17 +199,14 @@ def load_files(
     """
     if cache_limit is not None and cache is None:
         raise ConfigError("cache_limit is the limit of a cache: pass the folder of one as well")
+    order: dict[str, Any] = {"ordered": ordered, "shuffle": shuffle, "seed": seed, "epoch": epoch, "shard": shard}
     return FileLoader(
         files_of(urls, store),
-        ordered=ordered,
-        shuffle=shuffle,
-        seed=seed,
-        epoch=epoch,
-        shard=shard,
         buffer=byte_size("buffer", buffer),
         concurrency=whole("concurrency", concurrency, least=1, below=1 << 16),
         whole_max=None if whole_max is None else whole("whole_max", whole_max),
         cache=None if cache is None else FileCache(folder("cache", cache), byte_size("cache_limit", cache_limit)),
         failed=one_of("failed", failed, ("raise", "return")),
         store=store,
+        **order,
     )

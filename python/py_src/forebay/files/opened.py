@@ -9,7 +9,7 @@ import logging
 import operator
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, overload
 
 from .._arguments import one_of
 from .._choices import OpenMode
@@ -276,6 +276,15 @@ class FileWriter(io.BufferedIOBase):
             raise ValueError(f"the file is closed: {self.name}")
 
 
+@overload
+def open(url: str, mode: Literal["rb"] = ..., *, store: StoreOptions | None = ...) -> FileReader: ...
+@overload
+def open(url: str, mode: Literal["wb"], *, store: StoreOptions | None = ...) -> FileWriter: ...
+@overload
+def open(
+    url: str, mode: Literal["r", "w", "rt", "wt"], *, encoding: str | None = ..., errors: str | None = ..., newline: str | None = ...,
+    store: StoreOptions | None = ...,
+) -> io.TextIOWrapper: ...
 def open(
     url: str,
     mode: OpenMode = "rb",
