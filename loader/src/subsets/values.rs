@@ -1,5 +1,5 @@
-//! A number for each sample of a stream, such as its weight or its length: from an array of numpy, or as text that holds
-//! an array.
+//! A number for each sample of a stream, such as its weight or its length: from an array of numpy, or as text that
+//! holds an array.
 //!
 //! The text is `float64:` and the base64 of little-endian doubles. Any other text is the name of a column, with values
 //! that [`question`](super::question) is about, or the path of a `.npy` file.

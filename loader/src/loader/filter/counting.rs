@@ -10,7 +10,7 @@ use crate::sync::Mutex;
 pub(super) struct Counting {
     pub(super) column: ColumnTokens,
     /// True if a value of which no tokens can be made is no error.
-    skips_errors: bool,
+    pub(super) skips_errors: bool,
     /// Memory that no thread uses.
     spare: Mutex<Vec<CountMemory>>,
 }

@@ -102,3 +102,104 @@ impl Filters<'_> {
         Ok(counts)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{LoaderConfig, SelectConfig, SkipConfig};
+    use crate::error::ErrorKind;
+    use crate::format::writer::{LocalDir, Options, Writer};
+    use crate::format::{Encoding, Layout, Value};
+    use crate::stats::Stats;
+    use crate::store::Simulation;
+    use crate::topology::Topology;
+    use base64::Engine;
+    use base64::prelude::BASE64_STANDARD;
+    use std::path::Path;
+
+    /// Bytes of the ids of each sample, of two bytes each.
+    const BYTES: [usize; 5] = [4, 0, 6, 2, 8];
+
+    /// Writes samples with `ids` of these numbers of bytes, a number, and a text.
+    fn write(folder: &Path, bytes: &[usize]) -> LoaderConfig {
+        let columns = [("count", Encoding::Int), ("ids", Encoding::Bytes), ("name", Encoding::Str)];
+        let layout = Layout::mds(columns.map(|(name, encoding)| (name.to_owned(), encoding))).expect("a layout");
+        let (set, local) = (folder.join("set"), folder.join("local"));
+        let target = LocalDir::create(&set, false).expect("a folder");
+        let mut writer = Writer::new(layout, Box::new(target), Options::default()).expect("a writer");
+        for bytes in bytes {
+            let sample = [Value::Int(*bytes as i64 - 1), Value::Bytes(vec![7; *bytes].into()), Value::Str("x".into())];
+            writer.write(&sample).expect("written");
+        }
+        writer.finish().expect("a data set");
+        // The numbers are kept in `local`, and not in the user's folder.
+        let remote = Some(set.display().to_string());
+        let stream = StreamConfig { remote, local: Some(local), ..StreamConfig::default() };
+        LoaderConfig { streams: vec![stream], ..LoaderConfig::default() }
+    }
+
+    /// The lengths of a stream, and its shards that were read.
+    fn lengths(config: &LoaderConfig, given: Option<&str>) -> Result<(Vec<u32>, u64)> {
+        let field = serde_json::from_str(r#"{"kind": "tokens", "column": "ids", "stored": "uint16", "length": 3}"#);
+        let source = TokenSource { field: &field.expect("a field"), lengths: given };
+        let (stats, topology, network) = (Arc::new(Stats::new(false)), Topology::detect()?, &Simulation::default());
+        let mut catalog = Catalog::open(config, &stats, &topology, network, None)?;
+        let filters = Filters { config, stats: &stats, topology: &topology, network, outside: None };
+        filters.apply(&mut catalog)?;
+        let found = filters.token_lengths(&catalog, &source)?;
+        assert_eq!(found[0].values().len() as u64, catalog.shape().num_samples());
+        Ok((found[0].values().to_vec(), stats.counter("filter_shards_read").get()))
+    }
+
+    #[test]
+    fn lengths_are_counted_or_those_of_a_column_or_an_array() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = write(folder.path(), &[4, 2, 6, 1 << 10]);
+        assert_eq!(lengths(&config, None).expect("counted").0, [2, 1, 3, 512]);
+        assert_eq!(lengths(&config, Some("count")).expect("a column").0, [3, 1, 5, 1023]);
+        let text =
+            |numbers: [f64; 4]| format!("float64:{}", BASE64_STANDARD.encode(numbers.map(f64::to_le_bytes).concat()));
+        // Weights are kept with fewer digits.
+        assert_eq!(
+            lengths(&config, Some(&text([0.0, 1.0, 16_777_217.0, 5.0]))).expect("an array").0,
+            [0, 1, 16_777_217, 5]
+        );
+        for (given, problem) in
+            [("name", "text"), ("none", "there is no column `none`"), (&text([0.5; 4]), "whole number")]
+        {
+            let e = lengths(&config, Some(given)).expect_err(problem);
+            assert!(e.kind() == ErrorKind::Config && e.to_string().contains(problem), "{e}");
+            assert!(e.to_string().contains("lengths"), "{e}");
+        }
+    }
+
+    #[test]
+    fn a_number_below_zero_names_its_sample() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = write(folder.path(), &BYTES);
+        let e = lengths(&config, Some("count")).expect_err("-1");
+        assert!(e.to_string().contains("no whole number of tokens") && e.to_string().contains("sample 1"), "{e}");
+    }
+
+    #[test]
+    fn lengths_are_those_of_the_kept_samples() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = write(folder.path(), &BYTES);
+        config.streams[0].select = SelectConfig { filter: Some("count != 5".to_owned()), ..SelectConfig::default() };
+        assert_eq!(lengths(&config, None).expect("counted").0, [2, 0, 1, 4]);
+    }
+
+    #[test]
+    fn a_sample_without_whole_tokens_is_an_error_or_has_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = write(folder.path(), &[4, 2, 5, 2]);
+        let e = lengths(&config, None).expect_err("5 bytes");
+        assert!(e.kind() == ErrorKind::Decode && e.to_string().contains("sample 2"), "{e}");
+        config.skip = SkipConfig { errors: 1, ..SkipConfig::default() };
+        assert_eq!(lengths(&config, None).expect("skipped").0, [2, 1, 0, 1]);
+        // The kept answer of the lenient loader is none for a strict one.
+        config.skip = SkipConfig::default();
+        let e = lengths(&config, None).expect_err("5 bytes");
+        assert!(e.to_string().contains("sample 2"), "{e}");
+    }
+}

@@ -13,7 +13,7 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::{Layout, OffsetTable, ReadAt, Scratch};
 use crate::pipeline::{FetchEvent, Origin, ShardFetch, read_offsets};
 use crate::subsets::filter::Cell;
-use crate::subsets::question::{NO_COUNT, Question, Reply};
+use crate::subsets::question::{Question, Reply};
 use crate::sync::Arc;
 use std::ops::Range;
 
@@ -103,7 +103,7 @@ impl<'a> Samples<'a> {
         match &self.reading_of(number)?.sizes {
             Some(sizes @ Sizes::Equal(_)) => {
                 let mut bits = self.of.no_answers(number);
-                let reply = reply_of(sizes.tokens_of(0)?);
+                let reply = sizes.reply(0)?;
                 (0..shard.samples).for_each(|_| bits.add(reply));
                 Ok(Some(bits))
             }
@@ -120,7 +120,7 @@ impl<'a> Samples<'a> {
         let mut bits = self.of.no_answers(number);
         for sample in 0..table.len() {
             let (_, bytes) = table.range(sample)?;
-            bits.add(reply_of(sizes.tokens_of(bytes).context("sample", || sample)?));
+            bits.add(sizes.reply(bytes).context("sample", || sample)?);
         }
         Ok(bits)
     }
@@ -285,10 +285,6 @@ fn end_of_piece(table: &OffsetTable, first: usize) -> Result<usize> {
         end += 1;
     }
     Ok(end)
-}
-
-fn reply_of(tokens: u64) -> Reply {
-    Reply::Count(u32::try_from(tokens).unwrap_or(NO_COUNT))
 }
 
 fn is_same(a: &Arc<Layout>, b: &Arc<Layout>) -> bool {

@@ -9,6 +9,7 @@ use crate::format::recipe::ObjectRange;
 use crate::format::{Layout, OffsetTable, Shard};
 use crate::pipeline::RangeFetch;
 use crate::store::{Encoded, FetchBuffer};
+use crate::subsets::question::{NO_COUNT, Reply};
 use crate::sync::Arc;
 
 /// Numbers of tokens of the samples of a layout.
@@ -40,15 +41,19 @@ impl Sizes {
     ///
     /// # Errors
     ///
-    /// `Decode` for bytes that are no whole number of tokens.
-    pub(super) fn tokens_of(&self, bytes: u32) -> Result<u64> {
+    /// `Decode` for bytes that are no whole number of tokens, unless such samples are skipped.
+    pub(super) fn reply(&self, bytes: u32) -> Result<Reply> {
+        let count = |tokens| Reply::Count(u32::try_from(tokens).unwrap_or(NO_COUNT));
         let (before, after, counting) = match self {
-            Self::Equal(tokens) => return Ok(*tokens),
+            Self::Equal(tokens) => return Ok(count(*tokens)),
             Self::Around { before, after, counting } => (before, after, counting),
         };
         let stored = (bytes as usize).checked_sub(before + after);
-        let tokens = stored.and_then(|stored| counting.column.count_of_bytes(stored));
-        tokens.ok_or_else(|| Error::decode("the stored bytes are no whole number of tokens").with("bytes", bytes))
+        match stored.and_then(|stored| counting.column.count_of_bytes(stored)) {
+            Some(tokens) => Ok(count(tokens)),
+            None if counting.skips_errors => Ok(Reply::Count(NO_COUNT)),
+            None => Err(Error::decode("the stored bytes are no whole number of tokens").with("sample bytes", bytes)),
+        }
     }
 }
 
