@@ -1,9 +1,14 @@
 """Token ids of text: they are equal to the ids of Hugging Face's `tokenizers`, for each kind of model, and of tiktoken."""
 
 import base64
+import csv
+import gzip
+import io
 import json
+import pathlib
 import pickle
 import random
+import tarfile
 
 import numpy as np
 import pytest
@@ -346,6 +351,77 @@ def test_a_text_is_found_by_its_path_in_lines_of_json(tmp_path):
     expected = [encoding.ids for encoding in tokenizer.encode_batch(TEXTS)]
     found = rows(str(tmp_path / "*.jsonl"), fb.Tokenize("doc", tokenizer.to_str(), path="body", allowed_special="all", pad=0), 15)
     assert found == expected
+
+
+def of_mds(folder, texts):
+    return written(folder / "mds", texts), "text"
+
+
+def of_compressed_bytes(folder, texts):
+    with fb.MDSWriter(out=str(folder / "mds"), columns={"text": "bytes"}, compression="zstd", size_limit=2000) as writer:
+        for text in texts:
+            writer.write({"text": text.encode()})
+    return str(folder / "mds"), "text"
+
+
+def of_lines(folder, texts):
+    (folder / "a.jsonl.gz").write_bytes(gzip.compress("".join(json.dumps({"text": text}) + "\n" for text in texts).encode()))
+    return str(folder / "*.jsonl.gz"), "text"
+
+
+def of_csv(folder, texts):
+    with open(folder / "a.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["text", "number"], *([text, number] for number, text in enumerate(texts))])
+    return str(folder / "a.csv"), "text"
+
+
+def of_tars(folder, texts):
+    with tarfile.open(folder / "a.tar", "w") as tar:
+        for number, text in enumerate(texts):
+            member = tarfile.TarInfo(f"{number:04}.txt")
+            member.size = len(text.encode())
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return str(folder / "a.tar"), "txt"
+
+
+SOURCES = [of_mds, of_compressed_bytes, of_lines, of_csv, of_tars]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_texts_of_every_source_have_the_ids_of_tokenizers_on_any_number_of_ranks(tmp_path, source):
+    values = [text for text in [*TEXTS, *fuzzed(200, 6)] if text and not {"\0", "\r"} & set(text)][:192]
+    remote, column = source(tmp_path, values)
+    tokenizer = llama_3()
+    expected = [encoding.ids for encoding in tokenizer.encode_batch(values)]
+    field = fb.Tokenize(column, tokenizer.to_str(), allowed_special="all", pad=0)
+    assert rows(remote, field, 8) == expected
+    whole = rows(remote, field, 8, shuffle=True)
+    assert sorted(whole) == sorted(expected)
+    parts = [
+        rows(remote, field, 4, shuffle=True, world=fb.World(rank=rank, world_size=2, local_rank=rank, local_world_size=2))
+        for rank in (0, 1)
+    ]
+    steps = [sorted(part[step : step + 4] for part in parts) for step in range(0, 96, 4)]
+    assert [sorted(sum(step, [])) for step in steps] == [sorted(whole[step : step + 8]) for step in range(0, 192, 8)]
+
+
+DATA = pathlib.Path(__file__).parents[2] / "tests" / "data"
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["parquet/set-*.parquet", "parquet/pyarrow-stream.arrow", "array_record/samples.array_record-*"],
+)
+def test_texts_of_files_of_records_have_the_ids_of_tokenizers(tmp_path, source):
+    for path in DATA.glob(source):
+        data = path.read_bytes()
+        (tmp_path / path.name.removesuffix(".gz")).write_bytes(gzip.decompress(data) if path.suffix == ".gz" else data)
+    remote = f"{tmp_path}/{source.split('/')[1]}"
+    with fb.Loader(remote=remote, fields={"text": fb.Text("text")}, batch_size=4, framework="numpy") as loader:
+        values = [text for batch in loader for text in batch["text"]]
+    tokenizer = byte_fallback()
+    expected = [encoding.ids for encoding in tokenizer.encode_batch(values)]
+    assert rows(remote, fb.Tokenize("text", tokenizer.to_str(), allowed_special="all", pad=0), 4) == expected
 
 
 @pytest.mark.parametrize(

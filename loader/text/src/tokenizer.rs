@@ -329,6 +329,30 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_document_is_an_error_or_a_tokenizer() {
+        let text = "hello </s> 12 中文'S\n";
+        for json in [WORDS.to_owned(), bytes()] {
+            // A vocabulary of bytes is long, and its parts after it are many.
+            let positions = (0..json.len()).filter(|at| json.is_char_boundary(*at) && (json.len() < 2000 || at % 31 == 0));
+            for at in positions {
+                let mut end = at + 1;
+                while !json.is_char_boundary(end) {
+                    end += 1;
+                }
+                for changed in ["", "0", "{", "\""] {
+                    let json = format!("{}{changed}{}", &json[..at], &json[end..]);
+                    for allowed in [Special::Nothing, Special::All] {
+                        let settings = Settings { allowed, ..Settings::default() };
+                        if let Ok(tokenizer) = Tokenizer::load(&json, &settings) {
+                            let _ = tokenizer.encode(text, &mut Ids::default());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_broken_document_is_an_error_of_the_configuration() {
         for json in ["", "{}", "[]", "{\"model\": 1}", &WORDS.replace("WordLevel", "Other"), &WORDS[..200]] {
             let e = Tokenizer::load(json, &Settings::default()).unwrap_err();
