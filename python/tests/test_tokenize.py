@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from forebay._samples import Run
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -351,6 +352,25 @@ def test_a_text_is_found_by_its_path_in_lines_of_json(tmp_path):
     expected = [encoding.ids for encoding in tokenizer.encode_batch(TEXTS)]
     found = rows(str(tmp_path / "*.jsonl"), fb.Tokenize("doc", tokenizer.to_str(), path="body", allowed_special="all", pad=0), 15)
     assert found == expected
+
+
+def test_the_file_of_a_run_has_the_packed_tokenizer(tmp_path):
+    remote = written(tmp_path / "set", TEXTS)
+    path = tmp_path / "tokenizer.json"
+    byte_level().save(str(path))
+    fields = {"ids": fb.Tokenize("text", path, length=4, pad=0, truncate=True)}
+    with fb.Loader(remote=remote, fields=fields, batch_size=3, shuffle=True) as loader:
+        loader.save_run(tmp_path / "run.json")
+        expected = [loader.samples_of(step) for step in range(5)]
+    size = path.stat().st_size
+    path.unlink()
+    assert (tmp_path / "run.json").stat().st_size < size / 2
+    run = Run(tmp_path / "run.json")
+    assert [run.samples_of(step) for step in range(5)] == expected
+    text = (tmp_path / "run.json").read_text()
+    (tmp_path / "run.json").write_text(text.replace("zlib,base64:eN", "zlib,base64:zz"))
+    with pytest.raises(fb.ConfigError, match="the tokenizer in the file of the run is damaged"):
+        Run(tmp_path / "run.json")
 
 
 def of_mds(folder, texts):

@@ -151,7 +151,8 @@ impl Tokenizer {
 
     /// Largest id.
     pub fn id_max(&self) -> u32 {
-        self.id_max
+        let ends = self.before.iter().chain(&self.after).map(|id| id.id());
+        ends.fold(self.id_max, u32::max)
     }
 }
 
@@ -333,7 +334,8 @@ mod tests {
         let text = "hello </s> 12 中文'S\n";
         for json in [WORDS.to_owned(), bytes()] {
             // A vocabulary of bytes is long, and its parts after it are many.
-            let positions = (0..json.len()).filter(|at| json.is_char_boundary(*at) && (json.len() < 2000 || at % 31 == 0));
+            let positions =
+                (0..json.len()).filter(|at| json.is_char_boundary(*at) && (json.len() < 2000 || at % 31 == 0));
             for at in positions {
                 let mut end = at + 1;
                 while !json.is_char_boundary(end) {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from . import _forebay
@@ -91,6 +93,7 @@ class Run:
     def __init__(self, path: str | os.PathLike[str], remote: Sequence[str] | None = None) -> None:
         document = _read(path)
         config = dict(document["config"])
+        config["fields"] = _each_tokenizer(config.get("fields"), _unpacked)
         streams = config["streams"]
         if remote is not None and len(remote) != len(streams):
             raise ConfigError(
@@ -112,7 +115,8 @@ class Run:
         """Writes the file of a run of the engine's `config`, without secrets."""
         streams = [s | {"remote": redact(s["remote"])} if s.get("remote") else s for s in config["streams"]]
         world = config["world"] | {"rank": 0, "local_rank": 0}
-        document = {"forebay": __version__, "config": config | {"streams": streams, "world": world}, "state": state}
+        config = config | {"streams": streams, "world": world, "fields": _each_tokenizer(config.get("fields"), _packed)}
+        document = {"forebay": __version__, "config": config, "state": state}
         # A reader finds the old file or the new one.
         new = f"{os.fspath(path)}.{os.getpid()}.new"
         with open(new, "w", encoding="utf-8") as file:
@@ -139,6 +143,46 @@ class Run:
         return [named(sample) for sample in samples]
 
 
+_PACKED = "zlib,base64:"
+"""Start of a packed tokenizer: neither a tokenizer.json nor a file of ranks begins with it."""
+
+
+def _each_tokenizer(fields: list[Any] | None, change: Callable[[str], str]) -> list[Any] | None:
+    """Returns the engine's form of fields with changed contents of tokenizers."""
+    if fields is None:
+        return None
+
+    def changed(spec: dict[str, Any]) -> dict[str, Any]:
+        inner = {"fields": _each_tokenizer(spec["fields"], change)} if "fields" in spec else {}
+        own = {"tokenizer": change(spec["tokenizer"])} if "tokenizer" in spec else {}
+        return spec | inner | own
+
+    return [[name, changed(spec)] for name, spec in fields]
+
+
+def _are_fields(fields: Any) -> bool:
+    """True for the engine's form of fields."""
+    if fields is None or not isinstance(fields, list):
+        return fields is None
+    specs = [pair[1] if isinstance(pair, list) and len(pair) == 2 else None for pair in fields]
+    return all(isinstance(spec, dict) and isinstance(spec.get("tokenizer", ""), str) and _are_fields(spec.get("fields")) for spec in specs)
+
+
+def _packed(contents: str) -> str:
+    """Packs the contents of a tokenizer. The run's file has them, because a path or a hash does not bring back a file that has changed."""
+    return _PACKED + base64.b64encode(zlib.compress(contents.encode(), 9)).decode()
+
+
+def _unpacked(packed: str) -> str:
+    """Returns the contents of a packed tokenizer, or of one from before they were packed."""
+    if not packed.startswith(_PACKED):
+        return packed
+    try:
+        return zlib.decompress(base64.b64decode(packed.removeprefix(_PACKED))).decode()
+    except (ValueError, zlib.error) as error:
+        raise ConfigError(f"the tokenizer in the file of the run is damaged: {error}") from None
+
+
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
@@ -150,6 +194,7 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
         is_run = is_run and all(isinstance(stream, dict) for stream in document["config"]["streams"])
         is_run = is_run and isinstance(document["config"]["world"]["world_size"], int)
         is_run = is_run and all(isinstance(document["config"][name], dict) for name in ("engine", "fetch"))
+        is_run = is_run and _are_fields(document["config"].get("fields"))
     except (KeyError, TypeError):
         is_run = False
     if not is_run:
