@@ -14,7 +14,7 @@ from ._checks import one_device, refuse
 __all__ = ["dataset"]
 
 
-def dataset(loader: Loader, element_spec: Any = None, **others: Any) -> tf.data.Dataset:
+def dataset(loader: Loader, element_spec: Any = None, **others: Any) -> tf.data.Dataset[Any]:
     """Returns the batches of `loader` as a `tf.data.Dataset`, one epoch for each iteration over it.
 
     Its elements are the loader's batches, after `transform`. With `framework="tensorflow"` they are not copied. Text and
@@ -48,12 +48,12 @@ def dataset(loader: Loader, element_spec: Any = None, **others: Any) -> tf.data.
     return batches
 
 
-def view(batches: Callable[[], Iterator[Any]], example: Any) -> tf.data.Dataset:
+def view(batches: Callable[[], Iterator[Any]], example: Any) -> tf.data.Dataset[Any]:
     """Returns a dataset of the batches that `batches` yields in each iteration, which are like `example`."""
     return _dataset(batches, _spec(example, is_full=False))
 
 
-def _dataset(batches: Callable[[], Iterator[Any]], element_spec: Any) -> tf.data.Dataset:
+def _dataset(batches: Callable[[], Iterator[Any]], element_spec: Any) -> tf.data.Dataset[Any]:
     view = tf.data.Dataset.from_generator(lambda: map(_batch, batches()), output_signature=element_spec)
     options = tf.data.Options()
     # The optimiser would otherwise add a prefetch at the end.
