@@ -383,6 +383,10 @@ void forebay_string_free(char *string);
 //   (null: the first boxes), the name of the boxes of the same objects. `class_map`: the class of each pixel; `path`,
 //   `size`, `of` (null: the first picture), `labels`, the path to the objects' classes; `background` (0), `overlap`
 //   (null: the last object's class), `dtype` ("uint8").
+// * `key_points`, in a `joint` alone: an array of two or three numbers per point of each object: column, row,
+//   visibility; `path` (null); `flip` (`[]`), pairs of left and right points; `points` (null), their number;
+//   `of` (null: the first picture); `boxes` (null: the first boxes, if there are some), with which objects are left
+//   out.
 // * `scalar`: a number; `dtype` (null: the column's).
 // * `tokens`: `length` (null: rows of their own length); `dtype` ("int64"); `pad` (null), the id that fills short
 //   rows; `stored` (null), the type of the ids in a column of bytes; `truncate` (false), keep the first ids of a
@@ -398,11 +402,12 @@ void forebay_string_free(char *string);
 // `scalar`, `array`, `text`, `bytes` and `json` have a `default` (null: none), the value of samples that lack it: a
 // number, "nan", text, or nested lists; bytes are a list of numbers.
 //
-// A field `joint` has `fields`, images, masks and boxes as above, which share their random draws. A field `mix` has
-// `fields`, images of one size and fields `one_hot` (`classes`; `dtype` ("float32"); `smoothing` (0.0)), a class as
-// probabilities; `by`, a list of `{"op": "mix_up", "alpha": 1.0}` and `{"op": "cut_mix", "alpha": 1.0}` (`minmax`
-// (null)), one drawn for each batch, by `weights` (null); `p` (1.0); `mode` ("previous"), or "batch",
-// "pair", "elem".
+// A field `joint` has `fields`, images, masks, boxes and key points as above, which share their random draws. A field
+// `mix` has `fields`, images of one size and fields `one_hot` (`classes`; `dtype` ("float32"); `smoothing` (0.0)), a
+// class as probabilities, or `multi_hot`, several (the same, with `path` (null)); `by`, a list of
+// `{"op": "mix_up", "alpha": 1.0}` and `{"op": "cut_mix", "alpha": 1.0}` (`minmax` (null); `keeps_share` (false)), of
+// which one is drawn for each batch, by `weights` (null); `p` (1.0); `mode` ("previous"), or "batch", "pair", "elem",
+// "half".
 //
 // An operation is an object with its `op`; sizes are `[height, width]` in pixels:
 //
@@ -425,7 +430,10 @@ void forebay_string_free(char *string);
 // * `fixed_size_crop`, `pad_if_smaller`: `size`, `fill`. `center_crop_or_pad`, `random_crop_or_pad`: `size`, as `pad`.
 //   `resize_keep_ratio`: `size`, `longest` (0.0), `interpolation`, `random_scale_prob` (0.0), `random_scale_range`
 //   (`[0.85, 1.05]`), `random_scale_area` (false), `random_aspect_prob` (0.0), `random_aspect_range` (`[0.9, 1.11]`).
-// * `normalize`, the last but for `random_erasing`: `mean` and `std`, three numbers each for values from 0 to 1.
+// * `normalize`, the last but for `linear_transformation` and `random_erasing`: `mean` and `std`, three numbers each
+//   for values from 0 to 1.
+// * `linear_transformation`: `transformation_matrix` and `mean_vector`, base64 of little-endian float32.
+//   `trim_border`: `border_size`.
 // * `random_erasing`: `p` (0.5), `scale` (`[0.02, 0.33]`), `ratio` (`[0.3, 3.3]`), `value` (`[0, 0, 0]`; null: noise).
 // * `color_jitter`: `brightness`, `contrast`, `saturation`, `hue`, each the smallest and the largest factor (null).
 //   `random_photometric_distort`: likewise, each with a default, and `p` (0.5). `random_channel_permutation`.

@@ -4,8 +4,8 @@
 use super::augment::Action;
 use super::box_format::Corners;
 use super::framing::is_middle_inside;
+use super::positions::{Positions, positions_after};
 use forebay_picture::geometry::{Region, Size, Stage};
-use forebay_picture::picture_ops::affine_matrix;
 
 /// Crop of a picture that keeps the objects with their middle inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,51 +104,22 @@ fn mirror(boxes: &mut [Corners], size: Size) {
 
 /// Applies an action to boxes in a picture of `size`.
 fn follow_action(boxes: &mut [Corners], action: &Action, size: Size) {
-    let middle = [f64::from(size.w) * 0.5, f64::from(size.h) * 0.5];
     match action {
         Action::HorizontalFlip => mirror(boxes, size),
         Action::VerticalFlip => {
             let h = f64::from(size.h);
             boxes.iter_mut().for_each(|[_, top, _, bottom]| (*top, *bottom) = (h - *bottom, h - *top));
         }
-        Action::Rotate { angle, expand, center, .. } => {
-            let matrix = affine_matrix(center.unwrap_or(middle), -angle, [0.0; 2], 1.0, [0.0; 2]);
-            let forward = inverse(&matrix);
-            // The grown picture starts at the smallest column and row that a corner has.
-            let [x, y] = if *expand {
-                let all = around([0.0, 0.0, f64::from(size.w), f64::from(size.h)], &forward);
-                [all[0], all[1]]
-            } else {
-                [0.0; 2]
-            };
-            boxes.iter_mut().for_each(|one| {
-                *one = around(*one, |place| {
-                    let [column, row] = forward(place);
-                    [column - x, row - y]
-                })
-            });
-        }
-        Action::Affine { angle, translate, scale, shear, center, .. } => {
-            let matrix = affine_matrix(center.unwrap_or(middle), *angle, *translate, *scale, *shear);
-            boxes.iter_mut().for_each(|one| *one = around(*one, inverse(&matrix)));
-        }
-        Action::Transform { matrix, .. } => {
-            boxes.iter_mut().for_each(|one| *one = around(*one, inverse(matrix)));
-        }
-        Action::Elastic { .. } => {
-            if let Some(displacement) = action.displacement(size) {
-                boxes.iter_mut().for_each(|one| *one = around(*one, |place| displacement.forward(place)));
+        action => {
+            if let Some(moved) = positions_after(action, size) {
+                boxes.iter_mut().for_each(|one| *one = around(*one, &moved));
             }
         }
-        Action::Perspective { coefficients, .. } => {
-            boxes.iter_mut().for_each(|one| *one = around(*one, inverse_perspective(coefficients)));
-        }
-        _ => {}
     }
 }
 
 /// Returns the box around the positions to which the corners of a box are moved.
-fn around([left, top, right, bottom]: Corners, moved: impl Fn([f64; 2]) -> [f64; 2]) -> Corners {
+fn around([left, top, right, bottom]: Corners, moved: &Positions) -> Corners {
     let corners = [[left, top], [right, top], [right, bottom], [left, bottom]].map(moved);
     if corners.as_flattened().iter().any(|place| place.is_nan()) {
         // As in torchvision: it is a box that `min_size` leaves out.
@@ -157,29 +128,6 @@ fn around([left, top, right, bottom]: Corners, moved: impl Fn([f64; 2]) -> [f64;
     let bound = |axis: usize, pick: fn(f64, f64) -> f64| corners.iter().map(|corner| corner[axis]).reduce(pick);
     [(0, f64::min as fn(f64, f64) -> f64), (1, f64::min), (0, f64::max), (1, f64::max)]
         .map(|(axis, pick)| bound(axis, pick).unwrap_or(0.0))
-}
-
-/// Returns the inverse of a matrix from positions in the result to positions in the picture.
-fn inverse(&[a, b, x, c, d, y]: &[f64; 6]) -> impl Fn([f64; 2]) -> [f64; 2] {
-    let scale = a * d - b * c;
-    move |[column, row]| {
-        let (column, row) = (column - x, row - y);
-        [(d * column - b * row) / scale, (a * row - c * column) / scale]
-    }
-}
-
-/// Returns the inverse of a perspective from positions in the result to positions in the picture.
-fn inverse_perspective(&[a, b, c, d, e, f, g, h]: &[f64; 8]) -> impl Fn([f64; 2]) -> [f64; 2] {
-    // The adjugate of the matrix with the rows (a, b, c), (d, e, f) and (g, h, 1).
-    let rows = [
-        [e - f * h, c * h - b, b * f - c * e],
-        [f * g - d, a - c * g, c * d - a * f],
-        [d * h - e * g, b * g - a * h, a * e - b * d],
-    ];
-    move |[column, row]| {
-        let [x, y, scale] = rows.map(|[p, q, r]| p * column + q * row + r);
-        [x / scale, y / scale]
-    }
 }
 
 #[cfg(test)]

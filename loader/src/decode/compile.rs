@@ -57,7 +57,7 @@ impl FieldPlan {
         let mut members = Vec::new();
         for (name, spec) in fields {
             if !spec.kind().is_some_and(FieldKind::is_mixable) {
-                return Err(Error::config("a Mix holds Image and OneHot fields").with("field", name));
+                return Err(Error::config("a Mix holds Image, OneHot and MultiHot fields").with("field", name));
             }
             joint::check_without_views(name, spec)?;
             let draws = FieldDraws::new(augment_seed, name);

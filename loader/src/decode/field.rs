@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::augment::{Augment, Composition, Grayscale, RandomErasing};
 use super::framing::Framing;
+use super::linear::LinearTransformation;
 use forebay_picture::{Interpolation, PaddingMode};
 
 /// Operation on the rows of a batch. Names, parameters and distributions are torchvision's.
@@ -26,6 +27,9 @@ pub enum BatchOp {
         /// Smallest and largest side of the box divided by the picture's, instead of a drawn area.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         minmax: Option<[f64; 2]>,
+        /// If true, the labels have the drawn share, not the box's, which a side of the picture may have cut off.
+        #[serde(default, skip_serializing_if = "is_false")]
+        keeps_share: bool,
     },
 }
 
@@ -43,10 +47,23 @@ pub enum MixMode {
     Pair,
     /// As `Batch`, with separate draws for each row.
     Elem,
+    /// As `Elem`, and the batch keeps its first half, the mixed rows, alone.
+    Half,
+}
+
+impl MixMode {
+    /// Returns the number of rows that a mixed batch of `rows` rows keeps.
+    pub(crate) fn rows_after(self, rows: usize) -> usize {
+        if self == Self::Half { rows.div_ceil(2) } else { rows }
+    }
 }
 
 pub(super) fn one() -> f64 {
     1.0
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// The order of a picture's dimensions in a batch.
@@ -196,6 +213,8 @@ pub enum Op {
         /// Per channel, above 0.
         std: Vec<f32>,
     },
+    /// Multiplies the picture by a matrix. After `Normalize`, before `RandomErasing`.
+    LinearTransformation(LinearTransformation),
     /// Replaces a box of the row. After all remaining operations.
     RandomErasing(RandomErasing),
     /// Changes the size or the frame. In a document it has the name of its operation, as those above.
@@ -220,7 +239,7 @@ pub(super) fn leaves(ops: &[Op]) -> Vec<&Op> {
 }
 
 /// Names of the operations of [`Op`] in documents. The rest are operations on the frame, or augmentations.
-const OWN_NAMES: [&str; 12] = [
+const OWN_NAMES: [&str; 13] = [
     "random_resized_crop",
     "resize",
     "random_resize",
@@ -232,6 +251,7 @@ const OWN_NAMES: [&str; 12] = [
     "grayscale",
     "random_horizontal_flip",
     "normalize",
+    "linear_transformation",
     "random_erasing",
 ];
 

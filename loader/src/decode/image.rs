@@ -9,7 +9,8 @@ mod share;
 use super::augment::{Augmenter, Erasure};
 use super::box_format::Corners;
 use super::draw::{DrawKey, FieldDraws};
-use super::field::{Op, leaves};
+use super::field::{Op, PixelLayout, leaves};
+use super::linear::{LinearMemory, LinearTransformation};
 use super::normalise::PictureWriter;
 use super::pil;
 use super::ragged::{elements, read_ragged, start_ragged};
@@ -53,6 +54,8 @@ pub(super) struct ImageField {
     /// Source of the random operations' numbers.
     pub draws: FieldDraws,
     pub writer: PictureWriter,
+    /// Transformation of the finished row.
+    pub linear: Option<LinearTransformation>,
     /// True if the three channels are made equal.
     pub is_grey: bool,
     pub reading: ReadOptions,
@@ -131,6 +134,7 @@ pub(super) struct ImageDecoder {
     shared: SharedSources,
     opacity: Opacity,
     deep: Deep,
+    linear: LinearMemory,
     /// Steps of pictures that may share a decode.
     later_steps: Steps,
 }
@@ -283,6 +287,7 @@ impl ImageDecoder {
         let is_decodable = matches!(file.format, Format::Jpeg)
             && field.content == Content::Colours
             && !field.is_grey
+            && field.linear.is_none()
             && orientation.is_stored()
             && stage.is_device_decodable()
             // The host decodes a picture that the device rejects, without the rest of its Joint.
@@ -370,6 +375,10 @@ impl ImageDecoder {
                 let row = if field.is_grey { [luma(row, grey); 3] } else { row };
                 field.writer.write(out, output, y, row);
             });
+        }
+        if let Some(linear) = &field.linear {
+            let is_interleaved = field.writer.layout() == Some(PixelLayout::Nhwc);
+            linear.apply(out, is_interleaved.then(|| field.writer.channels()), &mut self.linear);
         }
         for erasure in erasures(ops, output, draws, key) {
             field.writer.replace(out, output, erasure.region, erasure.values());

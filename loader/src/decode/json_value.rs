@@ -30,6 +30,8 @@ pub(super) enum JsonForm {
     Number(DType),
     /// Lists of numbers, nested as deep as there are dimensions; `None` for those that differ from sample to sample.
     Array(DType, Vec<Option<usize>>),
+    /// Lists of numbers, nested as deep as their first items.
+    Nested(DType),
 }
 
 /// Memory that decoding needs, kept from value to value.
@@ -77,6 +79,10 @@ impl JsonValue {
                 }
             }
             JsonForm::Number(dtype) => number(value, row.fixed(dtype.size())?, *dtype),
+            JsonForm::Nested(dtype) => {
+                let form = JsonForm::Array(*dtype, vec![None; depth(value)]);
+                Self::new(Vec::new(), form).map_err(|e| e.of_kind(ErrorKind::Decode))?.write(value, row, scratch)
+            }
             JsonForm::Array(dtype, shape) => {
                 scratch.shape.clear();
                 scratch.shape.extend(shape);
@@ -97,6 +103,12 @@ impl JsonValue {
             }
         }
     }
+}
+
+/// Returns the number of lists around the first number of `value`, at least 1.
+fn depth(value: &[u8]) -> usize {
+    let mut opened = value.iter().filter(|byte| !byte.is_ascii_whitespace());
+    opened.by_ref().take_while(|byte| **byte == b'[').count().max(1)
 }
 
 /// Appends the numbers of the list `value`, of dimension `axis`, to the scratch memory.

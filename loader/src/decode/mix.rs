@@ -84,7 +84,7 @@ impl Mix {
         for op in ops {
             match *op {
                 BatchOp::MixUp { alpha } => check_within("MixUp", "alpha", alpha, ALPHA_MIN, 1e3)?,
-                BatchOp::CutMix { alpha, minmax } => {
+                BatchOp::CutMix { alpha, minmax, .. } => {
                     check_within("CutMix", "alpha", alpha, ALPHA_MIN, 1e3)?;
                     minmax.map_or(Ok(()), |sides| check_range("CutMix", "minmax", sides, 0.0, 1.0))?;
                 }
@@ -125,20 +125,24 @@ impl Mix {
         };
         match op {
             BatchOp::MixUp { alpha } => Some(Mixture { share: beta(&mut numbers, alpha), region: None }),
-            BatchOp::CutMix { alpha, minmax } => {
+            BatchOp::CutMix { alpha, minmax, keeps_share } => {
                 let size = self.members.iter().find_map(|member| member.picture)?.0;
                 if self.mode != MixMode::Previous || minmax.is_some() {
                     let share = beta(&mut numbers, alpha);
-                    return Some(Mixture::cut(size, timm_box(&mut numbers, size, share, minmax)));
+                    let cut = Mixture::cut(size, timm_box(&mut numbers, size, share, minmax));
+                    // Bounds of the sides leave no drawn share.
+                    return Some(if keeps_share && minmax.is_none() { Mixture { share, ..cut } } else { cut });
                 }
-                let half = 0.5 * (1.0 - beta(&mut numbers, alpha)).sqrt();
+                let drawn = beta(&mut numbers, alpha);
+                let half = 0.5 * (1.0 - drawn).sqrt();
                 let side = |middle: u32, side: u32| {
                     let half = (half * f64::from(side)) as u32;
                     (middle.saturating_sub(half), (middle + half).min(side))
                 };
                 let (left, right) = side(numbers.below(size.w), size.w);
                 let (top, bottom) = side(numbers.below(size.h), size.h);
-                Some(Mixture::cut(size, Region { x: left, y: top, w: right - left, h: bottom - top }))
+                let cut = Mixture::cut(size, Region { x: left, y: top, w: right - left, h: bottom - top });
+                Some(if keeps_share { Mixture { share: drawn, ..cut } } else { cut })
             }
         }
     }
@@ -153,6 +157,11 @@ impl Mix {
         });
         // Rounding may leave a rest: the last one that has a weight.
         chosen.or_else(|| weights.iter().rposition(|weight| *weight > 0.0)).unwrap_or(0)
+    }
+
+    /// Rows that are mixed together, and rows of the batch after it.
+    pub fn mode(&self) -> MixMode {
+        self.mode
     }
 
     /// Mixes the rows `kept` of a batch, ascending, in its memory, each with the one `repeats` rows before it: the
@@ -202,7 +211,12 @@ impl Mix {
         for first in 0..kept.len() / 2 {
             let last = kept.len() - 1 - first;
             let of_first = drawn(first);
-            let of_last = if self.mode == MixMode::Elem { drawn(last) } else { of_first };
+            let of_last = match self.mode {
+                MixMode::Elem => drawn(last),
+                // It is left out.
+                MixMode::Half => None,
+                _ => of_first,
+            };
             for member in &self.members {
                 let RowPlace { offset, bytes } = place(member.output);
                 let start = |row: usize| offset + kept[row] * bytes;

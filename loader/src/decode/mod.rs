@@ -8,7 +8,7 @@
 //!                  (oriented)  |               (-> orientation)                     |   ^
 //!                              '- geometry, framing: stages; augment: actions       '---'  pixels, actions, resize
 //!   number, tokens, array     numeric: checked conversion, ragged                                         -> row
-//!   boxes                     boxes: follow the stages and actions of a picture                            -> row
+//!   boxes, key points         boxes, points: follow the stages and actions of a picture                    -> row
 //!   object_masks, class_map   segmentation: drawn at the picture's size -> image::labels: the same steps     -> row
 //!   json                      json_value: by its path, then as text, number or array                       -> row
 //!   text, bytes               copied                                                                      -> row
@@ -54,11 +54,14 @@ pub mod fields;
 pub mod framing;
 mod image;
 mod json_value;
+pub mod linear;
 pub mod mix;
 pub mod normalise;
 pub mod numeric;
 mod pil;
 mod plan;
+mod points;
+mod positions;
 pub mod ragged;
 mod resolve_ops;
 mod row;

@@ -99,7 +99,11 @@ impl FieldPlan {
         self.steps.iter().map(|step| match step.picture() {
             _ if !self.mixes.is_empty() => None,
             Some(field)
-                if !field.is_grey && !field.is_augmented() && field.views.is_none() && field.objects.is_none() =>
+                if !field.is_grey
+                    && !field.is_augmented()
+                    && field.linear.is_none()
+                    && field.views.is_none()
+                    && field.objects.is_none() =>
             {
                 field.writer.form(field.size?)
             }

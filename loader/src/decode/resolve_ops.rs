@@ -130,6 +130,7 @@ impl<'a> Fold<'a> {
             }
             Op::Grayscale
             | Op::Normalize { .. }
+            | Op::LinearTransformation(_)
             | Op::RandomErasing(_)
             | Op::Framing(_)
             | Op::Augment(_)
@@ -166,6 +167,10 @@ impl<'a> Fold<'a> {
             Cut::Nothing => {}
             Cut::Resize { to, interpolation } => resize(stage, stages, to, interpolation),
             Cut::Window { window, border } => {
+                if window.size.pixels() == 0 {
+                    let message = "nothing is left of the picture after TrimBorder: lower its `border_size`";
+                    return Err(Error::decode(message).with("picture", size));
+                }
                 if !framing.is_random() {
                     scene.add_window(size, window);
                 }

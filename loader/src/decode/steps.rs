@@ -6,6 +6,7 @@ use super::boxes::{Moves, ObjectCut, follow_stage};
 use super::draw::{DrawKey, FieldDraws, OpDraws};
 use super::field::Op;
 use super::framing::{Framing, Reframe};
+use super::points::Point;
 use super::resolve_ops::{Fold, ListDraws};
 use super::scene::Scene;
 use crate::error::{Error, Result};
@@ -42,7 +43,16 @@ impl Steps {
     /// Applies the steps of a picture of `size` to `boxes`, and returns the picture's size after them. The boxes are
     /// inside of it, some perhaps without an area.
     pub(super) fn follow(&self, boxes: &mut [Corners], size: Size) -> Size {
-        Moves { stages: &self.stages, after: &|number| self.after(number), cuts: &self.cuts }.follow(boxes, size)
+        self.moves(&|number| self.after(number)).follow(boxes, size)
+    }
+
+    /// Applies the steps of a picture of `size` to points, see [`Moves::follow_points`].
+    pub(super) fn follow_points(&self, points: &mut [Point], size: Size, mirror: impl FnMut(&mut [Point])) {
+        self.moves(&|number| self.after(number)).follow_points(points, size, mirror);
+    }
+
+    fn moves<'a>(&'a self, after: &'a dyn Fn(usize) -> &'a [Action]) -> Moves<'a> {
+        Moves { stages: &self.stages, after, cuts: &self.cuts }
     }
 }
 

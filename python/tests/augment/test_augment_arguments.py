@@ -70,7 +70,7 @@ def test_numbers_of_numpy_and_iterators_are_arguments():
 def test_every_argument_of_every_operation_has_a_check():
     found = {getattr(module, name) for module in (fields, operations) for name in module.__all__}
     kinds = {kind for kind in found if isinstance(kind, type) and issubclass(kind, fields.ImageOp)}
-    with_own_form = {fields.ImageOp, fb.Normalize, fb.RandomApply, fb.RandomChoice, fb.RandomOrder}
+    with_own_form = {fields.ImageOp, fb.LinearTransformation, fb.Normalize, fb.RandomApply, fb.RandomChoice, fb.RandomOrder}
     assert len(kinds) > 40
     for kind in kinds - with_own_form:
         assert {field.name for field in dataclasses.fields(kind) if field.type not in BY_ANNOTATION} <= kind._CHECKS.keys(), kind
@@ -113,7 +113,7 @@ def test_an_output_of_a_mix_cannot_have_the_name_of_an_argument():
         ([fb.RandomErasing(scale=(0.5, 0.1))], "`scale` as the smallest and the largest"),
         ([fb.RandomErasing(value=0.5)], "a level from 0 to 255"),
         ([fb.RandomErasing(), fb.RandomInvert()], "RandomErasing must be after all other operations"),
-        ([NORM, fb.RandomInvert()], "Normalize must be the last operation, except for RandomErasing"),
+        ([NORM, fb.RandomInvert()], "Normalize must be the last operation, except for LinearTransformation"),
     ],
 )
 def test_an_argument_outside_of_its_range_is_an_error_of_the_loader_and_of_drawn(folder, ops, sentence):

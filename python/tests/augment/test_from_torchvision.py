@@ -176,11 +176,11 @@ def test_transforms_in_an_image_are_an_error_that_names_the_translation():
 
 
 def test_every_transform_without_a_translation_is_named():
-    transforms = [v2.LinearTransformation(torch.eye(3), torch.zeros(3)), v2.RandomInvert(), lambda x: x, v2.Resize(9, interpolation=InterpolationMode.BOX)]
+    transforms = [v2.UniformTemporalSubsample(3), v2.RandomInvert(), lambda x: x, v2.Resize(9, interpolation=InterpolationMode.BOX)]
     with pytest.raises(fb.ConfigError) as caught:
         fb.from_torchvision(transforms)
     message = str(caught.value)
-    assert "number 0, LinearTransformation(" in message and "no such operation: leave it out of the list" in message
+    assert "number 0, UniformTemporalSubsample(" in message and "no such operation: leave it out of the list" in message
     assert 'map=lambda sample, rng: sample | {"x": transform(sample["x"])}' in message
     assert "number 2, <function" in message and "only torchvision's transforms are known" in message
     assert "number 3, Resize(" in message and "interpolation of Resize" in message
@@ -209,8 +209,8 @@ def test_an_argument_without_a_translation_has_a_reason(transform, sentence):
 
 
 OTHERS = (
-    *("HueSaturationValue", "LevelAugment", "Mix", "OneHot", "RadiusBlur", "RandomHSV", "drawn", "from_albumentations", "from_timm", "from_torchvision"),
-    *("CenterCropOrPad", "FixedSizeCrop", "PadIfSmaller", "RandomCropOrPad", "ResizeKeepRatio"),
+    *("HueSaturationValue", "LevelAugment", "Mix", "MultiHot", "OneHot", "RadiusBlur", "RandomHSV", "drawn", "from_albumentations", "from_timm", "from_torchvision"),
+    *("CenterCropOrPad", "FixedSizeCrop", "PadIfSmaller", "RandomCropOrPad", "ResizeKeepRatio", "TrimBorder"),
 )
 """Names that torchvision does not have."""
 
@@ -223,7 +223,7 @@ def test_the_operations_have_the_names_and_defaults_of_torchvision():
             continue
         parameters = inspect.signature(theirs).parameters
         for argument in inspect.signature(ours).parameters.values():
-            if (name, argument.name) in (("RandomErasing", "count"), ("CutMix", "minmax")):
+            if (name, argument.name) in (("RandomErasing", "count"), ("CutMix", "minmax"), ("CutMix", "correct_lam")):
                 continue  # timm's.
             default = parameters[argument.name].default
             default = getattr(default, "value", default)

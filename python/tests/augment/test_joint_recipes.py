@@ -151,7 +151,7 @@ class Elastic:
 @pytest.mark.parametrize(
     ("transforms", "sentence"),
     [
-        ([v2.LinearTransformation(torch.eye(3), torch.zeros(3))], "number 0, LinearTransformation.*together with its masks and boxes"),
+        ([v2.UniformTemporalSubsample(3)], "number 0, UniformTemporalSubsample.*together with its masks and boxes"),
         ([Elastic()], "number 0, .*Elastic.*together with its masks and boxes"),
         ([v2.SanitizeBoundingBoxes(), v2.Resize(8)], "number 1, Resize.*put it before SanitizeBoundingBoxes"),
         ([v2.SanitizeBoundingBoxes(labels_getter=None)], "keeps the labels"),
@@ -199,8 +199,26 @@ def test_operations_of_forebay_may_be_among_transforms():
     blur = fb.RadiusBlur((0.1, 2.0))
     assert fb.from_torchvision([v2.RandomResizedCrop(9), v2.RandomApply([blur], 0.5)])[1] == fb.RandomApply([blur], 0.5)
 
-    class GaussianBlur:
-        """The name of the class in scripts of DINO and MoCo v3."""
 
-    with pytest.raises(fb.ConfigError, match="RadiusBlur"):
-        fb.from_torchvision([GaussianBlur()])
+
+def test_own_classes_of_scripts_are_known_by_their_attributes():
+    def own(kind, **attributes):
+        return type(kind, (), attributes)()
+
+    for transform, expected in [
+        (own("GaussianBlur", prob=0.5, radius_min=0.1, radius_max=2.0), fb.RandomApply([fb.RadiusBlur((0.1, 2.0))], 0.5)),  # DINO, DeiT III
+        (own("GaussianBlur", sigma=[0.1, 2.0]), fb.RadiusBlur((0.1, 2.0))),  # MoCo v3
+        (own("Solarization", p=0.2), fb.RandomSolarize(128, 0.2)),
+        (own("gray_scale", p=0.2, transf=v2.Grayscale(3)), fb.RandomGrayscale(0.2)),
+    ]:
+        assert fb.from_torchvision([transform]) == [expected]
+    for kind, sentence in [
+        ("RandomIoUCrop", r"torchvision.transforms.v2.RandomIoUCrop, .* with use_v2=True"),
+        ("RandomHorizontalFlip", r"torchvision.transforms.v2.RandomHorizontalFlip, .* with use_v2=True"),
+        ("PILToTensor", r"torchvision.transforms.v2.PILToTensor"),
+        ("SimpleCopyPaste", "in the training loop"),
+        ("GaussianBlur", "use torchvision.transforms.v2.GaussianBlur"),
+        ("Elsewhere", "only torchvision's transforms are known"),
+    ]:
+        with pytest.raises(fb.ConfigError, match=sentence):
+            fb.from_torchvision([own(kind)])

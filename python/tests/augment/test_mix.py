@@ -164,8 +164,8 @@ def test_a_mix_that_cannot_be_made_has_a_reason(folder, field, sentence):
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: fb.Mix(fb.MixUp(), x=fb.Scalar("class")), r"only an Image or a OneHot can be mixed: write OneHot\('class', classes=...\)"),
-        (lambda: fb.Mix(fb.MixUp(), x=fb.Text("name")), "only an Image or a OneHot can be mixed: leave it in the loader's fields"),
+        (lambda: fb.Mix(fb.MixUp(), x=fb.Scalar("class")), r"only an Image, a OneHot or a MultiHot can be mixed: write OneHot\('class', classes=...\)"),
+        (lambda: fb.Mix(fb.MixUp(), x=fb.Text("name")), "only an Image, a OneHot or a MultiHot can be mixed: leave it in the loader's fields"),
         (lambda: fb.Mix(fb.MixUp(), picture()), r'p of Mix is an argument, .* another name, as in Mix\(MixUp\(0.2\), x=Image'),
         (lambda: fb.Image("image", fb.MixUp()), r"write Mix\(MixUp\(...\), x=Image\(...\), y=OneHot\(...\)\) in the loader's fields"),
     ],

@@ -45,25 +45,36 @@ RECIPES = [
     {"is_training": False, "crop_mode": "border", "crop_pct": 0.9},
     {"is_training": True, "train_crop_mode": "rkrc"},
     {"is_training": True, "train_crop_mode": "rkrr"},
+    {"is_training": True, "re_prob": 0.25, "re_mode": "pixel", "re_num_splits": 3},
+    {"is_training": False, "crop_border_pixels": 4},
+    {"is_training": True, "use_prefetcher": True, "normalize": False, "scale": (0.2, 1.0), "ratio": (1.0, 1.0), "hflip": 0.0},
+    # DeiT, MAE and ConvNeXt.
+    {"is_training": True, "color_jitter": 0.3, "auto_augment": "rand-m9-mstd0.5-inc1", "interpolation": "bicubic", "re_prob": 0.25, "re_mode": "pixel"},
+    {"is_training": True, "color_jitter": None, "auto_augment": "rand-m9-mstd0.5-inc1", "interpolation": "bicubic", "mean": (0.5,) * 3, "std": (0.5,) * 3},
 ]
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_recipes_of_timm_are_translated(odd, recipe):
     ops = fb.from_timm(data.create_transform(**{"input_size": 224} | recipe))
-    size = ops[0].size if isinstance(ops[0], fb.RandomResizedCrop) else ops[1].size
+    first, second = [op for op in ops if not isinstance(op, fb.TrimBorder)][:2]
+    size = first.size if isinstance(first, fb.RandomResizedCrop) else second.size
     assert tuple(np.ravel([size])) in ((224, 224), (224,))
     folder, made = odd
-    rows = augmented(folder, *ops)
-    assert len(rows) == len(made) and all(row.shape == (3, 224, 224) for row in rows.values())
+    has_border = "crop_border_pixels" in recipe
+    rows = augmented(folder, *ops, **({"skip": fb.Skip(errors=40)} if has_border else {}))
+    large = [pixels for pixels in made if not has_border or min(pixels.shape[:2]) > 8]
+    assert len(rows) == len(large) > 9 and all(row.shape == (3, 224, 224) for row in rows.values())
     assert next(iter(rows.values())).dtype == (np.uint8 if recipe.get("normalize") is False else np.float32)
 
 
 @pytest.mark.parametrize("mode", ["center", "squash", "border"])
-def test_evaluation_has_the_pixels_of_timm(odd, mode):
+@pytest.mark.parametrize("border", [None, 3])
+def test_evaluation_has_the_pixels_of_timm(odd, mode, border):
     folder, made = odd
-    transform = data.create_transform(64, interpolation="bicubic", crop_pct=0.9, crop_mode=mode)
-    for number, row in augmented(folder, *fb.from_timm(transform)).items():
+    transform = data.create_transform(64, interpolation="bicubic", crop_pct=0.9, crop_mode=mode, crop_border_pixels=border)
+    options = {} if border is None else {"skip": fb.Skip(errors=len(made))}  # Of small pictures nothing is left.
+    for number, row in augmented(folder, *fb.from_timm(transform), **options).items():
         expected = transform(Image.fromarray(made[number])).numpy()
         assert np.abs(row - expected).max() < 1e-5, number
 
@@ -97,8 +108,9 @@ def test_policies_are_drawn_as_by_timm():
 
 def test_transforms_without_a_translation_are_named():
     transforms = pytest.importorskip("timm.data.transforms")
-    with pytest.raises(fb.ConfigError, match="from_timm cannot translate .*TrimBorder.*there is no such operation"):
-        fb.from_timm([transforms.TrimBorder(3)])
+    assert fb.from_timm([transforms.TrimBorder(3)]) == [fb.TrimBorder(3)]
+    with pytest.raises(fb.ConfigError, match="from_timm cannot translate .*OtherTensor.*there is no such operation"):
+        fb.from_timm([type("OtherTensor", (), {"__module__": transforms.__name__})()])
     with pytest.raises(fb.ConfigError, match="pass the transforms to from_timm"):
         fb.from_torchvision(data.create_transform(224))
 
@@ -121,9 +133,23 @@ def test_a_mixup_is_translated():
         ({"mixup_alpha": 0.0, "cutmix_minmax": [0.2, 0.8], "mode": "pair"}, fb.Mix([fb.CutMix(1.0, (0.2, 0.8))], 1.0, "pair", x=x, y=smooth)),
     ]:
         assert fb.from_timm(mixup(**arguments), x=x, y=y)._spec() == expected._spec()
-    for arguments, sentence in [({"mode": "half"}, "mode is 'half'"), ({"cutmix_alpha": 1.0, "correct_lam": False}, "correct_lam=True")]:
-        with pytest.raises(fb.ConfigError, match=sentence):
-            fb.from_timm(mixup(**arguments), x=x, y=y)
+    cut = {"cutmix_alpha": 1.0, "mixup_alpha": 0.0}
+    kept = fb.Mix([fb.CutMix(1.0, correct_lam=False)], 1.0, "batch", x=x, y=smooth)
+    assert fb.from_timm(mixup(**cut, correct_lam=False), x=x, y=y)._spec() == kept._spec()
+    # The class takes an unknown mode for "batch", and its collation keeps half of the batch.
+    assert fb.from_timm(mixup(mode="half"), x=x, y=y).mode == "batch"
+    collate = pytest.importorskip("timm.data.mixup").FastCollateMixup
+    assert fb.from_timm(collate(mode="half", num_classes=9), x=x, y=y).mode == "half"
+    with pytest.raises(fb.ConfigError, match="it mixes nothing"):
+        fb.from_timm(mixup(mixup_alpha=0.0), x=x, y=y)
+    several = fb.MultiHot("class", classes=9)
+    with pytest.raises(fb.ConfigError, match="write a OneHot, or pass multi_label=True"):
+        fb.from_timm(mixup(), x=x, y=several)
+    if hasattr(mixup(), "multi_label"):
+        mixed = fb.from_timm(mixup(multi_label=True), x=x, y=several)
+        assert mixed.fields["y"] == fb.MultiHot("class", classes=9, smoothing=0.1)
+        with pytest.raises(fb.ConfigError, match="write a MultiHot"):
+            fb.from_timm(mixup(multi_label=True), x=x, y=y)
     with pytest.raises(fb.ConfigError, match="num_classes=9"):
         fb.from_timm(mixup(), x=x, y=fb.OneHot("class", 8))
     with pytest.raises(fb.ConfigError, match="for timm's Mixup alone"):

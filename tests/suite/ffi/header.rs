@@ -45,8 +45,20 @@ fn the_header_names_every_option_of_fields_and_operations() {
         {"op": "center_crop", "size": [1, 1]}, {"op": "five_crop", "size": [1, 1]}, {"op": "ten_crop", "size": [1, 1]}, {"op": "random_crop", "size": [1, 1]}, {"op": "pad", "padding": [1, 1, 1, 1]},
         {"op": "random_resize", "min_size": 1, "max_size": 2}, {"op": "grayscale"},
         {"op": "normalize", "mean": [0, 0, 0], "std": [1, 1, 1]}]"#;
-    let kinds =
-        ["image", "mask", "boxes", "box_labels", "scalar", "tokens", "length", "array", "text", "json", "bytes"];
+    let kinds = [
+        "image",
+        "mask",
+        "boxes",
+        "box_labels",
+        "key_points",
+        "scalar",
+        "tokens",
+        "length",
+        "array",
+        "text",
+        "json",
+        "bytes",
+    ];
     let kinds = kinds.map(|kind| format!(r#"{{"kind": "{kind}", "column": "a"}}"#));
     let drawn = ["object_masks", "class_map"].map(|kind| {
         let labels = if kind == "class_map" { r#", "labels": "labels""# } else { "" };

@@ -15,7 +15,7 @@ use forebay_picture::geometry::Size;
 /// depend on the pictures are compared in each sample.
 pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
     let has = |is_meant: fn(ScenePart<'_>) -> bool| fields.iter().any(|(_, spec)| is_meant(spec.scene_part()));
-    let has_boxes = has(|part| matches!(part, ScenePart::Boxes(_)));
+    let has_boxes = has(|part| matches!(part, ScenePart::Boxes(_) | ScenePart::Points));
     let has_labels = has_boxes || has(|part| matches!(part, ScenePart::Labels(_) | ScenePart::ObjectLabels));
     let mut first = None;
     for (name, spec) in fields {
@@ -23,7 +23,7 @@ pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
         let ops = match spec.scene_part() {
             ScenePart::Pixels(ops) | ScenePart::Labels(ops) => ops,
             // They follow the operations of a different field.
-            ScenePart::Boxes(_) | ScenePart::BoxLabels | ScenePart::ObjectLabels => continue,
+            ScenePart::Boxes(_) | ScenePart::BoxLabels | ScenePart::ObjectLabels | ScenePart::Points => continue,
             ScenePart::None => &[],
         };
         let drawn: Vec<Value> = ops.iter().filter_map(drawn_part).collect();
@@ -32,7 +32,8 @@ pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
             leaves(ops).into_iter().try_for_each(labels_can_follow).map_err(|e| e.with("field", name))?;
         }
         if has_boxes && leaves(ops).into_iter().any(has_mirrored_borders) {
-            let message = "boxes cannot follow borders that repeat the picture: pass padding_mode=\"constant\"";
+            let message =
+                "boxes and key points cannot follow borders that repeat the picture: pass padding_mode=\"constant\"";
             return Err(Error::config(message).with("field", name));
         }
         let (first_drawn, first_sizes) = first.get_or_insert_with(|| (drawn.clone(), sizes.clone()));
@@ -106,6 +107,7 @@ fn drawn_part(op: &Op) -> Option<Value> {
         | Op::Pad { .. }
         | Op::Grayscale
         | Op::Normalize { .. }
+        | Op::LinearTransformation(_)
         | Op::RandomErasing(_)
         | Op::Framing(_)
         | Op::Augment(_) => return None,

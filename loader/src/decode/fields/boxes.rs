@@ -3,21 +3,22 @@
 use serde::{Deserialize, Serialize};
 
 use super::array_source::ArraySource;
-use super::column::{Columns, unsuitable};
+use super::column::Columns;
 use super::followed::FollowedPicture;
-use super::json_path::{JsonPath, parts_of_path};
+use super::json_path::JsonPath;
 use super::kind::{Compiled, FieldKind, JointParts, ScenePart};
+use super::list_source::ListSource;
 use crate::decode::box_format::{BoxFormat, Corners};
 use crate::decode::boxes::is_large;
 use crate::decode::draw::FieldDraws;
-use crate::decode::json_value::{JsonForm, JsonValue};
+use crate::decode::json_value::JsonForm;
 use crate::decode::numeric;
 use crate::decode::plan::RowShape;
-use crate::decode::ragged::{read_ragged, start_ragged};
+use crate::decode::ragged::start_ragged;
 use crate::decode::row::Row;
 use crate::decode::step::{Decode, Memory, Step, Stored};
 use crate::error::{Error, Result};
-use crate::format::encoding::{DType, Encoding};
+use crate::format::encoding::DType;
 
 /// Boxes around objects of a picture of the same `Joint`; they follow its operations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -118,8 +119,8 @@ impl FieldKind for BoxLabels {
     }
 }
 
-fn outside_joint() -> Error {
-    Error::config("boxes and their labels are fields of a Joint with their picture")
+pub(super) fn outside_joint() -> Error {
+    Error::config("boxes, their labels and key points are fields of a Joint with their picture")
 }
 
 /// Decoder of the boxes of a picture.
@@ -170,7 +171,7 @@ impl Decode for BoxesDecoder {
 
 impl BoxesDecoder {
     /// Returns the boxes of the sample after the operations of the picture, in the order in which they are stored.
-    fn followed(&self, sample: &Stored<'_, '_>, memory: &mut Memory) -> Result<Vec<Corners>> {
+    pub(super) fn followed(&self, sample: &Stored<'_, '_>, memory: &mut Memory) -> Result<Vec<Corners>> {
         let stored = (sample.column)(self.column).ok_or_else(|| Error::decode("the sample lacks its boxes"))?;
         let mut boxes = self.boxes(stored, memory)?;
         let (steps, size) = self.followed.resolve(sample, None, memory)?;
@@ -185,7 +186,7 @@ impl BoxesDecoder {
     }
 
     /// Returns true if a box that has followed the picture is in the row.
-    fn is_kept(&self, corners: &Corners) -> bool {
+    pub(super) fn is_kept(&self, corners: &Corners) -> bool {
         let (size, area) = (self.min_size.unwrap_or(0.0), self.min_area.or(self.min_size).unwrap_or(0.0));
         (self.min_size, self.min_area) == (None, None) || is_large(*corners, size, area)
     }
@@ -229,57 +230,9 @@ fn broken() -> Error {
 }
 
 /// Returns the memory of a row of variable size.
-fn ragged<'a>(row: &'a mut Row<'_>) -> Result<&'a mut Vec<u8>> {
+pub(super) fn ragged<'a>(row: &'a mut Row<'_>) -> Result<&'a mut Vec<u8>> {
     let Row::Var(out) = row else {
         return Err(Error::internal("boxes cannot be decoded into memory of this kind"));
     };
     Ok(out)
-}
-
-/// Stored form of a list with one item or row of numbers per box.
-#[derive(Debug)]
-pub(super) enum ListSource {
-    Array(ArraySource),
-    Json(JsonValue),
-}
-
-impl ListSource {
-    /// Returns the number of the column, and the form in which it stores a list: `form` if it has JSON documents.
-    pub(super) fn of(
-        columns: Columns<'_>,
-        name: &str,
-        path: Option<&JsonPath>,
-        form: JsonForm,
-    ) -> Result<(usize, Self)> {
-        let (index, column) = columns.find(name)?;
-        let is_json = path.is_some() || matches!(column.encoding, Encoding::Json | Encoding::Str);
-        if !is_json {
-            let message = "boxes and their labels need a column of arrays, files of numpy or JSON documents";
-            let source = ArraySource::of(column).ok_or_else(|| unsuitable(column, message))?;
-            return Ok((index, Self::Array(source)));
-        }
-        if !matches!(column.encoding, Encoding::Json | Encoding::Str | Encoding::Bytes) {
-            let message = "`path` is for a column of JSON documents, text or bytes";
-            return Err(unsuitable(column, message));
-        }
-        Ok((index, Self::Json(JsonValue::new(parts_of_path("boxes and labels", path)?, form)?)))
-    }
-
-    /// Reads a stored list: type and elements. Its shape is in the memory.
-    pub(super) fn read(&self, bytes: &[u8], memory: &mut Memory) -> Result<(DType, Vec<u8>)> {
-        match self {
-            Self::Array(source) => {
-                let (dtype, values) = source.read(bytes, &mut memory.shape, &mut memory.values)?;
-                Ok((dtype, values.to_vec()))
-            }
-            Self::Json(value) => {
-                let found = value.find(bytes)?.ok_or_else(|| Error::decode("the document has no list at this path"))?;
-                let mut row = Vec::new();
-                value.write(found, &mut Row::Var(&mut row), &mut memory.json)?;
-                let (dtype, shape, values) = read_ragged(&row)?;
-                memory.shape = shape;
-                Ok((dtype, values.to_vec()))
-            }
-        }
-    }
 }

@@ -93,6 +93,8 @@ pub(in crate::decode) enum ScenePart<'a> {
     BoxLabels,
     /// Labels that are drawn by the objects of a picture, and follow its operations.
     ObjectLabels,
+    /// Points, which follow the operations of pixels or labels.
+    Points,
     /// None: its values do not depend on the scene.
     None,
 }

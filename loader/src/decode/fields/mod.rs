@@ -6,8 +6,10 @@
 //! kind      FieldKind: arguments --compile--> Compiled: column, decoder, type and shape of the rows
 //! image, mask                picture (ops, views): work of `decode::image`
 //! boxes                      boxes and their labels, which follow a picture of their Joint (followed)
+//! key_points                 points of objects, which follow it as well
 //! object_masks, class_map    masks by polygons and run lengths, which follow it as well
 //! scalar, one_hot            number_source
+//! multi_hot                  list_source
 //! tokens, length, array      array_source
 //! tokenize                   the crate forebay-text; rows as of tokens (token_row)
 //! json                       json_path, `decode::json_value`
@@ -27,9 +29,12 @@ mod followed;
 mod image;
 mod json;
 mod json_path;
+mod key_points;
 mod kind;
 mod length;
+mod list_source;
 mod mask;
+mod multi_hot;
 mod number_source;
 mod object_masks;
 mod one_hot;
@@ -57,9 +62,11 @@ pub(super) use column::Columns;
 pub use image::Image;
 pub use json::{Json, JsonText, JsonType};
 pub use json_path::{JsonPart, JsonPath};
+pub use key_points::KeyPoints;
 pub(super) use kind::{Compiled, FieldKind, JointParts, ScenePart};
 pub use length::Length;
 pub use mask::Mask;
+pub use multi_hot::MultiHot;
 pub use object_masks::ObjectMasks;
 pub use one_hot::OneHot;
 pub(super) use ops::{CheckedOps, of_labels};
@@ -82,6 +89,8 @@ pub enum FieldSpec {
     Boxes(Boxes),
     /// Values of boxes.
     BoxLabels(BoxLabels),
+    /// Points of objects of a picture.
+    KeyPoints(KeyPoints),
     /// Masks of objects of a picture.
     ObjectMasks(ObjectMasks),
     /// Classes of the pixels of a picture.
@@ -104,9 +113,11 @@ pub enum FieldSpec {
     Json(Json),
     /// A class as probabilities.
     OneHot(OneHot),
+    /// Several classes as probabilities.
+    MultiHot(MultiHot),
     /// Pictures and their classes that are mixed within the batch. Each becomes a separate output.
     Mix {
-        /// The outputs by name: an `Image` of a fixed size or more, and `OneHot` fields.
+        /// The outputs by name: an `Image` of a fixed size or more, and `OneHot` or `MultiHot` fields.
         fields: Vec<(String, FieldSpec)>,
         /// Operations; one is drawn for each batch.
         by: Vec<BatchOp>,
@@ -135,6 +146,7 @@ impl FieldSpec {
             Self::Mask(field) => field,
             Self::Boxes(field) => field,
             Self::BoxLabels(field) => field,
+            Self::KeyPoints(field) => field,
             Self::ObjectMasks(field) => field,
             Self::ClassMap(field) => field,
             Self::Scalar(field) => field,
@@ -146,6 +158,7 @@ impl FieldSpec {
             Self::Bytes(field) => field,
             Self::Json(field) => field,
             Self::OneHot(field) => field,
+            Self::MultiHot(field) => field,
             Self::Mix { .. } | Self::Joint { .. } => return None,
         })
     }
@@ -181,7 +194,8 @@ impl FieldSpec {
             Self::Joint { fields } | Self::Mix { fields, .. } => {
                 fields.iter().flat_map(|(_, field)| field.lists()).collect()
             }
-            Self::Array(Array { column, .. })
+            Self::MultiHot(MultiHot { column, path: None, .. })
+            | Self::Array(Array { column, .. })
             | Self::Tokens(Tokens { column, .. })
             | Self::Length(Length { column, .. }) => vec![column],
             _ => Vec::new(),

@@ -33,7 +33,7 @@ pub struct OneHot {
     pub smoothing: f64,
 }
 
-fn float32() -> DType {
+pub(super) fn float32() -> DType {
     DType::Float32
 }
 
@@ -47,11 +47,7 @@ impl FieldKind for OneHot {
         let (index, column) = columns.find(&self.column)?;
         let source =
             NumberSource::of(column).ok_or_else(|| unsuitable(column, "a OneHot field needs a column of numbers"))?;
-        if !(1..=CLASSES_MAX).contains(&classes) || !dtype.is_float() || dtype.size() > 4 {
-            return Err(Error::config("a OneHot field needs at least one class, and a type that pictures can have")
-                .with("classes", classes)
-                .with("dtype", dtype));
-        }
+        check_classes("OneHot", classes, dtype)?;
         check_within("OneHot", "smoothing", smoothing, 0.0, 1.0)?;
         let others = smoothing / classes as f64;
         let [class, others] = [1.0 - smoothing + others, others].map(|probability| element(probability, dtype));
@@ -64,8 +60,23 @@ impl FieldKind for OneHot {
     }
 }
 
+/// Checks the number of classes, and the type of their probabilities.
+pub(super) fn check_classes(kind: &str, classes: usize, dtype: DType) -> Result<()> {
+    if !(1..=CLASSES_MAX).contains(&classes) || !dtype.is_float() || dtype.size() > 4 {
+        let message = format!("a {kind} field needs at least one class, and a type that pictures can have");
+        return Err(Error::config(message).with("classes", classes).with("dtype", dtype));
+    }
+    Ok(())
+}
+
+/// Returns the error for a class that a field does not have.
+pub(super) fn outside(kind: &str, class: i64, classes: usize) -> Error {
+    let message = format!("the class is not among those of the {kind} field: raise its `classes`");
+    Error::decode(message).with("class", class).with("classes", classes)
+}
+
 /// Returns the bytes of an element.
-fn element(probability: f64, dtype: DType) -> Result<Vec<u8>> {
+pub(super) fn element(probability: f64, dtype: DType) -> Result<Vec<u8>> {
     let mut bytes = vec![0; dtype.size()];
     numeric::convert(&probability.to_le_bytes(), DType::Float64, &mut bytes, dtype)?;
     Ok(bytes)
@@ -89,11 +100,8 @@ impl Decode for OneHotDecoder {
         source.read(stored.bytes, &mut number, DType::Int64)?;
         let class = i64::from_ne_bytes(number);
         let out = row.fixed(classes * bytes)?;
-        let place = usize::try_from(class).ok().filter(|class| *class < classes).ok_or_else(|| {
-            Error::decode("the class is not among those of the OneHot field: raise its `classes`")
-                .with("class", class)
-                .with("classes", classes)
-        })?;
+        let place = usize::try_from(class).ok().filter(|class| *class < classes);
+        let place = place.ok_or_else(|| outside("OneHot", class, classes))?;
         if others.iter().all(|byte| *byte == 0) {
             out.fill(0);
         } else {

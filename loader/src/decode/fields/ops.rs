@@ -3,6 +3,7 @@
 use crate::decode::augment::{Augment, Composition, Operation};
 use crate::decode::field::{Op, PictureMode, ResizeTo, leaves};
 use crate::decode::framing::Reframe;
+use crate::decode::linear::LinearTransformation;
 use crate::decode::resolve_ops::{padded, resize_to};
 use crate::error::{Error, Result};
 use forebay_picture::Interpolation;
@@ -49,30 +50,46 @@ pub(in crate::decode) struct CheckedOps {
     /// Size of the result, if it does not depend on the picture.
     pub(in crate::decode) size: Option<Size>,
     pub(in crate::decode) normalise: Option<MeanAndStd>,
+    pub(in crate::decode) linear: Option<LinearTransformation>,
     /// True if `Grayscale` is among them, and nothing after it changes colours.
     pub(in crate::decode) is_grey: bool,
 }
 
 impl CheckedOps {
     pub(in crate::decode) fn new(ops: &[Op]) -> Result<Self> {
-        let (mut size, mut normalise, mut is_grey) = (None, None, false);
+        let (mut size, mut normalise, mut linear, mut is_grey) = (None, None, None, false);
         let mut erases = false;
         for op in ops {
             match op {
                 Op::RandomErasing(_) => erases = true,
+                _ if erases && matches!(op, Op::LinearTransformation(_)) => {
+                    return Err(Error::config("LinearTransformation must be before RandomErasing"));
+                }
                 _ if erases => return Err(Error::config("RandomErasing must be after all other operations")),
+                _ if linear.is_some() => {
+                    return Err(Error::config(
+                        "LinearTransformation must be the last operation, except for RandomErasing",
+                    ));
+                }
+                Op::LinearTransformation(_) => {}
                 _ if normalise.is_some() => {
-                    return Err(Error::config("Normalize must be the last operation, except for RandomErasing"));
+                    return Err(Error::config(
+                        "Normalize must be the last operation, except for LinearTransformation and RandomErasing",
+                    ));
                 }
                 _ => {}
             }
             match op {
                 Op::Grayscale => is_grey = true,
                 Op::Normalize { mean, std } => normalise = Some((mean.clone(), std.clone())),
+                Op::LinearTransformation(of) => {
+                    of.check()?;
+                    linear = Some(of.clone());
+                }
                 op => size = size_after(op, size)?,
             }
         }
-        Ok(Self { size, normalise, is_grey })
+        Ok(Self { size, normalise, linear, is_grey })
     }
 }
 
@@ -123,7 +140,7 @@ fn size_after(op: &Op, mut size: Option<Size>) -> Result<Option<Size>> {
             }
         }
         // The arguments of an erasing depend on the type of the row.
-        Op::Grayscale | Op::Normalize { .. } | Op::RandomErasing(_) => {}
+        Op::Grayscale | Op::Normalize { .. } | Op::LinearTransformation(_) | Op::RandomErasing(_) => {}
         Op::Framing(framing) => size = framing.check(size)?,
         Op::Augment(augment) => {
             augment.check()?;
@@ -143,7 +160,8 @@ fn size_after_composed(composed: &Composition<Op>, size: Option<Size>) -> Result
     let transforms = composed.transforms();
     if let Some(op) = transforms.iter().find(|op| !may_be_composed(op)) {
         return Err(Error::config(
-            "a composition cannot hold Normalize, RandomErasing, FiveCrop or TenCrop: put them after the composition",
+            "a composition cannot hold Normalize, LinearTransformation, RandomErasing, FiveCrop or TenCrop: \
+             put them after the composition",
         )
         .with("operation", serde_json::to_value(op).unwrap_or_default()));
     }
@@ -163,7 +181,8 @@ fn size_after_composed(composed: &Composition<Op>, size: Option<Size>) -> Result
 }
 
 fn may_be_composed(op: &Op) -> bool {
-    !matches!(op, Op::Normalize { .. } | Op::RandomErasing(_) | Op::FiveCrop { .. } | Op::TenCrop { .. })
+    let is_outside = matches!(op, Op::Normalize { .. } | Op::LinearTransformation(_) | Op::RandomErasing(_));
+    !is_outside && !matches!(op, Op::FiveCrop { .. } | Op::TenCrop { .. })
 }
 
 fn check_resize(size: Option<ResizeTo>, max_size: Option<u32>) -> Result<()> {

@@ -8,10 +8,12 @@ use crate::decode::draw::FieldDraws;
 use crate::decode::field::{Op, leaves};
 use crate::decode::framing::Reframe;
 use crate::decode::image::{ImageField, ReadOptions};
+use crate::decode::linear::LinearTransformation;
 use crate::decode::normalise::PictureWriter;
 use crate::decode::plan::RowShape;
 use crate::error::{Error, Result};
-use crate::format::encoding::Encoding;
+use crate::format::encoding::{DType, Encoding};
+use forebay_picture::geometry::Size;
 use forebay_picture::pixels::Content;
 
 /// Arguments of a field of pictures.
@@ -34,10 +36,13 @@ impl PictureArgs<'_> {
         writer: impl FnOnce(Option<MeanAndStd>) -> Result<PictureWriter>,
     ) -> Result<(usize, ImageField, RowShape)> {
         let Self { column, ops, content, reading, joint } = self;
-        let CheckedOps { size, normalise, is_grey } = CheckedOps::new(ops)?;
+        let CheckedOps { size, normalise, linear, is_grey } = CheckedOps::new(ops)?;
         let writer = writer(normalise)?;
         if content == Content::Labels {
             check_labels(ops)?;
+        }
+        if let Some(linear) = &linear {
+            check_linear(linear, size, &writer)?;
         }
         for op in ops {
             if let Op::RandomErasing(erasing) = op {
@@ -74,9 +79,27 @@ impl PictureArgs<'_> {
         let (ops, is_grey) = grey_last(ops, is_grey);
         let ops = if content == Content::Labels { of_labels(&ops) } else { ops };
         let (views, crops) = (None, Vec::new());
-        let field = ImageField { encoding, content, ops, size, views, crops, draws, writer, is_grey, reading, objects };
+        let field =
+            ImageField { encoding, content, ops, size, views, crops, draws, writer, linear, is_grey, reading, objects };
         Ok((index, field, shape))
     }
+}
+
+/// Checks that a matrix fits the pictures.
+fn check_linear(linear: &LinearTransformation, size: Option<Size>, writer: &PictureWriter) -> Result<()> {
+    if writer.dtype() != DType::Float32 {
+        let message = "LinearTransformation is for pictures of float32: pass dtype=\"float32\", or add Normalize";
+        return Err(Error::config(message).with("dtype", writer.dtype()));
+    }
+    let numbers = size.map(|size| size.pixels() as usize * writer.channels());
+    if numbers != Some(linear.numbers()) {
+        let message = "the matrix of LinearTransformation needs a row for each number of a picture, channels x height \
+                       x width, and pictures of one size: end the operations before it at that size";
+        return Err(Error::config(message)
+            .with("rows", linear.numbers())
+            .with("numbers", numbers.map_or_else(|| "variable".to_owned(), |numbers| numbers.to_string())));
+    }
+    Ok(())
 }
 
 /// Returns the number of the step of the boxes that operations draw by; `None` if none of them does.
@@ -94,6 +117,9 @@ fn objects_of(ops: &[Op], joint: Option<&JointParts<'_>>) -> Result<Option<usize
 pub(in crate::decode) fn check_labels(ops: &[Op]) -> Result<()> {
     leaves(ops).into_iter().try_for_each(|op| match op {
         Op::Grayscale => Err(Error::config("a Mask holds labels: Grayscale would change them")),
+        Op::LinearTransformation(_) => {
+            Err(Error::config("a Mask holds labels: LinearTransformation would change them"))
+        }
         Op::RandomErasing(_) => Err(Error::config("a Mask holds labels: RandomErasing would change them")),
         Op::FiveCrop { .. } | Op::TenCrop { .. } => {
             Err(Error::config("a Mask belongs to one picture: FiveCrop and TenCrop make several"))
@@ -138,6 +164,7 @@ fn keeps_grey(op: &Op) -> bool {
         | Op::RandomHorizontalFlip { .. }
         | Op::Grayscale
         | Op::Normalize { .. }
+        | Op::LinearTransformation(_)
         | Op::RandomErasing(_) => true,
     }
 }

@@ -17,6 +17,7 @@ mod iou_crop;
 mod keep_ratio;
 mod operation;
 mod scale;
+mod trim;
 mod zoom_out;
 
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,7 @@ pub(super) use iou_crop::is_middle_inside;
 pub use keep_ratio::ResizeKeepRatio;
 pub use operation::{Cut, Framed, Reframe};
 pub use scale::{RandomShortestSize, ScaleJitter};
+pub use trim::TrimBorder;
 pub use zoom_out::RandomZoomOut;
 
 /// Declares the operations: number, which is part of the key of the draws and never changes, name in documents, and
@@ -77,6 +79,7 @@ operations! {
     126 "resize_keep_ratio" ResizeKeepRatio;
     127 "center_crop_or_pad" CenterCropOrPad;
     128 "random_crop_or_pad" RandomCropOrPad;
+    129 "trim_border" TrimBorder;
 }
 
 impl Reframe for Framing {

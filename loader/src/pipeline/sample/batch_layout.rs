@@ -123,6 +123,11 @@ impl BatchLayout {
         self.mixes.iter().for_each(|mix| mix.run(key, kept, self.repeats, bytes, place));
     }
 
+    /// Number of rows that a mixed batch of `rows` rows keeps, the first ones.
+    pub(crate) fn rows_after_mix(&self, rows: usize) -> usize {
+        self.mixes.iter().map(|mix| mix.mode().rows_after(rows)).min().unwrap_or(rows)
+    }
+
     /// True if rows are mixed.
     pub(crate) fn has_mixes(&self) -> bool {
         !self.mixes.is_empty()

@@ -116,13 +116,15 @@ impl PlaceStage {
     pub(crate) fn place(
         &self,
         batch: &BatchBuilder,
-        FilledBatch { mut slot, kept, skipped }: FilledBatch,
+        FilledBatch { mut slot, mut kept, mut skipped }: FilledBatch,
         rows: Option<Box<dyn DeviceRows>>,
     ) -> Result<Batch> {
         let layout = &batch.layout;
         let unfinished = || Error::internal("a batch was finished before its rows were");
         if layout.has_mixes() {
             layout.mix(slot.bytes_mut().ok_or_else(unfinished)?, &kept, batch.key);
+            skipped.extend(kept.drain(layout.rows_after_mix(kept.len())..));
+            skipped.sort_unstable();
         }
         let memory = match rows {
             Some(rows) => rows.deliver(PartialBatch { slot, outputs: &layout.places, rows: &kept })?,

@@ -8,6 +8,7 @@ Shapes in the documentation describe a batch: N rows, H and W in pixels, C chann
     base      types of fields and operations, checks of arguments, the engine's form of all fields
     checks    checks of arguments that several operations have
     boxes     boxes around objects, and their labels
+    key_points  points of objects
     objects   masks of objects, and the class of each pixel
     crops     operations of the decoder: crops, resizes, flips, normalisation (more are in `forebay.operations`)
     tokenize  token ids of text
@@ -32,6 +33,7 @@ from .crops import (
     Resize,
     TenCrop,
 )
+from .key_points import KeyPoints
 from .objects import ClassMap, ObjectMasks
 from .pictures import Image, Joint, Mask
 from .tokenize import Tokenize
@@ -54,6 +56,7 @@ __all__ = [
     "ImageOp",
     "Joint",
     "Json",
+    "KeyPoints",
     "Length",
     "Mask",
     "Normalize",

@@ -9,6 +9,7 @@ from typing import Any, Union
 
 from .._arguments import U32, by_name, none_or, reals, whole
 from .._choices import Interpolation, PaddingMode
+from ..errors import ConfigError
 from .base import ImageOp
 from .checks import FRAMING, Fill, Size, filled, filters_of, pair_of, with_alternative
 
@@ -226,6 +227,12 @@ class Normalize(ImageOp):
             channels = len(self.mean)
         except TypeError:
             channels = 3
+        if channels > 4:
+            raise ConfigError(
+                f"mean of Normalize has {channels} numbers, and the pictures of an Image have at most four channels: files of pictures have no more. "
+                'Read arrays of more channels with Array("column", dtype="float32"), and normalize the batch on its device, as in '
+                "(x - mean) / std"
+            )
         channels = channels if channels in (1, 4) else 3
         mean, std = reals("mean of Normalize", self.mean, channels), reals("std of Normalize", self.std, channels)
         return {"op": "normalize", "mean": mean, "std": std}

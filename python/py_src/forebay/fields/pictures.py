@@ -12,6 +12,7 @@ from ..errors import ConfigError
 from .base import Field, ImageOp, column_of, dtype_of
 from .boxes import Boxes, BoxLabels
 from .crops import Normalize
+from .key_points import KeyPoints
 from .objects import ClassMap, ObjectMasks
 
 __all__ = ["Image", "Joint", "Mask", "followed_by"]
@@ -183,13 +184,13 @@ def _instead(op: Any) -> str:
 
 
 class Joint(Field):
-    """Pictures that share their random draws, such as a photograph and its mask: the same crop, the same flip. Boxes and masks of objects
-    follow them.
+    """Pictures that share their random draws, such as a photograph and its mask: the same crop, the same flip. Boxes, key points and masks of
+    objects follow them.
 
         Joint(photo=Image("jpg", RandomResizedCrop(224)), mask=Mask("png", RandomResizedCrop(224)))
 
     Args:
-        **fields: Each output's name and its `Image`, `Mask`, `Boxes`, `BoxLabels`, `ObjectMasks` or `ClassMap`.
+        **fields: Each output's name and its `Image`, `Mask`, `Boxes`, `BoxLabels`, `KeyPoints`, `ObjectMasks` or `ClassMap`.
 
     A mask may be smaller or larger than its picture, with the same aspect ratio up to a rounding: its crop shows the part that the crop of the first
     picture shows. Before a `RandomCrop`, a rotation or a policy, which count pixels, both need the same size. Otherwise the sample
@@ -201,12 +202,12 @@ class Joint(Field):
 
     __slots__ = ("fields",)
 
-    def __init__(self, **fields: Image | Mask | Boxes | BoxLabels | ObjectMasks | ClassMap) -> None:
+    def __init__(self, **fields: Image | Mask | Boxes | BoxLabels | KeyPoints | ObjectMasks | ClassMap) -> None:
         for name, field in fields.items():
-            if not isinstance(field, (Image, Mask, Boxes, BoxLabels, ObjectMasks, ClassMap)):
+            if not isinstance(field, (Image, Mask, Boxes, BoxLabels, KeyPoints, ObjectMasks, ClassMap)):
                 raise ConfigError(
                     f"Joint: {name} is {field!r}, but only an Image or a Mask has random draws to share, and only Boxes, "
-                    "BoxLabels, ObjectMasks and ClassMap follow them"
+                    "BoxLabels, KeyPoints, ObjectMasks and ClassMap follow them"
                 )
         self.fields: dict[str, Image | Mask | Boxes | BoxLabels] = fields
 

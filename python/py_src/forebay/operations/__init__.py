@@ -30,6 +30,7 @@ from .framing import (
     RandomZoomOut,
     ResizeKeepRatio,
     ScaleJitter,
+    TrimBorder,
 )
 from .from_albumentations import from_albumentations
 from .from_timm import from_timm
@@ -37,7 +38,8 @@ from .from_torchvision import from_torchvision
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
 from .hsv import HueSaturationValue, RandomHSV
 from .levels import LevelAugment
-from .mix import CutMix, Mix, MixUp, OneHot
+from .linear import LinearTransformation
+from .mix import CutMix, Mix, MixUp, MultiHot, OneHot
 from .policies import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
 
 __all__ = [
@@ -53,8 +55,10 @@ __all__ = [
     "GaussianNoise",
     "HueSaturationValue",
     "LevelAugment",
+    "LinearTransformation",
     "Mix",
     "MixUp",
+    "MultiHot",
     "OneHot",
     "PadIfSmaller",
     "RadiusBlur",
@@ -83,6 +87,7 @@ __all__ = [
     "RandomZoomOut",
     "ResizeKeepRatio",
     "ScaleJitter",
+    "TrimBorder",
     "TrivialAugmentWide",
     "drawn",
     "from_albumentations",

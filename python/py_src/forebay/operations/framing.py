@@ -193,6 +193,20 @@ class RandomCropOrPad(ImageOp):
 
 @by_name()
 @dataclass(frozen=True)
+class TrimBorder(ImageOp):
+    """Cuts off the outermost pixels of each side, as timm's class of this name. A picture of which nothing is left is a `DecodeError`.
+
+    Args:
+        border_size: Pixels of each side.
+    """
+
+    border_size: int
+
+    _CHECKS = {"border_size": partial(whole, least=0, below=U32)}
+
+
+@by_name()
+@dataclass(frozen=True)
 class ResizeKeepRatio(ImageOp):
     """Resizes to fit a frame, by chance with a changed scale or ratio of the sides, as timm's class of this name.
 

@@ -277,7 +277,7 @@ def _params_of_boxes(transforms: Any) -> Any:
     """Returns the parameters of boxes of a `Compose`."""
     processors: Mapping[str, Any] = getattr(transforms, "processors", {})
     if "keypoints" in processors:
-        raise ConfigError("from_albumentations: there is no field of key points: leave out keypoint_params")
+        raise ConfigError("from_albumentations: key points are a field here, with their own arguments: leave out keypoint_params, and pass points=KeyPoints(...)")
     return processors["bboxes"].params if "bboxes" in processors else None
 
 

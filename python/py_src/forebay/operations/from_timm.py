@@ -21,10 +21,10 @@ def from_timm(transforms: Any) -> list[native.ImageOp]: ...
 
 
 @overload
-def from_timm(transforms: Any, **fields: native.Image | mix.OneHot) -> mix.Mix: ...
+def from_timm(transforms: Any, **fields: native.Image | mix.OneHot | mix.MultiHot) -> mix.Mix: ...
 
 
-def from_timm(transforms: Any, **fields: native.Image | mix.OneHot) -> list[native.ImageOp] | mix.Mix:
+def from_timm(transforms: Any, **fields: native.Image | mix.OneHot | mix.MultiHot) -> list[native.ImageOp] | mix.Mix:
     """Returns the operations of `Image` that act as timm's transforms: `fb.Image("jpg", *fb.from_timm(create_transform(...)))`.
 
     Accepts the result of `timm.data.create_transform`, with torchvision's transforms among timm's, a list, or one transform.
@@ -35,7 +35,7 @@ def from_timm(transforms: Any, **fields: native.Image | mix.OneHot) -> list[nati
 
     Args:
         transforms: The transforms, also a tuple of the parts that `separate=True` returns; or a `Mixup`.
-        **fields: For a `Mixup`, each output's name and its `Image` or `OneHot`.
+        **fields: For a `Mixup`, each output's name and its `Image` or `OneHot`; with `multi_label` a `MultiHot` in place of a `OneHot`.
 
     Raises:
         ConfigError: With every transform that has no translation, and the reason.
@@ -49,27 +49,31 @@ def _mix(mixup: Any, fields: dict[str, Any]) -> mix.Mix:
     """Returns the mix of a `Mixup`, or of its `FastCollateMixup`."""
     if type(mixup).__name__ not in ("Mixup", "FastCollateMixup"):
         raise ConfigError(f"from_timm makes a Mix of fields for timm's Mixup alone, but it is {shown(mixup)}")
-    if mixup.mode not in ("batch", "pair", "elem"):
-        raise ConfigError(f'from_timm cannot translate Mixup: mode is {mixup.mode!r}, and it is "batch", "pair" or "elem" here')
-    if not mixup.correct_lam and mixup.cutmix_alpha > 0:
-        raise ConfigError("from_timm cannot translate Mixup: labels are mixed by the box's area, so pass correct_lam=True")
-    if getattr(mixup, "multi_label", False):
-        raise ConfigError("from_timm cannot translate Mixup: it is for one class per sample, so pass multi_label=False")
+    # timm's class takes any further mode for "batch", and its collation has one more.
+    modes = ("pair", "elem", "half") if type(mixup).__name__ == "FastCollateMixup" else ("pair", "elem")
+    mode = mixup.mode if mixup.mode in modes else "batch"
+    is_multi_label = bool(getattr(mixup, "multi_label", False))
     by: list[mix.MixUp | mix.CutMix] = []
     if mixup.mixup_alpha > 0:
         by.append(mix.MixUp(float(mixup.mixup_alpha)))
     if mixup.cutmix_alpha > 0:
         minmax = mixup.cutmix_minmax
-        by.append(mix.CutMix(float(mixup.cutmix_alpha), None if minmax is None else tuple(minmax)))
+        by.append(mix.CutMix(float(mixup.cutmix_alpha), None if minmax is None else tuple(minmax), bool(mixup.correct_lam)))
+    if not by:
+        raise ConfigError("from_timm cannot translate Mixup: it mixes nothing, so pass mixup_alpha, cutmix_alpha or cutmix_minmax")
     weights = [1.0 - mixup.switch_prob, mixup.switch_prob] if len(by) == 2 else None
     made: dict[str, Any] = {}
     for name, of in fields.items():
         made[name] = of
-        if isinstance(of, mix.OneHot):
+        if isinstance(of, (mix.OneHot, mix.MultiHot)):
+            kind = type(of).__name__
+            if isinstance(of, mix.MultiHot) != is_multi_label:
+                wanted = "a MultiHot, since the Mixup has multi_label=True" if is_multi_label else "a OneHot, or pass multi_label=True to the Mixup"
+                raise ConfigError(f"{name} is a {kind}: write {wanted}")
             if of.classes != mixup.num_classes:
-                raise ConfigError(f"{name}: the Mixup has num_classes={mixup.num_classes}, and the OneHot has classes={of.classes}")
+                raise ConfigError(f"{name}: the Mixup has num_classes={mixup.num_classes}, and the {kind} has classes={of.classes}")
             made[name] = replace(of, smoothing=of.smoothing or float(mixup.label_smoothing))
-    return mix.Mix(by, float(mixup.mix_prob), mixup.mode, weights, **made)
+    return mix.Mix(by, float(mixup.mix_prob), mode, weights, **made)
 
 
 def _filters(interpolation: Any) -> Any:
@@ -95,8 +99,7 @@ def _crop_or_pad(kind: type) -> Callable[[Any], native.ImageOp]:
 
 
 def _erasing(transform: Any) -> native.ImageOp:
-    if transform.num_splits > 1:
-        raise ConfigError("it leaves the first part of each batch as it is: pass num_splits=0")
+    # num_splits counts in batches alone, and a recipe gets one picture at a time.
     if transform.min_count != 1:
         raise ConfigError("it draws at least several boxes: pass min_count=1")
     value: Any = "random" if transform.per_pixel else "random_colour" if transform.rand_color else 0.0
@@ -138,12 +141,13 @@ def _rand(transform: Any) -> native.ImageOp:
 _TIMM = Library(
     name="timm",
     floats=frozenset(("MaybeToTensor",)),
-    conversions=frozenset(("MaybeToTensor", "MaybePILToTensor")),
+    conversions=frozenset(("MaybeToTensor", "MaybePILToTensor", "ToNumpy")),
     makers={
         "RandomResizedCropAndInterpolation": _resized_crop,
         "ResizeKeepRatio": _keep_ratio,
         "CenterCropOrPad": _crop_or_pad(framing.CenterCropOrPad),
         "RandomCropOrPad": _crop_or_pad(framing.RandomCropOrPad),
+        "TrimBorder": lambda transform: framing.TrimBorder(transform.border_size),
         "RandomErasing": _erasing,
         "RandAugment": _rand,
         "AutoAugment": lambda transform: _policy(transform.policy),

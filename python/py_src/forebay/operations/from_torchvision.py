@@ -14,9 +14,9 @@ from ..errors import ConfigError
 from ..fields.base import spec_of
 from ..fields.checks import listed
 from ..fields.pictures import followed_by
-from . import by_chance, colour, compose, corrupt, erase
+from . import by_chance, colour, compose, corrupt, erase, linear
 from .kinds_of_data import Kind, of_kind, with_fill
-from .torchvision_makers import MAKERS, OF_SCRIPTS, normalize, resize_filter
+from .torchvision_makers import MAKERS, maker_of_script, normalize, resize_filter
 
 __all__ = ["from_torchvision"]
 
@@ -26,11 +26,15 @@ def from_torchvision(transforms: Any) -> list[native.ImageOp]: ...
 
 
 @overload
-def from_torchvision(transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels | native.ObjectMasks | native.ClassMap) -> native.Joint: ...
+def from_torchvision(
+    transforms: Any,
+    **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels | native.KeyPoints | native.ObjectMasks | native.ClassMap,
+) -> native.Joint: ...
 
 
 def from_torchvision(
-    transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels | native.ObjectMasks | native.ClassMap
+    transforms: Any,
+    **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels | native.KeyPoints | native.ObjectMasks | native.ClassMap,
 ) -> list[native.ImageOp] | native.Joint:
     """Returns the operations of `Image` that do the same as torchvision's transforms: `fb.Image("jpg", *fb.from_torchvision(...))`.
 
@@ -42,14 +46,14 @@ def from_torchvision(
     Accepts a `Compose`, a list, or one transform, of `torchvision.transforms` or its `v2`, operations of forebay among them, and the presets
     of torchvision's reference scripts for `v2`. Conversions to tensors need no
     operation. A conversion to floats without `Normalize` becomes a `Normalize` that changes nothing, so that the pixels are
-    floats from 0 to 1. After `Normalize` there can only be `RandomErasing`; one with a value may be before it.
+    floats from 0 to 1. After `Normalize` there can only be `LinearTransformation` and then `RandomErasing`; one with a value may be before it.
 
     Pixels are those that torchvision gives for pictures of Pillow. For tensors its results differ by a grey level here and
     there.
 
     Args:
         transforms: The transforms.
-        **fields: Each output's name and its `Image`, `Mask`, `Boxes`, `BoxLabels`, `ObjectMasks` or `ClassMap`.
+        **fields: Each output's name and its `Image`, `Mask`, `Boxes`, `BoxLabels`, `KeyPoints`, `ObjectMasks` or `ClassMap`.
 
     Raises:
         ConfigError: With every transform that has no translation, and the reason.
@@ -117,22 +121,24 @@ def _translated(transforms: Any, caller: str, context: _Context) -> list[native.
             if context.boxes and context.boxes.is_sanitized and not all(isinstance(op, _KEEPS_BOXES) for op in ops):
                 raise ConfigError("put it before SanitizeBoundingBoxes: boxes are left out by their sizes after all operations")
             if context.kind == "mask":
-                found += [op for op in ops if not isinstance(op, (native.Normalize, native.Grayscale, erase.RandomErasing))]
+                found += [op for op in ops if not isinstance(op, _NOT_FOR_MASKS)]
                 continue
             if last and was_float == is_float and _are_erased_before(found, ops):
                 _normalize_values(found, ops[0])
                 continue
-            if last and (was_float != is_float or any(not isinstance(op, erase.RandomErasing) for op in ops)):
-                raise ConfigError(f"put it before {last}: only RandomErasing can be after Normalize or RandomErasing")
+            if last and (was_float != is_float or not all(_may_follow(op, found) for op in ops)):
+                raise ConfigError(f"put it before {last}: only LinearTransformation and then RandomErasing can be after Normalize")
+            if not is_float and any(isinstance(op, linear.LinearTransformation) for op in ops):
+                raise ConfigError("its picture has floats from 0 to 1 here: put it after a ToDtype(torch.float32, scale=True)")
             found += ops
-            if any(isinstance(op, (native.Normalize, erase.RandomErasing)) for op in ops):
+            if any(isinstance(op, (native.Normalize, linear.LinearTransformation, erase.RandomErasing)) for op in ops):
                 last = f"number {number}, {type(transform).__name__}"
         except ConfigError as error:
             problems.append(f"number {number}, {_shown(transform)}: {error}")
     if problems:
         raise ConfigError(f"{caller} cannot translate " + "; ".join(problems))
     if is_float and not any(isinstance(op, native.Normalize) for op in found):
-        found.insert(_first_erasing(found), native.Normalize((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)))
+        found.insert(_first_after_normalize(found), native.Normalize((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)))
     return found
 
 
@@ -140,11 +146,22 @@ def _first_erasing(ops: list[native.ImageOp]) -> int:
     return next((place for place, op in enumerate(ops) if isinstance(op, erase.RandomErasing)), len(ops))
 
 
+def _first_after_normalize(ops: list[native.ImageOp]) -> int:
+    after = (linear.LinearTransformation, erase.RandomErasing)
+    return next((place for place, op in enumerate(ops) if isinstance(op, after)), len(ops))
+
+
+def _may_follow(op: native.ImageOp, found: list[native.ImageOp]) -> bool:
+    """Returns True for an operation that can be after a `Normalize` or the operations that follow it."""
+    is_linear = isinstance(op, linear.LinearTransformation)
+    return isinstance(op, erase.RandomErasing) or (is_linear and _first_after_normalize(found) == len(found))
+
+
 def _are_erased_before(found: list[native.ImageOp], ops: list[native.ImageOp]) -> bool:
     """Returns True for a `Normalize` that follows boxes of constant values from 0 to 1."""
     is_one = len(ops) == 1 and isinstance(ops[0], native.Normalize)
     erasing = found[_first_erasing(found) :]
-    return is_one and bool(erasing) and not any(isinstance(op, native.Normalize) for op in found)
+    return is_one and bool(erasing) and not any(isinstance(op, (native.Normalize, linear.LinearTransformation)) for op in found)
 
 
 def _normalize_values(found: list[native.ImageOp], normalized: Any) -> None:
@@ -203,8 +220,11 @@ _AROUND = "it is a class around a list of transforms: pass its attribute `transf
 _FOR_BOXES = frozenset(("ConvertBoundingBoxFormat", "ClampBoundingBoxes", "SanitizeBoundingBoxes"))
 """Transforms of boxes alone."""
 
+_NOT_FOR_MASKS = (native.Normalize, native.Grayscale, linear.LinearTransformation, erase.RandomErasing)
+"""Operations that leave labels as they are."""
+
 _KEEPS_BOXES = (
-    *(native.RandomHorizontalFlip, native.Normalize, native.Grayscale, erase.RandomErasing),
+    *(native.RandomHorizontalFlip, native.Normalize, native.Grayscale, linear.LinearTransformation, erase.RandomErasing),
     *(getattr(module, name) for module in (by_chance, colour, corrupt) for name in module.__all__),
 )
 """Operations that leave the sizes of boxes."""
@@ -311,12 +331,19 @@ def _translate(transform: Any, context: _Context) -> list[native.ImageOp]:
         return _made(library.makers.get(name), transform, context) if name not in library.conversions else []
     if _module(transform) == "timm":
         raise ConfigError("pass the transforms to from_timm, which knows those of timm and of torchvision")
-    if name in OF_SCRIPTS and all(hasattr(transform, attribute) for attribute in OF_SCRIPTS[name][1]):
-        return _made(OF_SCRIPTS[name][0], transform, context)
     if not _is_torchvision(transform):
+        if (make := maker_of_script(transform)) is not None:
+            return _made(make, transform, context)
         if type(getattr(transform, "transforms", None)).__name__ == "Compose":  # As the presets of torchvision's scripts.
             raise ConfigError(_AROUND)
-        raise ConfigError(f"only torchvision's transforms are known: {_hint(name)}{_in_a_map(context)}")
+        if name in MAKERS or name in _CONVERSIONS:
+            raise ConfigError(
+                f"it is a script's own class with the name of one of torchvision: use torchvision.transforms.v2.{name}, which the presets of "
+                f"torchvision's reference scripts have with use_v2=True; {_in_a_map(context)}"
+            )
+        if name == "SimpleCopyPaste":
+            raise ConfigError("it pastes objects of one sample of a batch into another one: call it on the batches, in the training loop")
+        raise ConfigError(f"only torchvision's transforms are known: {_in_a_map(context)}")
     if name in _CONVERSIONS:
         return []
     if name in _FOR_BOXES:
@@ -344,13 +371,6 @@ def _made(make: Callable[[Any], native.ImageOp] | None, transform: Any, context:
     op = make(with_fill(transform, context.kind))
     spec_of(op)  # Arguments that the library accepts, but the engine does not.
     return [op]
-
-
-def _hint(name: str) -> str:
-    """Returns the operation that a script's own class may have, as the start of a sentence."""
-    if name == "GaussianBlur":  # Of DINO and MoCo v3.
-        return "if it is a blur by Pillow, put forebay.RadiusBlur((0.1, 2.0)) in its place, in a RandomApply with its probability; otherwise "
-    return ""
 
 
 def _set_boxes(transform: Any, context: _Context) -> None:

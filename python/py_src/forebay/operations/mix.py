@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Union
 
-from .._arguments import by_name, one_of, real, reals, shown, text, whole, within
+from .._arguments import by_name, flag, one_of, real, reals, shown, text, whole, within
 from .._choices import DType
 from ..errors import ConfigError
-from ..fields import Field, Image, Scalar
+from ..fields import Array, Field, Image, Scalar
+from ..fields.base import path_of
 
-__all__ = ["CutMix", "Mix", "MixUp", "OneHot"]
+__all__ = ["CutMix", "Mix", "MixUp", "MultiHot", "OneHot"]
 
 
 @by_name()
@@ -34,10 +35,13 @@ class CutMix:
     Args:
         alpha: Parameter of the Beta distribution of the box's area.
         minmax: Bounds of the box's sides divided by the picture's, instead of a drawn area, as timm's `cutmix_minmax`.
+        correct_lam: Mix labels by the area of the box inside of the picture, as torchvision does. False: by the drawn area, which a side of the
+            picture may have cut off, as timm's `correct_lam=False`. With `minmax` it is True.
     """
 
     alpha: float = 1.0
     minmax: Sequence[float] | None = None
+    correct_lam: bool = True
 
 
 @by_name()
@@ -58,13 +62,42 @@ class OneHot(Field):
     smoothing: float = 0.0
 
     def _spec(self) -> dict[str, Any]:
-        dtype = str(self.dtype).removeprefix("torch.")
-        if dtype not in ("float32", "float16", "bfloat16"):
-            raise ConfigError(f'dtype of OneHot is "float32", "float16" or "bfloat16", but it is {shown(self.dtype)}')
-        column = text("column of OneHot", self.column, "a column's name")
-        spec = {"kind": "one_hot", "column": column, "classes": whole("classes of OneHot", self.classes, 1), "dtype": dtype}
-        smoothing = real("smoothing of OneHot", self.smoothing, "a number from 0 to 1", least=0)
-        return spec | ({"smoothing": smoothing} if smoothing else {})
+        return _probabilities(self, "one_hot")
+
+
+@by_name(num_classes="classes", label_smoothing="smoothing")
+@dataclass(frozen=True)
+class MultiHot(Field):
+    """The classes of a sample, of which it may have several or none, as probabilities: a tensor of shape (N, classes), 1 for its classes and
+    0 for the rest.
+
+    Args:
+        column: Column with an array of the numbers of the classes, from 0, a file of numpy, or a JSON document.
+        path: Path to the list of numbers inside a JSON document, as in `Json`. None: the document is the list.
+        classes: Number of classes.
+        dtype: "float32", "float16" or "bfloat16".
+        smoothing: Label smoothing: the share by which each probability moves to 0.5, as in timm's `Mixup` with `multi_label`.
+    """
+
+    column: str
+    path: str | Sequence[str | int] | None = None
+    classes: int = 0
+    dtype: Literal["float32", "float16", "bfloat16"] | DType = "float32"
+    smoothing: float = 0.0
+
+    def _spec(self) -> dict[str, Any]:
+        return _probabilities(self, "multi_hot") | path_of(self)
+
+
+def _probabilities(field: OneHot | MultiHot, kind: str) -> dict[str, Any]:
+    """Returns the engine's form of a field of classes."""
+    name, dtype = type(field).__name__, str(field.dtype).removeprefix("torch.")
+    if dtype not in ("float32", "float16", "bfloat16"):
+        raise ConfigError(f'dtype of {name} is "float32", "float16" or "bfloat16", but it is {shown(field.dtype)}')
+    column = text(f"column of {name}", field.column, "a column's name")
+    spec = {"kind": kind, "column": column, "classes": whole(f"classes of {name}", field.classes, 1), "dtype": dtype}
+    smoothing = real(f"smoothing of {name}", field.smoothing, "a number from 0 to 1", least=0)
+    return spec | ({"smoothing": smoothing} if smoothing else {})
 
 
 class Mix(Field):
@@ -81,9 +114,9 @@ class Mix(Field):
         p: Probability that a batch is mixed; of a pair of samples or a sample, if `mode` is "pair" or "elem".
         mode: "previous": a sample is mixed with the one before it, as in torchvision. The remaining modes are from timm's `Mixup`, with its boxes: a
             sample is mixed with the one as far from the end of the batch as it is from the start; "batch" draws once, "pair" for each pair
-            and "elem" for each sample.
+            and "elem" for each sample. "half" is as "elem", and the batch, with all of its outputs, keeps the first half of its samples alone.
         weights: Weight of each operation of the list. None: 1.
-        **fields: Each output's name and its `Image`, of a fixed size and for `MixUp` of a float type, or `OneHot`.
+        **fields: Each output's name and its `Image`, of a fixed size and for `MixUp` of a float type, `OneHot` or `MultiHot`.
 
     The outputs are in the batch under their own names, with the crops that they have without the `Mix`.
     """
@@ -94,9 +127,9 @@ class Mix(Field):
         self,
         by: Union[MixUp, CutMix, Sequence[Union[MixUp, CutMix]]],
         p: float = 1.0,
-        mode: Literal["previous", "batch", "pair", "elem"] = "previous",
+        mode: Literal["previous", "batch", "pair", "elem", "half"] = "previous",
         weights: Sequence[float] | None = None,
-        **fields: Image | OneHot,
+        **fields: Image | OneHot | MultiHot,
     ) -> None:
         for name, value in (("by", by), ("p", p), ("mode", mode), ("weights", weights)):
             if isinstance(value, Field):
@@ -105,13 +138,13 @@ class Mix(Field):
                     'Mix(MixUp(0.2), x=Image("image", ...), y=OneHot("class", 1000))'
                 )
         for name, field in fields.items():
-            if not isinstance(field, (Image, OneHot)):
-                raise ConfigError(f"Mix: {name} is {field!r}, but only an Image or a OneHot can be mixed{_mixable(field)}")
+            if not isinstance(field, (Image, OneHot, MultiHot)):
+                raise ConfigError(f"Mix: {name} is {field!r}, but only an Image, a OneHot or a MultiHot can be mixed{_mixable(field)}")
         self.by: Union[MixUp, CutMix, Sequence[Union[MixUp, CutMix]]] = by
         self.p: float = p
         self.mode = mode
         self.weights: Sequence[float] | None = weights
-        self.fields: dict[str, Image | OneHot] = fields
+        self.fields: dict[str, Image | OneHot | MultiHot] = fields
 
     def __repr__(self) -> str:
         options = {"p": self.p, "mode": self.mode, "weights": self.weights}
@@ -131,12 +164,14 @@ class Mix(Field):
             by.append({"op": name, "alpha": real(f"alpha of {type(op).__name__}", op.alpha)})
             if isinstance(op, CutMix) and op.minmax is not None:
                 by[-1]["minmax"] = reals("minmax of CutMix", op.minmax, 2)
+            if isinstance(op, CutMix) and not flag("correct_lam of CutMix", op.correct_lam):
+                by[-1]["keeps_share"] = True
         specs = []
         for name, field in self.fields.items():
             with within(name):
                 specs.append([name, field._spec()])
         spec = {"kind": "mix", "fields": specs, "by": by, "p": real("p of Mix", self.p)}
-        mode = one_of("mode of Mix", self.mode, ("previous", "batch", "pair", "elem"))
+        mode = one_of("mode of Mix", self.mode, ("previous", "batch", "pair", "elem", "half"))
         weights = {} if self.weights is None else {"weights": reals("weights of Mix", self.weights, len(by))}
         return spec | ({"mode": mode} if mode != "previous" else {}) | weights
 
@@ -145,4 +180,6 @@ def _mixable(field: Any) -> str:
     """Returns the field that can be mixed instead of `field`, as the end of a sentence."""
     if isinstance(field, Scalar):
         return f": write OneHot({field.column!r}, classes=...), with the number of classes"
+    if isinstance(field, Array):
+        return f": write MultiHot({field.column!r}, classes=...) for a list of classes, with the number of all classes"
     return ": leave it in the loader's fields, next to the Mix"

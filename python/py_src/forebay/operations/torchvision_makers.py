@@ -8,9 +8,9 @@ from typing import Any
 from .. import fields as native
 from ..errors import ConfigError
 from ..fields.checks import listed
-from . import by_chance, colour, corrupt, elastic, erase, framing, geometric, policies
+from . import by_chance, colour, compose, corrupt, elastic, erase, framing, geometric, linear, policies
 
-__all__ = ["MAKERS", "OF_SCRIPTS", "normalize", "resize_filter"]
+__all__ = ["MAKERS", "maker_of_script", "normalize", "resize_filter"]
 
 
 def resize_filter(transform: Any) -> Any:
@@ -116,6 +116,7 @@ MAKERS: dict[str, Callable[[Any], native.ImageOp]] = {
     "Grayscale": _grayscale,
     "RandomHorizontalFlip": _same(native.RandomHorizontalFlip, "p"),
     "Normalize": normalize,
+    "LinearTransformation": _same(linear.LinearTransformation, "transformation_matrix", "mean_vector"),
     "RandomVerticalFlip": _same(by_chance.RandomVerticalFlip, "p"),
     "RandomGrayscale": _same(by_chance.RandomGrayscale, "p"),
     "RandomInvert": _same(by_chance.RandomInvert, "p"),
@@ -148,8 +149,28 @@ MAKERS: dict[str, Callable[[Any], native.ImageOp]] = {
 }
 """Makers by the names of torchvision's classes."""
 
-OF_SCRIPTS: dict[str, tuple[Callable[[Any], native.ImageOp], tuple[str, ...]]] = {
-    "FixedSizeCrop": (_fixed_size_crop, ("crop_height", "crop_width", "fill", "padding_mode")),
-    "PadIfSmaller": (_same(framing.PadIfSmaller, "size", "fill"), ("size", "fill")),
+def _blur_by_chance(transform: Any) -> native.ImageOp:
+    return compose.RandomApply([colour.RadiusBlur((transform.radius_min, transform.radius_max))], transform.prob)
+
+
+_Makers = list[tuple[tuple[str, ...], Callable[[Any], native.ImageOp]]]
+
+_OF_SCRIPTS: dict[str, _Makers] = {
+    # Of torchvision's reference scripts.
+    "FixedSizeCrop": [(("crop_height", "crop_width", "fill", "padding_mode"), _fixed_size_crop)],
+    "PadIfSmaller": [(("size", "fill"), _same(framing.PadIfSmaller, "size", "fill"))],
+    # Of DINO and DeiT III, and of MoCo v3.
+    "GaussianBlur": [
+        (("prob", "radius_min", "radius_max"), _blur_by_chance),
+        (("sigma",), lambda transform: colour.RadiusBlur(tuple(transform.sigma))),
+    ],
+    "Solarization": [(("p",), lambda transform: by_chance.RandomSolarize(128, transform.p))],
+    "gray_scale": [(("p", "transf"), lambda transform: by_chance.RandomGrayscale(transform.p))],
 }
-"""Makers and attributes of the classes that torchvision's reference scripts add, in their own modules."""
+"""Attributes and makers of classes in the modules of training scripts, by the names of the classes."""
+
+
+def maker_of_script(transform: Any) -> Callable[[Any], native.ImageOp] | None:
+    """Returns the maker for a class of a training script; None for an unknown class."""
+    found = _OF_SCRIPTS.get(type(transform).__name__, [])
+    return next((make for attributes, make in found if all(hasattr(transform, attribute) for attribute in attributes)), None)
