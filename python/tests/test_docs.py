@@ -12,6 +12,7 @@ import pathlib
 import re
 import shutil
 import tarfile
+import typing
 
 import fake_cuda
 import megatron_files
@@ -22,6 +23,7 @@ from pages import PAGES, ROOT, blocks
 from picture_set import CLASSES, jpeg, write_pictures
 
 import forebay as fb
+from forebay._choices import StageName
 
 torch = pytest.importorskip("torch")
 
@@ -193,7 +195,7 @@ def test_the_page_about_metrics_has_every_stage_and_counter(section, method):
 
 def test_the_stages_on_the_page_are_in_the_order_of_stats(folder):
     with fb.Loader(remote="bucket/imagenet/val", batch_size=8) as loader:
-        assert list(loader.stats()["stages"]) == rows("Stages")
+        assert list(loader.stats()["stages"]) == rows("Stages") == list(typing.get_args(StageName))
 
 
 def test_the_page_about_the_environment_has_every_variable():

@@ -26,6 +26,7 @@ __all__ = [
     "SamplingMethod",
     "Shard",
     "ShuffleAlgo",
+    "StageName",
     "StageStats",
     "Stats",
 ]
@@ -136,6 +137,7 @@ MapKind = Literal["threads", "processes", "interpreters"]
 
 Shard = Literal["auto", "none"]
 """Division of files among ranks and workers."""
+StageName = Literal["schedule", "shard", "fetch", "unpack", "publish", "read", "decode", "place", "map", "next"]
 Compression = Literal["auto", "none", "gz", "zst", "bz2", "br"]
 OpenMode = Literal["rb", "wb", "r", "w", "rt", "wt"]
 
@@ -158,7 +160,7 @@ class Stats(TypedDict):
 
     bottleneck: str
     """One line that names the stage that limits the rate."""
-    stages: dict[str, StageStats]
+    stages: dict[StageName, StageStats]
     """Figures by the name of the stage."""
     counters: dict[str, int]
     notes: list[str]

@@ -30,6 +30,7 @@ for batch in loader:
     place = batch[0]  # mistake
 figure = loader.stats()["bottlneck"]  # mistake
 stage = loader.stats()["stages"]["decode"]["busy"]  # mistake
+name = loader.stats()["stages"]["decod"]["busy_s"]  # mistake
 method = loader.statistics()  # mistake
 kind = fb.Map(lambda sample, rng: sample, kind="thread")  # mistake
 shard = fb.load_files("s3://bucket/", shard="rank")  # mistake
