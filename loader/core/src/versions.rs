@@ -25,6 +25,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// Most entries, which take some 64 MiB. Files beyond them are not compared.
 const ENTRIES_MAX: usize = 1 << 21;
 
+/// Start of a record: its form and the program's version, which has the hashes in it.
+const RECORD: &str = concat!("1 ", env!("CARGO_PKG_VERSION"));
+
 /// Version in a response, with its times in seconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a> {
@@ -64,6 +67,8 @@ struct Known {
     /// Time of the response, in seconds since 1970; 0 if it is not known.
     answered_s: u32,
     form: Form,
+    /// It is from a response with a tag that is equal for equal content.
+    is_of_content: bool,
 }
 
 /// Versions of the files of a folder, by their keys.
@@ -85,7 +90,7 @@ impl Versions {
         let (version, form) = (digest(unquoted(tag)), Form::of_tag(unquoted(tag)));
         let (key, mut table) = (digest(key), self.table.lock());
         if !table.contains_key(&key) && !self.base.contains_key(&key) {
-            insert(&mut table, key, Known { version, answered_s: 0, form });
+            insert(&mut table, key, Known { version, answered_s: 0, form, is_of_content: false });
         }
     }
 
@@ -95,7 +100,8 @@ impl Versions {
         let text = if found.is_time { found.text } else { unquoted(found.text) };
         let form = if found.is_time { Form::Time } else { Form::of_tag(text) };
         let answered_s = found.answered_s.and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(0);
-        let now = Known { version: digest(text), answered_s, form };
+        let is_of_content = found.is_of_content && !found.is_time;
+        let now = Known { version: digest(text), answered_s, form, is_of_content };
         let (key, mut table) = (digest(key), self.table.lock());
         let Some(known) = table.get(&key).or_else(|| self.base.get(&key)).copied() else {
             insert(&mut table, key, now);
@@ -111,13 +117,39 @@ impl Versions {
         if known.version == now.version {
             return false;
         }
-        if found.is_of_content && !found.is_time {
+        if is_of_content {
             return true;
         }
         // A file that is older than its first response is a copy on a second server.
         match (found.modified_s, known.answered_s) {
             (Some(modified_s), seen_s) if seen_s > 0 => modified_s >= u64::from(seen_s),
             _ => true,
+        }
+    }
+
+    /// Returns a text for the version of the object `key` that this process has read. A copy of the object on disk has
+    /// it as an attribute, which further processes compare. `None` for a version that proves nothing to them.
+    pub fn record(&self, key: &str) -> Option<String> {
+        let (key, table) = (digest(key), self.table.lock());
+        let known = table.get(&key).or_else(|| self.base.get(&key)).filter(|known| known.is_of_content)?;
+        Some(format!("{RECORD} {} {:016x}", known.form.number(), known.version))
+    }
+
+    /// Compares the version of the object `key` that a [`record`](Self::record) has with the known one, like
+    /// [`is_changed`](Self::is_changed). A record of a different program is not compared.
+    pub fn is_changed_record(&self, key: &str, record: &str) -> bool {
+        let parsed = record.strip_prefix(RECORD).and_then(|rest| {
+            let (form, version) = rest.trim_start().split_once(' ')?;
+            Some((Form::of_number(form.parse().ok()?)?, u64::from_str_radix(version, 16).ok()?))
+        });
+        let Some((form, version)) = parsed else { return false };
+        let (key, mut table) = (digest(key), self.table.lock());
+        match table.get(&key).or_else(|| self.base.get(&key)) {
+            Some(known) => known.form == form && known.version != version,
+            None => {
+                insert(&mut table, key, Known { version, answered_s: 0, form, is_of_content: true });
+                false
+            }
         }
     }
 
@@ -156,6 +188,33 @@ impl Form {
             }
             _ => Self::Other(len),
         }
+    }
+}
+
+impl Form {
+    /// Number in a record: the kind, and the count of its digits or numbers in the last byte.
+    fn number(self) -> u16 {
+        match self {
+            Self::Md5 => 0,
+            Self::Md5OfParts => 1 << 8,
+            Self::Digest(count) => 2 << 8 | u16::from(count),
+            Self::Numbers(count) => 3 << 8 | u16::from(count),
+            Self::Time => 4 << 8,
+            Self::Other(count) => 5 << 8 | u16::from(count),
+        }
+    }
+
+    fn of_number(number: u16) -> Option<Self> {
+        let [kind, count] = number.to_be_bytes();
+        Some(match kind {
+            0 => Self::Md5,
+            1 => Self::Md5OfParts,
+            2 => Self::Digest(count),
+            3 => Self::Numbers(count),
+            4 => Self::Time,
+            5 => Self::Other(count),
+            _ => return None,
+        })
     }
 }
 
@@ -257,6 +316,28 @@ mod tests {
         listed.expect("k", "a");
         listed.expect("k", "b");
         assert!(listed.is_changed("k", tag("\"b\"")) && !listed.is_changed("k", tag("\"a\"")));
+    }
+
+    #[test]
+    fn a_record_of_a_version_is_compared_by_every_process() {
+        let (one, two) = (Versions::default(), Versions::default());
+        one.expect("listed", "a");
+        for (key, found) in [("k", tag("\"a\"")), ("t", Found { is_time: true, ..tag("early") })] {
+            assert!(!one.is_changed(key, found));
+        }
+        // Listings are compared by each process, and times are of one server.
+        assert_eq!([one.record("listed"), one.record("t"), one.record("absent")], [None, None, None]);
+        let record = one.record("k").unwrap();
+        assert!(!two.is_changed_record("k", &record), "the first version that it sees");
+        assert!(!two.is_changed("k", tag("\"a\"")) && two.is_changed("k", tag("\"b\"")));
+        let three = Versions::default();
+        assert!(!three.is_changed("k", tag("\"b\"")));
+        assert!(three.is_changed_record("k", &record));
+        for foreign in ["", "1", "2 0 0", &record[1..], &record[..record.len() - 18]] {
+            assert!(!three.is_changed_record("k", foreign), "{foreign}");
+        }
+        let forms = [Form::Md5, Form::Md5OfParts, Form::Digest(64), Form::Numbers(4), Form::Time, Form::Other(9)];
+        forms.iter().for_each(|form| assert_eq!(Form::of_number(form.number()), Some(*form)));
     }
 
     #[test]

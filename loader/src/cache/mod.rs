@@ -29,6 +29,9 @@
 //! a second process may wait for sets the times of the directory, which wakes them. Where locks do not work, two jobs
 //! may fetch the same shard and evict each other's shards, but neither ever reads wrong data.
 //!
+//! A shard of an index without hashes has the version of its object as an attribute (`fetched_versions`), so that two
+//! processes do not read different versions without an error.
+//!
 //! **Finished or absent.** A file gets its name only when all its bytes are written, checked and on the medium, so
 //! a process killed at any point, or a machine that loses power, leaves nothing that looks finished (see `write`).
 //!
@@ -40,6 +43,7 @@ mod blocks;
 mod claim;
 mod dir_locks;
 mod evict;
+mod fetched_versions;
 mod index;
 mod listing;
 mod open;
@@ -59,6 +63,7 @@ pub(crate) use blocks::Blocks;
 pub use blocks::bytes_on_disk;
 #[cfg(test)]
 pub(crate) use evict::{Candidate, choose};
+pub(crate) use fetched_versions::FetchedVersions;
 pub(crate) use index::{CachedIndex, IndexSource, record_remote, stale, with_advice_on_remote};
 pub(crate) use publish::{Admission, AdmitOutcome, ClaimOutcome, PublishFile, ShardClaim};
 pub(crate) use residency::ResidencyGuard;

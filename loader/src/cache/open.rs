@@ -10,6 +10,7 @@ use crate::io::{self, ShardFile};
 use crate::sync::{Arc, Ordering, Weak};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
 impl StreamCache {
@@ -75,8 +76,14 @@ impl StreamCache {
         Err(self.unusable_error(shard))
     }
 
-    /// Compares the versions of the files of `shard`, which are `open`, if they are read where they are.
+    /// Compares the versions of the files of `shard`, which are `open`.
     fn compare(&self, shard: &Shard, open: &OpenFiles) -> Result<()> {
+        if let Some(fetched) = self.fetched() {
+            return raw_files(shard).zip(&open.files).try_for_each(|(file, open)| {
+                let compared = fetched.compare(open.file.buffered(), object_of(shard, file));
+                compared.map_err(|e| e.with("file", open.path.display()))
+            });
+        }
         let Some(versions) = self.versions() else { return Ok(()) };
         raw_files(shard).zip(&open.files).try_for_each(|(file, open)| {
             io::compare(versions, &file.basename, open.file.buffered()).map_err(|e| e.with("file", open.path.display()))
@@ -99,6 +106,11 @@ impl StreamCache {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         match rustix::io::retry_on_intr(|| rustix::fs::open(&path, flags, Mode::empty())) {
             Ok(file) => {
+                if let Some(fetched) = self.fetched() {
+                    let all = &self.dir.shards[shard as usize];
+                    let compared = fetched.compare(&file, object_of(all, &all.raw_data));
+                    compared.map_err(|e| e.with("file", path.display()))?;
+                }
                 if let Some(versions) = self.versions() {
                     let name = &self.dir.shards[shard as usize].raw_data.basename;
                     io::compare(versions, name, &file).map_err(|e| e.with("file", path.display()))?;
@@ -109,6 +121,13 @@ impl StreamCache {
             Err(Errno::NOENT) if self.has_remote() => Ok(None),
             Err(Errno::NOENT) => Err(self.unusable_error(shard)),
             Err(errno) => Err(Error::from_io(errno.into(), "a shard cannot be opened").with("path", path.display())),
+        }
+    }
+
+    /// Records the version of the object of `file` on its copy, which is `written`.
+    pub(super) fn label(&self, shard: &Shard, file: &FileInfo, written: &File) {
+        if let Some(fetched) = self.fetched() {
+            fetched.label(written, object_of(shard, file));
         }
     }
 
@@ -130,4 +149,10 @@ impl StreamCache {
             self.dir.access_times.store(false, Ordering::Relaxed);
         }
     }
+}
+
+/// Returns the name of the object that `file` of `shard` is made of.
+fn object_of<'a>(shard: &'a Shard, file: &'a FileInfo) -> &'a str {
+    let pair = shard.files().find(|pair| std::ptr::eq(pair.raw, file));
+    &pair.map_or(file, |pair| pair.stored()).basename
 }

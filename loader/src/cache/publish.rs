@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::index::{FileInfo, Shard};
 use crate::sync::{Arc, Mutex, Ordering};
 use rustix::io::Errno;
+use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -277,13 +278,14 @@ impl Admission {
         // Guarded before it is visible, so that no evictor can take it in between.
         let guard = ResidencyGuard::of_claimed(stream, shard);
         let is_alone = dir.locks.lock().is_available();
-        let mode = WriteMode { is_alone, unnamed_files: &dir.unnamed_files, label: &|_| () };
         // Compressed files first and the data file last: while the data file is missing, the shard does not look
         // complete, however many of these steps have been done.
         let zips = zip_files(all).filter(|_| stream.config.keep_zip || !stream.has_remote());
         for expected in zips.chain(raw_files(all).rev()) {
             let Some(file) = files.iter().find(|f| *f.name == *expected.basename) else { continue };
             let path = dir.path_of(expected);
+            let label = |written: &File| stream.label(all, expected, written);
+            let mode = WriteMode { is_alone, unnamed_files: &dir.unnamed_files, label: &label };
             match write_file(&path, file.content, mode).map_err(|e| e.with("shard", shard))? {
                 WriteOutcome::New => stream.counters.published_bytes.add(expected.bytes),
                 WriteOutcome::AlreadyThere => stream.counters.lost_races.add(1),

@@ -7,6 +7,7 @@ use super::stream_cache::StreamCache;
 use super::write::{WriteMode, write_file};
 use crate::error::{Error, Result};
 use crate::sync::AtomicBool;
+use std::fs::File;
 
 impl StreamCache {
     /// Writes `files` over the files of `shard`: each replaces the old one when all its bytes are on the medium.
@@ -29,10 +30,11 @@ impl StreamCache {
         // Without unnamed files, the new file has a temporary name and is renamed.
         let unnamed_files = AtomicBool::new(false);
         let is_alone = dir.locks.lock().is_available();
-        let mode = WriteMode { is_alone, unnamed_files: &unnamed_files, label: &|_| () };
         let zips = zip_files(all).filter(|_| self.config.keep_zip || !self.has_remote());
         for expected in zips.chain(raw_files(all).rev()) {
             if let Some(file) = files.iter().find(|file| *file.name == *expected.basename) {
+                let label = |written: &File| self.label(all, expected, written);
+                let mode = WriteMode { is_alone, unnamed_files: &unnamed_files, label: &label };
                 write_file(&dir.path_of(expected), file.content, mode).map_err(|e| e.with("shard", shard))?;
                 self.counters.published_bytes.add(expected.bytes);
             }

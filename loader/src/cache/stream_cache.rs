@@ -4,6 +4,7 @@ use super::access_time::accessed_ns;
 use super::blocks::Blocks;
 use super::claim;
 use super::dir_locks::LimitRefusal;
+use super::fetched_versions::FetchedVersions;
 use super::listing::{list, survey};
 use super::shards::{ShardSet, raw_files};
 use super::shared_dir::{RAW, SharedDir, ZIP};
@@ -26,6 +27,8 @@ pub(crate) struct StreamCacheConfig {
     pub(crate) files: Option<PathBuf>,
     /// Versions of these files, if they are compared.
     pub(crate) versions: Option<Arc<Versions>>,
+    /// Versions of the objects that shards are fetched from, if they are compared.
+    pub(crate) fetched: Option<FetchedVersions>,
     /// All shards of the stream's index.
     pub(crate) shards: Arc<ShardSet>,
     /// Absent shards can be fetched. Without a remote nothing is ever deleted.
@@ -218,6 +221,11 @@ impl StreamCache {
     /// Versions of the files that are read where they are, if they are compared.
     pub(crate) fn versions(&self) -> Option<&Arc<Versions>> {
         self.config.versions.as_ref()
+    }
+
+    /// Versions of the objects that shards are fetched from, if they are compared.
+    pub(crate) fn fetched(&self) -> Option<&FetchedVersions> {
+        self.config.fetched.as_ref()
     }
 
     /// Returns the paths of the uncompressed files of `shard`.

@@ -6,8 +6,8 @@ use super::session::Session;
 use super::stream::IndexedStream;
 use super::stream_folders::resolve;
 use crate::cache::{
-    CachedIndex, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, record_remote, show_progress, stale,
-    with_advice_on_remote,
+    CachedIndex, FetchedVersions, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, record_remote, show_progress,
+    stale, with_advice_on_remote,
 };
 use crate::config::StreamConfig;
 use crate::error::{Error, ErrorKind, Result};
@@ -86,15 +86,15 @@ impl Session<'_> {
             }
             record_remote(&folder, &resolved);
         }
-        if let Some(why) = installed.unchecked {
-            self.stats.note(format!("the cached index of {shown} is used unchecked: {why}"));
-        }
+        let unchecked = |why: &Error| self.stats.note(format!("the cached index of {shown} is used unchecked: {why}"));
+        installed.unchecked.iter().for_each(unchecked);
         Ok(IndexedStream {
             name: shown.into_owned(),
             cache: StreamCacheConfig {
                 dir: folder,
                 files,
                 versions,
+                fetched: fetched_versions(remote.as_ref(), &resolved),
                 shards: Arc::new(ShardSet::new(Arc::new(index))),
                 has_remote: remote.is_some(),
                 remote: remote.as_ref().filter(|_| !has_hashes).map(|_| resolved),
@@ -147,6 +147,11 @@ fn fetched(origin: &dyn IndexOrigin, remote: &Remote, name: &str, folder: &Path)
 
 fn is_same_folder(a: &Path, b: &Path) -> bool {
     matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+/// Returns the versions of the objects of `remote`, which is called `name`, if they are compared.
+fn fetched_versions(remote: Option<&Remote>, name: &str) -> Option<FetchedVersions> {
+    remote?.versions().map(|versions| FetchedVersions::new(name, versions.clone()))
 }
 
 /// Returns true if the index has a hash of each file of `shard`.

@@ -1,6 +1,8 @@
 //! Data set of a worker process, as plain memory.
 
-use crate::cache::{CachedIndex, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, with_advice_on_remote};
+use crate::cache::{
+    CachedIndex, FetchedVersions, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, with_advice_on_remote,
+};
 use crate::catalog::{IndexedStream, Session, check_units, open_streams};
 use crate::clock::Clock;
 use crate::config::{LoaderConfig, SkipConfig, read};
@@ -178,6 +180,10 @@ impl DataSet {
                     dir: place.dir.clone(),
                     files: files.clone(),
                     versions: files.is_some().then(|| self.versions(number)),
+                    fetched: place
+                        .remote
+                        .as_ref()
+                        .map(|name| FetchedVersions::new(&redact(name), self.versions(number))),
                     shards: shards.clone(),
                     has_remote: place.has_remote(),
                     keep_zip: place.keep_zip,

@@ -368,7 +368,9 @@ impl SampleReader {
             let config = StoreConfig { outside: self.outside.clone(), ..place.store_config()? };
             let opened = stores.open(remote, config, &self.stats, &Clock::system());
             let opened = opened.context("remote", || redact(remote))?;
-            Ok(Some(opened.comparing(self.data.versions(number))))
+            let fetched = self.catalog.streams()[number].dir.fetched();
+            let versions = fetched.map_or_else(|| self.data.versions(number), |fetched| fetched.versions().clone());
+            Ok(Some(opened.comparing(versions)))
         };
         let opened: Arc<[_]> = self.data.config.streams.iter().enumerate().map(open).collect::<Result<_>>()?;
         *remotes = Some(opened.clone());
