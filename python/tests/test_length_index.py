@@ -1,5 +1,6 @@
 """Lengths in tokens: equal to the ids that a loader delivers, counted once, and counted again after any change."""
 
+import dataclasses
 import io
 import json
 import os
@@ -239,7 +240,7 @@ def test_any_change_gives_new_lengths(change, tmp_path):
     changed = CHANGES[change](tmp_path)
     lengths, read = counted(remote, changed)
     assert read == 4
-    rows = fb.Tokenize(**{**vars(changed), "pad": -1})
+    rows = dataclasses.replace(changed, pad=-1)
     assert lengths == delivered(remote, rows)
 
 
@@ -311,7 +312,7 @@ def test_a_pass_that_was_killed_continues(tmp_path, bucket, bucket_environment):
     finally:
         bucket.holds = lambda *_: False
     stream = fb.Stream(remote="s3://bucket/killed", local=local)
-    field = fb.Tokenize(**{**vars(field), "add_bos": None})
+    field = dataclasses.replace(field, add_bos=None)
     lengths, read = counted(stream, field)
     assert read == 1 and lengths == counted(remote, field)[0]
 
@@ -344,7 +345,7 @@ def test_a_sample_that_cannot_be_encoded_is_an_error_that_names_it(source, names
     remote, field = source(tmp_path)
     strict = words().replace('"unk_token": "?"', '"unk_token": "none"').replace('"fox"', '"wolf"')
     with pytest.raises(DecodeError) as caught:
-        index_lengths(remote, fb.Tokenize(**{**vars(field), "tokenizer": strict}))
+        index_lengths(remote, dataclasses.replace(field, tokenizer=strict))
     assert "cannot be tokenised" in str(caught.value) and names in str(caught.value)
 
 

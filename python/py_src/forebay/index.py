@@ -162,7 +162,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _add_options_of_lengths(parser: argparse.ArgumentParser) -> None:
     options = parser.add_argument_group("lengths in tokens")
-    options.add_argument("--tokenizer", help="path or URL of a tokenizer.json: count the tokens of each sample once")
+    options.add_argument("--tokenizer", help="path or URL of a tokenizer.json, or of ranks of tiktoken: count the tokens of each sample once")
+    options.add_argument("--encoding", help="with ranks, the name of tiktoken's encoding, such as o200k_base")
     options.add_argument("--column", default="text", help="column with the text [default: text]")
     options.add_argument("--path", help="path to the text in a column of JSON documents, such as meta.text")
     options.add_argument("--add-bos", metavar="TOKEN", help="token before each text; yes or no: with or without the tokenizer's own")
@@ -188,6 +189,7 @@ def _index_lengths(given: argparse.Namespace) -> int:
     tokens = Tokenize(
         given.column,
         given.tokenizer,
+        encoding=given.encoding,
         path=given.path,
         add_bos=_end(given.add_bos),
         add_eos=_end(given.add_eos),
