@@ -100,7 +100,7 @@ public:
     /// The elements, which must have the type `T` and be in host memory.
     template <typename T> T *data() const {
         if (dtype_code != detail::dtype_code<T>() || dtype_bits != sizeof(T) * 8) {
-            throw Error("the tensor has elements of another type");
+            throw Error("the tensor has elements of a different type");
         }
         if (device_type != 1) {
             throw Error("the tensor is on a device");

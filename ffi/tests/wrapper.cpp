@@ -158,7 +158,7 @@ static void writes(const std::string &folder) {
     for (forebay::Batch &batch : loader.epoch()) {
         CHECK(batch.row("t", 4) == "text 4" && batch.kind(batch.find("a")) == FOREBAY_KIND_RAGGED);
         CHECK(batch.view("f").data<float>()[3] == 1.5F);
-        CHECK(message_of([&] { batch.view("n").data<float>(); }, FOREBAY_STATUS_INVALID).find("another type") != std::string::npos);
+        CHECK(message_of([&] { batch.view("n").data<float>(); }, FOREBAY_STATUS_INVALID).find("a different type") != std::string::npos);
     }
 }
 

@@ -45,7 +45,7 @@ mod pass_journal;
 mod remote_file;
 mod requests;
 mod rules;
-mod sample_places;
+mod sample_positions;
 mod select;
 mod selection;
 mod session;
@@ -82,7 +82,7 @@ pub(crate) use column_uses::columns_of;
 pub use known_columns::KnownColumn;
 pub(crate) use open::open_streams;
 pub use opening::FileListing;
-pub(crate) use sample_places::name_of_shard;
+pub(crate) use sample_positions::name_of_shard;
 pub(crate) use select::Selections;
 pub(crate) use selection::shortened;
 pub(crate) use session::Session;
@@ -128,7 +128,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Opens the cache directories of streams whose indexes have been read. They hold at most `cache_limit` bytes
+    /// Opens the cache directories of streams with an index that was read. They hold at most `cache_limit` bytes
     /// together. Columns of Python pickles are rejected unless `allow_unsafe_types` is true.
     ///
     /// # Errors
@@ -209,7 +209,7 @@ impl Catalog {
             return Ok(());
         }
         let known = StreamColumns::of(&self.streams);
-        // Counts of other programs do not have the fields of all samples.
+        // Counts that came with the files do not have the fields of all samples.
         if self.layouts.iter().any(|layout| layout.may_have_more_columns()) {
             known.warn_of(name, "the default may replace it in all");
             return Ok(());

@@ -55,7 +55,7 @@ pub use world::WorldConfig;
 pub use writer::WriterConfig;
 
 options! {
-    /// A loader's arguments. Names, meanings and defaults are those of the Python `Loader`. Two are different: the
+    /// A loader's arguments. The Python `Loader` has the same names, meanings and defaults. Two are different: the
     /// streams contain the location of the data and the samples to select, and `world` has the ranks.
     pub struct LoaderConfig {
         /// The data: at least one stream.
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_is_elsewhere_is_shown_in_its_place() {
+    fn an_option_that_is_elsewhere_is_shown_at_its_path() {
         for (text, sentence) in [
             (
                 r#"{"remote": "s3://b/a", "batch_size": 4}"#,

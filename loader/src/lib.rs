@@ -16,8 +16,8 @@
 //! **shard plane** (`pipeline::shard`, [`store`], `cache`) claims a shard, fetches it in ranged parts, unpacks it,
 //! checks its hash and links it into the local folder. The **sample plane** (`pipeline::sample`, [`io`], [`decode`])
 //! reads a sample, decodes it into its row of a batch slot, and delivers the batch when its last row is complete.
-//! Between them, residency parks chunks of samples with shards that are not on disk. A parked chunk holds its place in
-//! a batch and nothing else, so neither plane holds a resource that the other one waits for. CONTRIBUTING.md has the
+//! Between them, residency parks chunks of samples with shards that are not on disk. A parked chunk holds its rows in
+//! a batch and nothing else, so neither plane holds a resource that the second one waits for. CONTRIBUTING.md has the
 //! four rules that every change must keep.
 //!
 //! **Start here:** [`Loader`] runs all of this in the training process. It is made from a [`LoaderConfig`] and delivers
@@ -66,8 +66,8 @@
 //!   [`order`] is [`forebay_order`], [`store`] is [`forebay_store`], [`objects`] a module of it, and [`clock`],
 //!   [`error`], [`session`], [`stats`], [`sync`], [`topology`] and [`versions`] belong to [`forebay_core`].
 //!   [`decode`] offers the modules of [`forebay_picture`].
-//! * [`worker`]: a small engine for processes that another program starts, such as a DataLoader's workers. It reads on
-//!   the calling thread and fetches shards ahead with one thread.
+//! * [`worker`]: a small engine for processes that a different program starts, such as a DataLoader's workers. It reads
+//!   on the calling thread and fetches shards ahead with one thread.
 //! * [`indexing`]: indexes after the samples of a shard, which let a crop skip the rest of a picture.
 //! * [`objects`]: objects of stores as they are, by their URLs; [`output`]: remote folders as destinations of a writer.
 //! * [`contents`]: lines of texts and files of tars, in sequence, without an index.

@@ -396,7 +396,7 @@ impl Loader {
             Ok(TakeOutcome::Stopped) if self.position.lock().is_ended() => Ok(Next::End),
             Ok(TakeOutcome::Stopped) => Err(Error::new(
                 ErrorKind::Closed,
-                "the epoch was ended by another thread while this one waited for a batch",
+                "the epoch was ended by a different thread while this one waited for a batch",
             )),
             Err(error) => Err(error),
         }

@@ -291,7 +291,8 @@ mod tests {
         );
         let [was, is] = ["a", "b"].map(|digest| [("index".to_owned(), digest.to_owned())].into());
         state.forebay = Some(ForebayState { plan: was, ..forebay_state() });
-        let message = state.check(&ForebayState { plan: is, ..forebay_state() }).expect_err("other data").to_string();
+        let message =
+            state.check(&ForebayState { plan: is, ..forebay_state() }).expect_err("different data").to_string();
         assert!(message.contains("index was a and is b (the data's index.json has changed;"), "{message}");
         state.forebay = Some(forebay_state());
         state.check(&forebay_state()).expect("same");

@@ -151,7 +151,7 @@ def test_without_a_shuffle_the_batches_of_a_window_are_from_the_shortest_to_the_
 def test_buckets_that_cannot_be_made_are_rejected_with_the_change(folder):
     for options, message in [
         ({"order": fb.Order(bucket_by="x")}, r'bucket_by cannot be "x": there is no column `x`'),
-        ({"order": fb.Order(bucket_by=[1.0])}, r"another length \(.*numbers 1, samples 480"),
+        ({"order": fb.Order(bucket_by=[1.0])}, r"a different length \(.*numbers 1, samples 480"),
         ({"order": fb.Order(bucket_by="length", bucket_batches=0)}, "bucket_batches"),
         ({"order": fb.Order(bucket_by="length", batching_method="device_per_stream")}, "every batching_method but"),
         ({"order": fb.Order(bucket_by="length", bucket_batches=1 << 30)}, "lower it"),

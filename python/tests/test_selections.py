@@ -220,7 +220,7 @@ def test_shards_without_kept_samples_are_not_fetched(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"select": fb.Select(subset="0:201")}, "`0:201` is outside of the stream, whose samples have the numbers from 0 to 199"),
+        ({"select": fb.Select(subset="0:201")}, "`0:201` is outside of the stream: its samples have the numbers from 0 to 199"),
         ({"select": fb.Select(subset="1:2:3")}, "`1:2:3` is neither the number of a sample nor a range"),
         ({"select": fb.Select(subset="")}, "the subset lists no samples"),
         ({"select": fb.Select(subset=[])}, "the subset lists no samples"),

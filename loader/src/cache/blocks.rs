@@ -7,7 +7,7 @@ use std::path::Path;
 /// request.
 const USUAL_BYTES: u64 = 4096;
 
-/// Largest block of a file system: those of XFS and Btrfs have up to 64 KiB.
+/// Largest block of a file system: XFS and Btrfs have blocks of up to 64 KiB.
 const BYTES_MAX: u64 = 64 << 10;
 
 /// Bytes of the units in which `stat` counts the blocks of a file.
@@ -27,7 +27,7 @@ impl Blocks {
     #[cfg(test)]
     pub(crate) const OF_BYTES: Self = Self(1);
 
-    /// Returns those of the file system of `folder`, which need not exist yet.
+    /// Returns the blocks of the file system of `folder`, which need not exist yet.
     pub(crate) fn of(folder: &Path) -> Self {
         let found = folder.ancestors().find_map(|folder| rustix::fs::statvfs(folder).ok());
         Self::reported(found.map_or(0, |found| found.f_frsize))

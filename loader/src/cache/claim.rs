@@ -11,10 +11,10 @@
 //! | [`RESERVE`] + shard | the process that has room reserved for a shard not yet published | exclusive |
 //! | [`HOLD`] + shard | processes that wait to read the shard; an evictor for a moment, exclusively | shared |
 //! | [`open_copy`] | processes with open descriptors of that copy of the shard | shared |
-//! | [`PULSE`] + shard | one second of two, the process whose fetch of the shard makes progress | exclusive |
+//! | [`PULSE`] + shard | one second of two, the process that makes progress with its fetch of the shard | exclusive |
 //! | [`ADMISSION`] | the process that is making room | exclusive |
 //! | [`KEEP_ZIP`] | processes that keep compressed files | shared |
-//! | [`NEED`] | processes whose consumer waits for room | shared |
+//! | [`NEED`] | processes with a consumer that waits for room | shared |
 //! | [`LOCAL_ONLY`] | processes that have no remote to fetch evicted shards from | shared |
 //! | [`GUEST`] | processes of users that may only read the index, so that they have shared locks alone | shared |
 //! | [`PROBE`] | for a moment, a process that finds out if it can lock exclusively | exclusive |
@@ -62,7 +62,7 @@ pub(super) const LIMIT_MAX: u64 = (1 << 62) - 2;
 /// Bits of a file's number in the position of a reader. Numbers that differ only in higher bits are taken for one copy.
 pub(super) const COPY_BITS: u32 = 24;
 
-/// Returns the position for readers of the copy of `shard` whose data file is `inode`.
+/// Returns the position for readers of the copy of `shard` with the data file `inode`.
 pub(super) fn open_copy(shard: u32, inode: u64) -> u64 {
     OPEN + (u64::from(shard) << COPY_BITS | inode & ((1 << COPY_BITS) - 1))
 }
@@ -193,14 +193,14 @@ impl LockFile {
     }
 
     /// Returns the ranges that the remaining processes have locked within `range`, unordered.
-    pub(super) fn others(&self, range: Range<u64>) -> Vec<Range<u64>> {
+    pub(super) fn locked_ranges(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut found = Vec::new();
         let mut open = vec![range];
         while let Some(range) = open.pop() {
             if found.len() >= RANGES_MAX {
                 break;
             }
-            if let Some(hit) = self.any_other(range.clone()) {
+            if let Some(hit) = self.lock_elsewhere(range.clone()) {
                 // The kernel reports any conflicting lock, not the first, so both sides of it are queried too.
                 open.push(range.start..hit.start);
                 open.push(hit.end..range.end);
@@ -211,12 +211,12 @@ impl LockFile {
     }
 
     /// Returns true if a different process has locked the byte at `position`.
-    pub(super) fn locked_by_other(&self, position: u64) -> bool {
-        self.any_other(position..position + 1).is_some()
+    pub(super) fn locked_elsewhere(&self, position: u64) -> bool {
+        self.lock_elsewhere(position..position + 1).is_some()
     }
 
     /// Returns some lock of a different process within `range`, cut to it.
-    fn any_other(&self, range: Range<u64>) -> Option<Range<u64>> {
+    fn lock_elsewhere(&self, range: Range<u64>) -> Option<Range<u64>> {
         let mut lock = request(libc::F_WRLCK, range.clone());
         if range.is_empty() || self.command(libc::F_OFD_GETLK, &mut lock).is_err() {
             return None;
@@ -341,23 +341,23 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn locks_of_other_processes_are_found_at_any_position() {
+    fn locks_of_all_processes_are_found_at_any_position() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let (a, b) = (LockFile::open(file.path()).unwrap(), LockFile::open(file.path()).unwrap());
         for shard in [0, 3, 4, 9, 100] {
             assert_eq!(a.try_shared(OPEN + shard), LockOutcome::Taken);
         }
         assert_eq!(a.try_shared(LIMIT + LIMIT_MAX), LockOutcome::Taken);
-        let mut found: Vec<u64> = b.others(OPEN..OPEN + 50).into_iter().flatten().map(|at| at - OPEN).collect();
+        let mut found: Vec<u64> = b.locked_ranges(OPEN..OPEN + 50).into_iter().flatten().map(|at| at - OPEN).collect();
         found.sort_unstable();
         assert_eq!(found, [0, 3, 4, 9]);
-        assert!(a.others(0..LIMIT + LIMIT_MAX + 1).is_empty(), "one's own locks do not count");
-        assert!(b.locked_by_other(LIMIT + LIMIT_MAX));
+        assert!(a.locked_ranges(0..LIMIT + LIMIT_MAX + 1).is_empty(), "one's own locks do not count");
+        assert!(b.locked_elsewhere(LIMIT + LIMIT_MAX));
         assert_eq!(b.try_exclusive(OPEN + 3), LockOutcome::Busy);
         assert_eq!(b.try_shared(OPEN + 3), LockOutcome::Taken);
         assert_eq!(a.release(OPEN + 4), LockOutcome::Taken);
         assert_eq!(b.try_exclusive(OPEN + 4), LockOutcome::Taken);
         drop(a);
-        assert!(b.others(OPEN..OPEN + 200).is_empty(), "locks end with their descriptor");
+        assert!(b.locked_ranges(OPEN..OPEN + 200).is_empty(), "locks end with their descriptor");
     }
 }

@@ -18,7 +18,7 @@ const COPIES_IN_ROW_MAX: u64 = 1 << 16;
 pub(super) enum LimitRefusal {
     /// Its index belongs to a different user than this process, or than a second process that uses it: the user that
     /// may only read it has no exclusive locks.
-    OtherUser,
+    DifferentUser,
     /// Its file system has no locks on bytes, and a second process uses it.
     InUse(Errno),
     /// Its file system has no locks.
@@ -111,14 +111,14 @@ impl DirLocks {
         }
         let Some(errno) = self.unavailable.filter(|_| !self.has_worked || !self.is_writable()) else {
             let has_guests = limits && self.is_locked_elsewhere(claim::GUEST);
-            return has_guests.then_some(LimitRefusal::OtherUser);
+            return has_guests.then_some(LimitRefusal::DifferentUser);
         };
         if errno == claim::READ_ONLY {
             if self.users(claim::GUEST) == 0 {
                 self.share(claim::GUEST);
             }
             let is_limited = limits || self.strictest_limit().is_some();
-            return is_limited.then_some(LimitRefusal::OtherUser);
+            return is_limited.then_some(LimitRefusal::DifferentUser);
         }
         if self.whole.is_some_and(|exclusive| exclusive || !limits) {
             return None;
@@ -202,14 +202,14 @@ impl DirLocks {
     }
 
     /// Returns true if a job fetches into the directory from a different remote than the one at `position`.
-    pub(super) fn has_other_remote(&mut self, position: u64) -> bool {
+    pub(super) fn has_different_remote(&mut self, position: u64) -> bool {
         let remotes = self.positions(claim::REMOTE..claim::REMOTE + (1 << 32), 1 << 8);
         remotes.iter().any(|other| *other != position)
     }
 
     /// Returns the positions within `range` that any process has locked, without runs of more than `run_max`.
     fn positions(&mut self, range: Range<u64>, run_max: u64) -> BTreeSet<u64> {
-        let others = self.others(range.clone()).into_iter().filter(|run| run.end - run.start <= run_max);
+        let others = self.locked_ranges(range.clone()).into_iter().filter(|run| run.end - run.start <= run_max);
         let mut positions: BTreeSet<u64> = others.flatten().collect();
         positions.extend(self.shared.range(range.clone()).map(|(position, _)| position));
         positions.extend(self.exclusive.range(range));
@@ -232,12 +232,12 @@ impl DirLocks {
     }
 
     /// Returns the ranges that the remaining processes have locked within `range`.
-    fn others(&mut self, range: Range<u64>) -> Vec<Range<u64>> {
-        self.file().map_or_else(Vec::new, |file| file.others(range))
+    fn locked_ranges(&mut self, range: Range<u64>) -> Vec<Range<u64>> {
+        self.file().map_or_else(Vec::new, |file| file.locked_ranges(range))
     }
 
     fn is_locked_elsewhere(&mut self, position: u64) -> bool {
-        self.file().is_some_and(|file| file.locked_by_other(position))
+        self.file().is_some_and(|file| file.locked_elsewhere(position))
     }
 
     fn users(&self, position: u64) -> u32 {
@@ -248,7 +248,7 @@ impl DirLocks {
     pub(super) fn strictest_limit(&mut self) -> Option<u64> {
         let own = self.shared.range(claim::LIMIT..).next().map(|(position, _)| position - claim::LIMIT);
         let bound = own.unwrap_or(claim::LIMIT_MAX);
-        let others = self.others(claim::LIMIT..claim::LIMIT + bound);
+        let others = self.locked_ranges(claim::LIMIT..claim::LIMIT + bound);
         others.iter().map(|range| range.start - claim::LIMIT).chain(own).min()
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct InstalledIndex<T> {
     pub(crate) unchecked: Option<Error>,
     /// Remote that the directory belongs to, if that is a different one with the same index. The caller has to compare
     /// the data.
-    pub(crate) other_remote: Option<String>,
+    pub(crate) previous_remote: Option<String>,
     /// Error that prevented the index from being kept in the directory.
     pub(crate) unkept: Option<Error>,
 }
@@ -87,9 +87,9 @@ impl<T> IndexSource<'_, '_, T> {
         let absent = dir.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
         let is_created = std::fs::create_dir_all(dir).is_ok();
         let (path, remote) = (self.path(), self.remote);
-        let what = || format!("{}, which another process fetches from {remote}", path.display());
+        let awaited = || format!("{}, which a different process fetches from {remote}", path.display());
         // Without locks each process writes the same bytes. With them, the file may be from a different remote.
-        let lock = match take_turn(dir, clock, policy, &what, || self.cached(&mut refused))? {
+        let lock = match take_turn(dir, clock, policy, &awaited, || self.cached(&mut refused))? {
             Turn::Made(cached) => return Ok(cached),
             Turn::Own(lock) => Some(lock),
             Turn::Unlocked => None,
@@ -110,7 +110,7 @@ impl<T> IndexSource<'_, '_, T> {
         if is_alone || self.cached == CachedIndex::OfRemote {
             remove_quietly(&path);
         }
-        let (mut other_remote, mut unkept) = (None, None);
+        let (mut previous_remote, mut unkept) = (None, None);
         // Before the file has its name: a different process takes an index without a record for its own remote's.
         let label = |file: &File| {
             note(&path, fsetxattr(file, REMOTE_ATTRIBUTE, self.remote.as_bytes(), XattrFlags::empty()));
@@ -125,12 +125,12 @@ impl<T> IndexSource<'_, '_, T> {
             Ok(WriteOutcome::AlreadyThere) => {
                 let there = open(&path)?.map_or(Text::Memory(Vec::new()), Text::File);
                 compare(&path, &there, self.remote, &bytes)?;
-                other_remote = other_than(&path, self.remote);
+                previous_remote = different_remote(&path, self.remote);
             }
             Err(e) if is_created && e.kind() != ErrorKind::Permission && !self.is_optional => return Err(e),
             Err(e) => unkept = Some(e),
         }
-        Ok(InstalledIndex { index, bytes: bytes.len() as u64, unchecked: None, other_remote, unkept })
+        Ok(InstalledIndex { index, bytes: bytes.len() as u64, unchecked: None, previous_remote, unkept })
     }
 
     fn path(&self) -> PathBuf {
@@ -148,8 +148,8 @@ impl<T> IndexSource<'_, '_, T> {
             other => other?,
         };
         let Some(file) = file else { return Ok(None) };
-        // Also for an index of other shards: the shards of the second remote may have the same names.
-        if self.cached == CachedIndex::OfRemote && other_than(&path, self.remote).is_some() {
+        // Also for an index of different shards: the shards of the second remote may have the same names.
+        if self.cached == CachedIndex::OfRemote && different_remote(&path, self.remote).is_some() {
             return Err(stale(&path, self.remote));
         }
         let (index, text) = match self.parsed(file, &path) {
@@ -160,12 +160,12 @@ impl<T> IndexSource<'_, '_, T> {
             }
             Err(e) => return Err(e),
         };
-        let (mut unchecked, mut other_remote) = (None, None);
+        let (mut unchecked, mut previous_remote) = (None, None);
         if self.cached == CachedIndex::Compared
             && let Some(fetch) = &mut self.fetch
         {
             let recorded = recorded_remote(&path);
-            other_remote = recorded.clone().filter(|recorded| recorded != self.remote);
+            previous_remote = recorded.clone().filter(|recorded| recorded != self.remote);
             // An answer that is no index is no reason to reject the cached one. Equal bytes are not parsed again.
             let parsed = |current: Vec<u8>| {
                 if !text.equals(&current)? {
@@ -178,17 +178,17 @@ impl<T> IndexSource<'_, '_, T> {
             if !is_current {
                 match fetch().and_then(parsed) {
                     Ok(current) => compare(&path, &text, self.remote, &current)?,
-                    Err(e) if other_remote.is_some() => return Err(stale(&path, self.remote).caused_by(e)),
+                    Err(e) if previous_remote.is_some() => return Err(stale(&path, self.remote).caused_by(e)),
                     Err(e) => unchecked = Some(e),
                 }
             }
             if recorded.is_none() && unchecked.is_none() {
                 // Not over the record that a different process has made meanwhile.
                 note(&path, setxattr(&path, REMOTE_ATTRIBUTE, self.remote.as_bytes(), XattrFlags::CREATE));
-                other_remote = other_than(&path, self.remote);
+                previous_remote = different_remote(&path, self.remote);
             }
         }
-        Ok(Some(InstalledIndex { index, bytes: text.bytes()?, unchecked, other_remote, unkept: None }))
+        Ok(Some(InstalledIndex { index, bytes: text.bytes()?, unchecked, previous_remote, unkept: None }))
     }
 
     /// Parses `file`, which is at `path`.
@@ -276,7 +276,7 @@ fn note(path: &Path, recorded: rustix::io::Result<()>) {
 }
 
 /// Returns the remote that the index at `path` belongs to, if that is known and differs from `remote`.
-fn other_than(path: &Path, remote: &str) -> Option<String> {
+fn different_remote(path: &Path, remote: &str) -> Option<String> {
     recorded_remote(path).filter(|recorded| recorded != remote)
 }
 
@@ -293,11 +293,14 @@ const REMOTE_BYTES_MAX: usize = 4_096;
 
 /// Returns the error for a directory that belongs to a different remote than `remote`, or to an earlier state of it.
 pub(crate) fn stale(path: &Path, remote: &str) -> Error {
-    let recorded = other_than(path, remote);
+    let recorded = different_remote(path, remote);
     let why = match recorded {
-        Some(_) => "the directory is filled from another remote: choose another `local`, or remove the directory",
+        Some(_) => {
+            "the directory is filled from a different remote: choose a different `local`, or remove the directory"
+        }
         None => {
-            "the remote index changed since this directory was filled: remove the directory, or choose another `local`"
+            "the remote index changed since this directory was filled: remove the directory, or choose a different \
+             `local`"
         }
     };
     let error = Error::new(ErrorKind::Stale, why).with("cached", path.display()).with("remote", remote);

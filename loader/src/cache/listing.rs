@@ -19,8 +19,8 @@ const LIST_BUFFER_BYTES: usize = 32 << 10;
 pub(super) struct Listing {
     /// Per shard, one bit for each of its files: raw first, then compressed.
     pub(super) files: Vec<u8>,
-    /// Lengths of all files of the cache: by the index, and remaining `.tmp` files by their size, as files whose size
-    /// the index estimates.
+    /// Lengths of all files of the cache: by the index, and remaining `.tmp` files by their size, as files with a
+    /// size that the index estimates.
     pub(super) bytes: u64,
     /// Bytes that they occupy on disk, with their folders.
     pub(super) disk_bytes: u64,
@@ -126,8 +126,8 @@ pub(super) fn remove_zips(dir: &SharedDir, shard: u32) {
     dir.set_present(shard, RAW);
 }
 
-/// Removes the `.tmp` files of a killed writer, unless another one writes them now. Returns the bytes that are freed on
-/// disk.
+/// Removes the `.tmp` files of a killed writer, unless a live writer writes them now. Returns the bytes that are freed
+/// on disk.
 pub(super) fn clear_unfinished(dir: &SharedDir, locks: &mut DirLocks, shard: u32) -> u64 {
     let claim = claim::CLAIM + u64::from(shard);
     if !locks.is_available() || !locks.try_exclusive(claim) {

@@ -81,10 +81,11 @@ impl StreamCache {
             match self.try_claim(shard)? {
                 ClaimOutcome::Busy => {
                     wait.note_pulse(dir.locks.lock().is_pulse_up(shard));
-                    let holder =
-                        || if dir.locks.lock().is_claimed(shard) { "another thread" } else { "another process" };
-                    let what = || format!("{}, which {} fetches", self.name(shard), holder());
-                    dir.watch.wait(version, wait.remaining(what)?);
+                    let holder = || {
+                        if dir.locks.lock().is_claimed(shard) { "a different thread" } else { "a different process" }
+                    };
+                    let awaited = || format!("{}, which {} fetches", self.name(shard), holder());
+                    dir.watch.wait(version, wait.remaining(awaited)?);
                 }
                 outcome => return Ok(outcome),
             }
@@ -104,7 +105,7 @@ impl StreamCache {
         access.map_err(|errno| {
             Error::from_io(
                 errno.into(),
-                "the cache directory lacks a shard and cannot be written: choose another `local`, or complete it",
+                "the cache directory lacks a shard and cannot be written: choose a different `local`, or complete it",
             )
             .with("shard", shard)
             .with("directory", self.dir.path.display())
@@ -193,9 +194,9 @@ impl ShardClaim {
         loop {
             let version = watch.version(&self.stream.dir.path);
             let Some(reason) = self.make_room(next_use)? else { return Ok(Admission { claim: self }) };
-            let what = || format!("room for {}: {reason}", self.stream.name(self.shard));
+            let awaited = || format!("room for {}: {reason}", self.stream.name(self.shard));
             let remaining = wait
-                .remaining(what)
+                .remaining(awaited)
                 .map_err(|e| if e.kind() == ErrorKind::Timeout { e.of_kind(ErrorKind::Full) } else { e })?;
             watch.wait(version, remaining);
         }
@@ -213,7 +214,7 @@ impl Drop for ShardClaim {
         locks.release(claim::CLAIM + u64::from(self.shard));
         drop(locks);
         dir.watch.wake();
-        dir.wake_others();
+        dir.wake_waiters();
     }
 }
 

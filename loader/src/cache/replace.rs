@@ -81,6 +81,6 @@ impl Drop for ShardLocks<'_> {
         locks.release(claim::CLAIM + u64::from(self.shard));
         drop(locks);
         dir.watch.wake();
-        dir.wake_others();
+        dir.wake_waiters();
     }
 }

@@ -39,7 +39,7 @@ impl Drop for ResidencyGuard {
             drop(locks);
             self.stream.wake();
             if is_limited {
-                self.stream.dir.wake_others();
+                self.stream.dir.wake_waiters();
             }
         }
     }

@@ -99,7 +99,7 @@ pub(crate) fn disk_bytes(shard: &Shard, keep_zip: bool, blocks: Blocks) -> u64 {
 }
 
 /// Checks that a `cache_limit` of `limit` bytes holds the indexes with their folders and one shard, which is enough to
-/// use one shard after the other. `shard` is the largest, or the one that room is made for; it occupies `bytes`.
+/// use one shard after the next. `shard` is the largest, or the one that room is made for; it occupies `bytes`.
 ///
 /// # Errors
 ///

@@ -113,7 +113,7 @@ impl Drop for OpenFiles {
         drop(locks);
         self.dir.watch.wake();
         if is_evicted {
-            self.dir.wake_others();
+            self.dir.wake_waiters();
         }
     }
 }
@@ -167,7 +167,7 @@ impl SharedDir {
             Ok(meta) if meta.is_dir() => DirKey::Inode(meta.dev(), meta.ino()),
             Ok(_) | Err(_) if files.is_some() => DirKey::Path(std::path::absolute(path).map_err(failed)?),
             Ok(_) => {
-                return Err(Error::config("the cache directory is a file: choose another `local`")
+                return Err(Error::config("the cache directory is a file: choose a different `local`")
                     .with("directory", path.display()));
             }
             Err(e) => return Err(failed(e)),
@@ -318,7 +318,7 @@ impl SharedDir {
     }
 
     /// Wakes the threads of all processes that wait for a change in the directory: the release of a lock is no event.
-    pub(super) fn wake_others(&self) {
+    pub(super) fn wake_waiters(&self) {
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let times = Timestamps { last_access: now, last_modification: now };
         // Without permission these threads find the change by themselves, a little later.

@@ -42,7 +42,7 @@ pub(crate) struct StreamCacheConfig {
     /// Number of shard 0 where the data set's plan numbers shards across all streams: the numbers that `next_use` is
     /// called with. All remaining numbers are the numbers of this directory's index.
     pub(crate) first_shard: u32,
-    /// Blocks by which the bytes on disk are counted; `None`: those of the file system.
+    /// Blocks by which the bytes on disk are counted; `None`: the blocks of the file system.
     pub(crate) blocks: Option<Blocks>,
     /// Clock for waits and access times.
     pub(crate) clock: Clock,
@@ -138,11 +138,12 @@ impl StreamCache {
         if let Some(errno) = locks.unavailable {
             stats.note(format!("no locks in {} ({errno}): processes may fetch twice", stream.dir.path.display()));
         }
-        // Announced first: of two jobs that start together, at least one finds the other.
+        // Announced first: of two jobs that start together, at least one finds the second one.
         let remote = stream.config.remote.as_deref();
-        if let Some(remote) = remote.filter(|remote| locks.has_other_remote(claim::remote(remote))) {
+        if let Some(remote) = remote.filter(|remote| locks.has_different_remote(claim::remote(remote))) {
             drop(locks);
-            let message = "another job fetches into this directory from another remote: choose another `local`";
+            let message =
+                "a second job fetches into this directory from a different remote: choose a different `local`";
             return Err(Error::new(ErrorKind::Stale, message)
                 .with("directory", stream.dir.path.display())
                 .with("remote", remote));
@@ -177,10 +178,10 @@ impl StreamCache {
     fn refused(&self, refusal: LimitRefusal) -> Error {
         let path = &self.dir.path;
         let error = match refusal {
-            LimitRefusal::OtherUser => {
+            LimitRefusal::DifferentUser => {
                 let message = "`cache_limit` needs locks and the right to remove shards, but several users share this \
-                               cache folder, and one of them may not write its index.json: give each user another \
-                               `local`";
+                               cache folder, and one of them may not write its index.json: give each user a \
+                               separate `local`";
                 let owner = std::fs::metadata(path.join(INDEX_BASENAME)).map_or(0, |meta| meta.uid());
                 Error::new(ErrorKind::Permission, message)
                     .with("owner", owner)
@@ -295,7 +296,7 @@ impl StreamCache {
             self.room_requests.fetch_add(1, Ordering::Relaxed);
             self.dir.locks.lock().share(claim::NEED);
             self.dir.watch.wake();
-            self.dir.wake_others();
+            self.dir.wake_waiters();
         }
         RoomRequest(self.clone())
     }
@@ -374,7 +375,7 @@ impl Drop for RoomRequest {
             self.0.dir.locks.lock().unshare(claim::NEED);
             self.0.room_requests.fetch_sub(1, Ordering::Relaxed);
             self.0.dir.watch.wake();
-            self.0.dir.wake_others();
+            self.0.dir.wake_waiters();
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) enum Turn<T> {
     Unlocked,
 }
 
-/// Waits until no process makes the file in `dir`, which `made` reads if it is there. `what` names the file in
+/// Waits until no process makes the file in `dir`, which `made` reads if it is there. `awaited` names the file in
 /// messages.
 ///
 /// # Errors
@@ -29,7 +29,7 @@ pub(crate) fn take_turn<T>(
     dir: &Path,
     clock: &Clock,
     policy: WaitPolicy<'_>,
-    what: &dyn Fn() -> String,
+    awaited: &dyn Fn() -> String,
     mut made: impl FnMut() -> Result<Option<T>>,
 ) -> Result<Turn<T>> {
     let watch = Watch::new();
@@ -51,7 +51,7 @@ pub(crate) fn take_turn<T>(
             // The process that makes the file makes progress.
             (changed, wait) = (now, policy.start(clock));
         }
-        watch.wait(version, wait.remaining(what)?);
+        watch.wait(version, wait.remaining(awaited)?);
     }
 }
 

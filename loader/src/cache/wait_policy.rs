@@ -61,19 +61,19 @@ impl Wait<'_> {
     ///
     /// # Errors
     ///
-    /// `Closed` when the stop condition holds, `Timeout` when the time is over; `what` names the thing waited for.
-    pub(super) fn remaining(&mut self, what: impl Fn() -> String) -> Result<Duration> {
+    /// `Closed` when the stop condition holds, `Timeout` when the time is over; `awaited` names the thing.
+    pub(super) fn remaining(&mut self, awaited: impl Fn() -> String) -> Result<Duration> {
         if (self.policy.stop)() {
-            return Err(Error::new(ErrorKind::Closed, format!("closed while waiting for {}", what())));
+            return Err(Error::new(ErrorKind::Closed, format!("closed while waiting for {}", awaited())));
         }
         let waited = self.clock.now().saturating_sub(self.since);
         if waited >= self.policy.limit {
             let seconds = self.policy.limit.as_secs_f64();
-            return Err(Error::new(ErrorKind::Timeout, format!("waited {seconds:.0} s for {}", what())));
+            return Err(Error::new(ErrorKind::Timeout, format!("waited {seconds:.0} s for {}", awaited())));
         }
         if waited >= REPORT_AFTER && !self.is_reported {
             self.is_reported = true;
-            log::warn!("waiting since {:.0} s for {}", waited.as_secs_f64(), what());
+            log::warn!("waiting since {:.0} s for {}", waited.as_secs_f64(), awaited());
         }
         Ok(self.policy.limit - waited)
     }

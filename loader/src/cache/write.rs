@@ -116,7 +116,7 @@ fn write_error(errno: Errno) -> Error {
         Errno::NOSPC | Errno::DQUOT => {
             return Error::new(ErrorKind::Full, NO_ROOM).caused_by(std::io::Error::from(errno));
         }
-        Errno::ROFS | Errno::ACCESS | Errno::PERM => "a file cannot be written: choose another `local`",
+        Errno::ROFS | Errno::ACCESS | Errno::PERM => "a file cannot be written: choose a different `local`",
         _ => "a file cannot be written",
     };
     Error::from_io(errno.into(), sentence)

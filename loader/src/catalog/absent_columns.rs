@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 pub(crate) struct StreamColumns(ColumnNames);
 
 impl StreamColumns {
-    /// Collects the columns of `streams`, also those of tables that no field reads.
+    /// Collects the columns of `streams`, also columns of tables that no field reads.
     pub(crate) fn of<'a>(streams: impl IntoIterator<Item = &'a Stream>) -> Self {
         let mut names = BTreeSet::new();
         let mut add = |name: &'a str| {

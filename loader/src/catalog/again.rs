@@ -3,12 +3,12 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::Remote;
 
-/// Calls `read`, which fetches and parses the object `name`, until its bytes are those of its format. It is called with
+/// Calls `read`, which fetches and parses the object `name`, until its bytes are in its format. It is called with
 /// true in the last attempt. Bytes of a folder are read once.
 ///
 /// # Errors
 ///
-/// Those of `read`.
+/// The errors of `read`.
 pub(super) fn again<T>(remote: &Remote, name: &str, read: impl FnMut(bool) -> Result<T>) -> Result<T> {
     let attempts = remote.attempts();
     let is_damage = |error: &Error| error.kind() == ErrorKind::Format && attempts > 1;
@@ -21,7 +21,7 @@ pub(super) fn again<T>(remote: &Remote, name: &str, read: impl FnMut(bool) -> Re
 ///
 /// # Errors
 ///
-/// Those of `fetch`.
+/// The errors of `fetch`.
 pub(crate) fn repeated<T>(
     attempts: u32,
     is_damage: impl Fn(&Error) -> bool,

@@ -2,7 +2,7 @@
 
 use super::fronts::{LocalFiles, StoredFiles};
 use super::index_origin::IndexOrigin;
-use super::install::{IndexPlace, no_index};
+use super::install::{IndexFolders, no_index};
 use super::kept_index::KeptIndex;
 use super::remote_file::RemoteFile;
 use super::requests::peek;
@@ -43,12 +43,12 @@ pub(super) enum Opened {
 pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> Result<Opened> {
     let opened = |folder: PathBuf, remote: Option<Remote>| {
         let window = session.config.window_of(stream);
-        let (is_in_place, reads_in_place) = (remote.is_none(), false);
+        let (is_in_place, needs_no_copy) = (remote.is_none(), false);
         let rows = Mutex::new(None);
         let fetch_bytes_max = session.index_bytes_max();
         let folder_of_index = folder.clone();
-        let document = Document { folder: folder_of_index, is_in_place, reads_in_place, window, rows, fetch_bytes_max };
-        let stream = session.install(stream, IndexPlace { name, folder, files: None, remote }, &document);
+        let document = Document { folder: folder_of_index, is_in_place, needs_no_copy, window, rows, fetch_bytes_max };
+        let stream = session.install(stream, IndexFolders { name, folder, files: None, remote }, &document);
         let rows = document.rows.lock().take();
         rows.map_or_else(|| Ok(Opened::Stream(Box::new(stream?))), |files| Ok(Opened::Rows(files)))
     };
@@ -68,8 +68,8 @@ pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> 
     opened(cache_folder(stream, name), Some(remote))
 }
 
-/// Starts of the indexes of our data sets, without spaces. Those of other programs and of kept documents have different
-/// ones.
+/// Starts of the indexes of our data sets, without spaces. The indexes of different programs and kept documents
+/// have different ones.
 const OWN_STARTS: [&[u8]; 2] = [b"{\"shards\":[", b"{\"version\":"];
 
 /// Bytes of a piece in which two indexes are compared.
@@ -106,7 +106,7 @@ pub(super) struct Document {
     /// True if the shards are read there, too: the folder is opened as the cache itself.
     pub(super) is_in_place: bool,
     /// True if the shards of a remote on this machine are read where they are, and the index alone is copied.
-    pub(super) reads_in_place: bool,
+    pub(super) needs_no_copy: bool,
     /// Windows that are the samples of chunks of tokens, instead of documents.
     pub(super) window: Option<TokenWindow>,
     /// Files with the samples as rows, once the index shows that: it then is no index of shards.
@@ -120,8 +120,8 @@ impl IndexOrigin for Document {
         CachedIndex::Compared
     }
 
-    fn reads_in_place(&self) -> bool {
-        self.reads_in_place
+    fn needs_no_copy(&self) -> bool {
+        self.needs_no_copy
     }
 
     fn fetch(&self, remote: &Remote, _: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {

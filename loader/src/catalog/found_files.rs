@@ -80,7 +80,7 @@ impl FoundFile {
     }
 }
 
-/// Returns true for a version that is that of an index of the files.
+/// Returns true for the version of an index of the files.
 pub(super) fn is_of_index(version: &str) -> bool {
     version.starts_with(INDEXED)
 }

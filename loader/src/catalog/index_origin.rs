@@ -17,7 +17,7 @@ pub(super) trait IndexOrigin {
     }
 
     /// True if the shards of a remote on this machine are read where they are.
-    fn reads_in_place(&self) -> bool {
+    fn needs_no_copy(&self) -> bool {
         false
     }
 

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Folders and remotes of a stream's index and shards.
-pub(super) struct IndexPlace<'a> {
+pub(super) struct IndexFolders<'a> {
     /// Name of the remote, with secrets.
     pub(super) name: &'a str,
     /// Folder of the index, and of the shards if they are not read where they are.
@@ -35,10 +35,10 @@ impl Session<'_> {
     pub(super) fn install(
         &self,
         stream: &StreamConfig,
-        place: IndexPlace<'_>,
+        folders: IndexFolders<'_>,
         origin: &dyn IndexOrigin,
     ) -> Result<IndexedStream> {
-        let IndexPlace { name, folder, files, remote } = place;
+        let IndexFolders { name, folder, files, remote } = folders;
         if files.is_none() {
             check_home(&folder)?;
         }
@@ -70,7 +70,7 @@ impl Session<'_> {
         let stall_timeout = Duration::from_secs_f64(self.config.engine.stall_timeout);
         let installed = source.install(&self.network.clock, WaitPolicy::new(&|| false, stall_timeout))?;
         let (index, digest) = installed.index;
-        let files = in_place(files, &index, &folder)?;
+        let files = folder_of_uncopied(files, &index, &folder)?;
         match &installed.unkept {
             Some(why) if files.is_some() => self.warn_once(cost_of_no_cache(&folder, why)),
             Some(why) => log::warn!("the index is not kept: {why}"),
@@ -80,7 +80,7 @@ impl Session<'_> {
         let versions = remote.as_ref().filter(|_| files.is_some()).and_then(Remote::versions).cloned();
         let remote = remote.filter(|_| files.is_none());
         let has_hashes = index.shards.iter().all(is_hashed);
-        if let (Some(_), Some(remote)) = (&installed.other_remote, &remote) {
+        if let (Some(_), Some(remote)) = (&installed.previous_remote, &remote) {
             if !has_hashes && !has_same_shard(&index, &folder, remote)? {
                 return Err(stale(&folder.join(INDEX_BASENAME), &resolved));
             }
@@ -173,7 +173,7 @@ pub(super) fn no_index(folder: &Path) -> Error {
 
 /// Returns the folder `files`, if the shards of `index` are read there: shards that are made of its files are
 /// not, and need the cache in `folder`.
-fn in_place(files: Option<PathBuf>, index: &Index, folder: &Path) -> Result<Option<PathBuf>> {
+fn folder_of_uncopied(files: Option<PathBuf>, index: &Index, folder: &Path) -> Result<Option<PathBuf>> {
     let is_there = |shard: &Shard| shard.recipe.as_ref().is_none_or(|recipe| recipe.as_files().is_some());
     if files.is_some() && !index.shards.iter().all(is_there) {
         check_home(folder)?;

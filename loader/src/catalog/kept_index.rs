@@ -79,7 +79,7 @@ pub(super) trait SurveyFiles {
     }
 
     /// True if the shards of a remote on this machine are read where they are.
-    fn reads_in_place(&self) -> bool {
+    fn needs_no_copy(&self) -> bool {
         false
     }
 
@@ -106,8 +106,8 @@ pub(super) trait SurveyFiles {
 }
 
 impl<S: SurveyFiles> IndexOrigin for S {
-    fn reads_in_place(&self) -> bool {
-        SurveyFiles::reads_in_place(self)
+    fn needs_no_copy(&self) -> bool {
+        SurveyFiles::needs_no_copy(self)
     }
 
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
@@ -247,13 +247,13 @@ pub(super) fn to_bytes(document: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(document).map_err(|e| Error::internal("an index cannot be written").caused_by(e))
 }
 
-/// Parses the document of files that are `whose`.
+/// Parses the document of `files`.
 ///
 /// # Errors
 ///
 /// [`crate::ErrorKind::Format`] for bytes that are no such document.
-pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], whose: &str) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|e| Error::format(format!("the file is no index of {whose}")).caused_by(e))
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], files: &str) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|e| Error::format(format!("the file is no index of {files}")).caused_by(e))
 }
 
 #[cfg(test)]

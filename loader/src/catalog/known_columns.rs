@@ -29,7 +29,7 @@ pub(super) fn known_columns(layouts: &[Arc<Layout>]) -> Result<Vec<KnownColumn>>
             }
             Some(other) if other.column == *column => {}
             Some(other) => {
-                let message = "a column has other encodings in other shards of the data set";
+                let message = "a column has different encodings in two shards of the data set";
                 return Err(Error::config(message)
                     .with("column", &column.name)
                     .with("encoding", &other.column.encoding)

@@ -111,7 +111,7 @@ fn advised(e: Error, name: &str, facts: &StreamFacts<'_>) -> Error {
     e.hinting_if(advice_for(name).or_else(|| advice_on_wildcards(name, &[])).or_else(of_files))
 }
 
-/// Adds the change that is needed to the error of a list of files, if it has wildcards of other programs.
+/// Adds the change that is needed to the error of a list of files, if it has foreign wildcards.
 fn advised_on_list(e: Error, list: &str) -> Error {
     if e.has_hint_of_store() || !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) {
         return e;

@@ -3,7 +3,7 @@
 use super::cache_folder::default_local;
 use super::found_files::{self, FoundFile};
 use super::index_origin::IndexOrigin;
-use super::install::IndexPlace;
+use super::install::IndexFolders;
 use super::session::Session;
 use super::stream::IndexedStream;
 use crate::config::StreamConfig;
@@ -137,7 +137,7 @@ impl Opening<'_> {
     /// Opens the stream by the index of `origin`, which is kept in `folder`.
     pub(super) fn install(&self, folder: PathBuf, origin: &dyn IndexOrigin) -> Result<IndexedStream> {
         let remote = Some(self.remote()?);
-        let files = self.folder().filter(|_| self.local().is_none() && origin.reads_in_place());
-        self.session.install(self.stream, IndexPlace { name: self.root, folder, files, remote }, origin)
+        let files = self.folder().filter(|_| self.local().is_none() && origin.needs_no_copy());
+        self.session.install(self.stream, IndexFolders { name: self.root, folder, files, remote }, origin)
     }
 }

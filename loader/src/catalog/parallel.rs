@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_is_that_of_the_first_item_that_fails() {
+    fn the_error_is_the_first_failing_item_s() {
         let items: Vec<usize> = (0..100).collect();
         let failing = |item: &usize| if item % 10 == 7 { Err(Error::config(item.to_string())) } else { Ok(()) };
         assert_eq!(in_threads(4, &items, failing).unwrap_err().to_string(), "7");

@@ -17,7 +17,7 @@ use std::path::Path;
 /// Bytes at the front of a file that show its compression.
 pub(super) const FRONT_BYTES: usize = 12;
 
-/// Survey of a kind of files, each of which is a shard.
+/// Survey of a kind of files. Each file is a shard.
 pub(super) trait Survey: Sync {
     /// Samples of a file, with their fields.
     type Counts: Clone + Send + Sync;
@@ -35,7 +35,7 @@ pub(super) trait Survey: Sync {
     const LIMITS: UnpackLimits;
 
     /// Checks the names of `files` in `remote`, which has the address `root`. Returns the files that are known by
-    /// counts of other programs, or an empty list for none.
+    /// counts that came with them, or an empty list for none.
     fn known(
         &self,
         remote: &Remote,
@@ -137,7 +137,7 @@ impl<S: Survey> Pass<S> {
         &self.remote
     }
 
-    /// Returns true if another program has counted file `number`.
+    /// Returns true if file `number` came with its count.
     pub(super) fn is_counted(&self, number: usize) -> bool {
         self.known[number].is_some()
     }

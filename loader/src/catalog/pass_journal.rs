@@ -18,7 +18,7 @@ pub(super) trait Journaled: Sized {
     /// Text that is kept.
     fn to_text(&self) -> Result<String>;
 
-    /// Returns the value with this [text](Self::to_text); `None` for any other text.
+    /// Returns the value with this [text](Self::to_text); `None` for a text of a different form.
     fn of_text(text: &str) -> Option<Self>;
 
     /// Bytes of the stored file.
@@ -182,7 +182,7 @@ mod tests {
             };
             assert_eq!(third.get("b.tar").expect("kept").is_of(&found), is_same, "{tag:?} {bytes}");
         }
-        assert!(open("/others").get("a.tar").is_none());
+        assert!(open("/foreign").get("a.tar").is_none());
         third.end();
         second.end();
         assert!(!path.exists() && open("/tars").get("a.tar").is_none());

@@ -46,7 +46,7 @@ pub(crate) struct IndexedStream {
     pub(crate) remote: Option<Remote>,
     /// Address of the source of the shards, with secrets, also if they are read where they are.
     pub(crate) address: Option<String>,
-    /// Settings of the cache directory, without the ones that follow from the other streams.
+    /// Settings of the cache directory, without the ones that follow from the rest of the streams.
     pub(crate) cache: StreamCacheConfig,
     pub(crate) index_bytes: u64,
     /// Digest of the index's bytes, for checkpoints.

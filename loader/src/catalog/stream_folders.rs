@@ -24,7 +24,7 @@ pub(super) fn absolute_address(address: String) -> String {
     absolute.unwrap_or(address)
 }
 
-/// Rejects streams if one would take the other's shards for its own: both in one folder, at least one of them
+/// Rejects streams if one would take a second one's shards for its own: both in one folder, at least one of them
 /// with a remote. Folders that follow from the remotes differ if the remotes do.
 pub(super) fn check_folders(streams: &[StreamConfig]) -> Result<()> {
     let mut known: HashMap<PathBuf, usize> = HashMap::new();
@@ -36,8 +36,8 @@ pub(super) fn check_folders(streams: &[StreamConfig]) -> Result<()> {
         }
         let name =
             |number: usize| format!("{number} ({})", redact(streams[number].remote.as_deref().unwrap_or("local")));
-        let message = "two streams have one `local` folder, where the shards of one would be taken for shards of the \
-                       other: give each stream its own";
+        let message = "two streams have one `local` folder, so the shards of one would be taken for shards of the \
+                       second one: give each stream its own";
         return Err(Error::config(message)
             .with("folder", folder.display())
             .with("stream", name(other))

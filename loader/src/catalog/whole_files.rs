@@ -60,7 +60,7 @@ impl<S: Survey + Copy> SurveyFiles for WholeFiles<'_, S> {
         &self.files
     }
 
-    fn reads_in_place(&self) -> bool {
+    fn needs_no_copy(&self) -> bool {
         self.are_plain
     }
 

@@ -57,7 +57,7 @@ impl EngineConfig {
     /// Prefetch depth for batches of `batch_bytes` bytes.
     pub(crate) fn prefetch_of(&self, batch_bytes: u64) -> u32 {
         self.prefetch.unwrap_or_else(|| {
-            // Small batches are built faster than threads wake each other.
+            // Small batches are built faster than a thread wakes the next.
             let bytes = self.memory.map_or(PREFETCH_BYTES, |memory| PREFETCH_BYTES.min(memory / 4));
             (bytes / batch_bytes.max(1)).clamp(PREFETCH.into(), PREFETCH_MAX.into()) as u32
         })
@@ -70,7 +70,8 @@ impl EngineConfig {
         require(self.sample_bytes_max >= 1, "engine.sample_bytes_max must be at least 1")?;
         require(
             self.device_decode || !self.share_decode,
-            "engine.share_decode shares what engine.device_decode leaves to the device: set both, or neither",
+            "engine.share_decode shares the pictures that engine.device_decode leaves to the device: set both, or \
+             neither",
         )
     }
 }

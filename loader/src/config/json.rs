@@ -10,19 +10,19 @@ use std::marker::PhantomData;
 /// Likeness from which a name may be meant by an unknown one.
 const NEAR: f64 = 0.85;
 
-/// Parses `text`, which is called `what` in error messages.
+/// Parses `text`, which is called `noun` in error messages.
 ///
 /// # Errors
 ///
 /// `Config` with the path to the wrong value, such as `streams[0].choose`.
-pub(crate) fn read<T: DeserializeOwned>(text: &str, what: &str) -> Result<T> {
-    read_with(text, what, |_, _| None)
+pub(crate) fn read<T: DeserializeOwned>(text: &str, noun: &str) -> Result<T> {
+    read_with(text, noun, |_, _| None)
 }
 
 /// As [`read`], with the sentences of `elsewhere` about unknown names, which gets the path of the object and the name.
 pub(super) fn read_with<T: DeserializeOwned>(
     text: &str,
-    what: &str,
+    noun: &str,
     elsewhere: impl Fn(&str, &str) -> Option<String>,
 ) -> Result<T> {
     let mut json = serde_json::Deserializer::from_str(text);
@@ -35,11 +35,11 @@ pub(super) fn read_with<T: DeserializeOwned>(
         let message = with_near_name(&message);
         match path.as_str() {
             // The document as a whole.
-            "." => Error::config(format!("{what} cannot be read: {message}")),
-            path => Error::config(format!("{what} cannot be read: {path}: {message}")),
+            "." => Error::config(format!("{noun} cannot be read: {message}")),
+            path => Error::config(format!("{noun} cannot be read: {path}: {message}")),
         }
     })?;
-    json.end().map_err(|e| Error::config(format!("{what} cannot be read: {e}")))?;
+    json.end().map_err(|e| Error::config(format!("{noun} cannot be read: {e}")))?;
     Ok(read.0)
 }
 
@@ -167,19 +167,19 @@ mod tests {
         #[serde(deserialize_with = "size")]
         one: u64,
         #[serde(default, deserialize_with = "size_or_null")]
-        other: Option<u64>,
+        two: Option<u64>,
     }
 
     #[test]
     fn a_size_is_a_number_or_text_and_may_be_null_if_optional() {
-        let sizes: Sizes = read(r#"{"one": "1kb", "other": 7}"#, "it").expect("good");
-        assert_eq!((sizes.one, sizes.other), (1024, Some(7)));
-        assert_eq!(read::<Sizes>(r#"{"one": 1, "other": null}"#, "it").expect("good").other, None);
+        let sizes: Sizes = read(r#"{"one": "1kb", "two": 7}"#, "it").expect("good");
+        assert_eq!((sizes.one, sizes.two), (1024, Some(7)));
+        assert_eq!(read::<Sizes>(r#"{"one": 1, "two": null}"#, "it").expect("good").two, None);
         for (text, message) in [
             (r#"{"one": "2 apples"}"#, "it cannot be read: one: `2 apples` is no size"),
             (r#"{"one": -1}"#, "it cannot be read: one: this must be a number of bytes, or text"),
             (r#"{"one": null}"#, "it cannot be read: one: this must be a number of bytes, or text"),
-            (r#"{"one": 1, "other": true}"#, "it cannot be read: other: this must be a number of bytes, or text"),
+            (r#"{"one": 1, "two": true}"#, "it cannot be read: two: this must be a number of bytes, or text"),
             (r#"{"one": 1} 2"#, "it cannot be read: trailing characters"),
             ("[1, 2]", "it cannot be read: invalid type: sequence, expected an object, such as {"),
             ("7", "it cannot be read: invalid type: integer `7`, expected an object, such as {"),

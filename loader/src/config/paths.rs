@@ -22,7 +22,7 @@ const GROUPS: [(&str, bool, &[OptionInfo]); 7] = [
 ];
 
 /// Names that an option does not have, and the document with its name. A stream may have those with `true`.
-const OTHER_NAMES: [(&str, bool, &str); 11] = [
+const FORMER_NAMES: [(&str, bool, &str); 11] = [
     ("shuffle_seed", false, "{\"seed\": ...}"),
     ("mark_repeats", false, "{\"extra\": [\"repeat\"]}"),
     ("sample_ids", false, "{\"extra\": [\"sample_ids\"]}"),
@@ -48,7 +48,7 @@ pub(super) fn elsewhere(path: &str, name: &str, of_loader: &[OptionInfo]) -> Opt
         if is_in_stream { format!("{{\"streams\": [{document}]}}") } else { document }
     };
     let is_named = |option: &OptionInfo| option.name == name;
-    if let Some((_, is_shared, document)) = OTHER_NAMES.iter().find(|(other, ..)| *other == name) {
+    if let Some((_, is_shared, document)) = FORMER_NAMES.iter().find(|(other, ..)| *other == name) {
         return Some(format!("`{name}` is no option: write {}", of_stream((*document).to_owned(), *is_shared)));
     }
     if let Some((group, is_shared, _)) = GROUPS.iter().find(|(.., options)| options.iter().any(is_named)) {

@@ -7,7 +7,7 @@ options! {
     /// Samples that an epoch leaves out instead of failing. By default it leaves out none.
     ///
     /// A sample that counts in `errors` makes its batch one row shorter. A batch that loses every row is not delivered
-    /// if this is the only rank. If other ranks would wait for it, it is delivered with one row: a sample of another
+    /// if this is the only rank. If more ranks wait for it, it is delivered with one row: a sample of a different
     /// batch of this rank, marked as a repeat if repeats are marked, and the same one in every run. If no such sample
     /// can be read, it is an error.
     #[derive(Copy, PartialEq, Eq)]

@@ -54,7 +54,7 @@ options! {
 pub enum FilesAre {
     /// Each file is a sample.
     Each,
-    /// Files whose paths are equal up to the first dot of their names are a sample, with a column for each extension.
+    /// Files with equal paths up to the first dot of their names are a sample, with a column for each extension.
     Stem,
 }
 

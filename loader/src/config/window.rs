@@ -1,4 +1,4 @@
-//! Windows of tokens, which are the samples of files of token ids in place of documents.
+//! Windows of tokens, which are the samples of files of token ids instead of documents.
 
 use super::limits::require;
 use super::options::{OptionInfo, options};

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 options! {
-    /// Arguments of a writer of MDS shards. Names, meanings and defaults are those of Python's `MDSWriter`.
+    /// Arguments of a writer of MDS shards. Python's `MDSWriter` has the same names, meanings and defaults.
     pub struct WriterConfig {
         /// Folder to write to, new or empty: a path, or a folder of a store such as "s3://bucket/train".
         pub out: PathBuf = PathBuf::new(),

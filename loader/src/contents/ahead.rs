@@ -86,7 +86,7 @@ impl<T: Send + 'static> Ahead<T> {
         Ok(Self { requests, events, is_stopped, has_failed: AtomicBool::new(false) })
     }
 
-    /// Requests an object. After an error there is no other outcome.
+    /// Requests an object. After an error there is no further outcome.
     ///
     /// # Errors
     ///

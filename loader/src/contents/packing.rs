@@ -52,8 +52,8 @@ impl Packing {
         compression.map(Some).ok_or_else(|| {
             let why = format!("the object is sent with Content-Encoding: {encoding}, which cannot be unpacked here");
             Error::new(ErrorKind::Unsupported, why).hinting(
-                "Store it without that, or pass `compression` with that of the stored bytes, \"none\" to read them as \
-                 they are",
+                "Store it without that header, or pass `compression` with the compression of the stored bytes, \
+                 \"none\" to read them as they are",
             )
         })
     }

@@ -98,7 +98,7 @@ fn text(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn lines_are_those_of_the_text_whatever_the_pieces() {
+fn lines_are_the_lines_of_the_text_for_any_pieces() {
     // Within the first request, at its end, over several blocks, with and without an end of the last line, and one line
     // over several blocks.
     let mut long = vec![b'x'; (2 * BLOCK_BYTES) + 5];
@@ -167,7 +167,7 @@ fn a_compressed_text_that_is_damaged_is_an_error_of_its_format() {
 }
 
 #[test]
-fn the_lines_before_a_damaged_place_are_returned() {
+fn the_lines_before_a_damaged_byte_are_returned() {
     let content = text(3 << 20);
     let gz = Compression::parse("gz:1").expect("known").compress(&content).expect("packed");
     let folder = folder(&[("a.gz", &gz[..gz.len() - 8])]);
@@ -190,7 +190,7 @@ fn the_lines_before_a_damaged_place_are_returned() {
 fn reading_continues_in_the_middle_of_an_object_of_the_same_version() {
     let content = text(2 * BLOCK_BYTES);
     let gz = Compression::parse("gz:1").expect("known").compress(&content).expect("packed");
-    let folder = folder(&[("text", &content), ("text.gz", &gz), ("other", b"a\n")]);
+    let folder = folder(&[("text", &content), ("text.gz", &gz), ("second", b"a\n")]);
     let all = expected_lines(&content);
     for name in ["text", "text.gz"] {
         let ahead = lines(objects(), ContentLimits::of_bytes(64 << 20)).expect("started");
@@ -203,12 +203,12 @@ fn reading_continues_in_the_middle_of_an_object_of_the_same_version() {
             ahead
                 .push(Wanted { start: all[returned - 1].1, version: version.clone(), ..wanted(&folder, name) })
                 .expect("room");
-            ahead.push(wanted(&folder, "other")).expect("room");
+            ahead.push(wanted(&folder, "second")).expect("room");
             assert!(next_lines(&ahead).expect("read") == all[returned..], "{name} after {returned}");
             assert_eq!(next_lines(&ahead).expect("read"), expected_lines(b"a\n"));
         }
         let ahead = lines(objects(), ContentLimits::of_bytes(64 << 20)).expect("started");
-        let version = Some("entity tag of another".to_owned());
+        let version = Some("entity tag of a second object".to_owned());
         ahead.push(Wanted { start: 10, version, ..wanted(&folder, name) }).expect("room");
         assert_eq!(next_lines(&ahead).expect_err("changed").kind(), ErrorKind::Stale);
         // Also without a version, if the object has become shorter.
@@ -219,7 +219,7 @@ fn reading_continues_in_the_middle_of_an_object_of_the_same_version() {
 }
 
 #[test]
-fn an_object_that_cannot_be_read_ends_what_follows_it_and_nothing_before() {
+fn an_object_that_cannot_be_read_ends_the_objects_after_it_and_none_before() {
     let folder = folder(&[("a", b"1\n2\n"), ("b", b"3\n")]);
     let ahead = lines(objects(), ContentLimits::of_bytes(64 << 20)).expect("started");
     ["a", "absent", "b"].iter().for_each(|name| ahead.push(wanted(&folder, name)).expect("room"));
@@ -404,7 +404,7 @@ fn dropping_the_consumer_ends_the_thread() {
     ahead.push(wanted(&folder, "text")).expect("room");
     assert!(matches!(next(&ahead), Ok(Event::Begin(_))));
     drop(ahead);
-    // The thread has the only other reference. It ends without a limit of time; a hang would fail the whole run.
+    // The thread has the only further reference. It ends without a limit of time; a hang would fail the whole run.
     while Arc::strong_count(&objects) > 1 {
         std::thread::yield_now();
     }

@@ -111,7 +111,7 @@ impl FieldPlan {
         }
         let columns = Columns(&self.columns);
         let compiled = || {
-            let field = spec.kind().ok_or_else(|| Error::config("a Joint or a Mix cannot hold another one"))?;
+            let field = spec.kind().ok_or_else(|| Error::config("a Joint or a Mix cannot hold a Joint or a Mix"))?;
             // All samples of a layout without the column have the default, if it has a type.
             let absent = field.default().filter(|_| !columns.has(field.column()));
             let absent = absent.and_then(|default| field.compile_absent(default));

@@ -229,7 +229,7 @@ pub enum Op {
     Composed(Composition<Op>),
 }
 
-/// Returns all operations of a list, those inside of compositions in place of these.
+/// Returns all operations of a list, with the operations inside of a composition instead of it.
 pub(super) fn leaves(ops: &[Op]) -> Vec<&Op> {
     let mut found = Vec::new();
     for op in ops {

@@ -386,8 +386,8 @@ impl ImageDecoder {
         Ok(())
     }
 
-    /// Runs the stage `number` and the actions after it as a whole, into `source`. Returns false for contents whose
-    /// stages run row by row.
+    /// Runs the stage `number` and the actions after it as a whole, into `source`. Returns false for contents with
+    /// stages that run row by row.
     fn run_whole(&mut self, content: Content, number: usize) -> bool {
         let Self { opacity, deep, resizer, steps, source, between, .. } = self;
         let (stage, actions) = (&steps.stages[number], steps.after(number));
@@ -551,7 +551,7 @@ fn orientation(bytes: &[u8], format: Format, field: &ImageField) -> Orientation 
     }
 }
 
-/// Returns the scale at which `field` decodes a file whose first stage is `stage`.
+/// Returns the scale at which `field` decodes a file with the first stage `stage`.
 fn scale(field: &ImageField, format: Format, stage: &Stage) -> Scale {
     let may_scale = field.reading.scaled_decode && matches!(format, Format::Jpeg);
     if may_scale { Scale::of(stage) } else { Scale::Full }

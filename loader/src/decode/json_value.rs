@@ -68,7 +68,7 @@ impl JsonValue {
             JsonForm::Json => row.copy_from(value),
             JsonForm::Text => {
                 if value.first() != Some(&b'"') {
-                    return Err(other_kind(value, "a string", "dtype=\"json\" takes any value as its text"));
+                    return Err(wrong_kind(value, "a string", "dtype=\"json\" takes any value as its text"));
                 }
                 match &value[1..value.len() - 1] {
                     plain if !plain.contains(&b'\\') => {
@@ -114,7 +114,7 @@ fn depth(value: &[u8]) -> usize {
 /// Appends the numbers of the list `value`, of dimension `axis`, to the scratch memory.
 fn list(value: &[u8], axis: usize, dtype: DType, scratch: &mut JsonScratch) -> Result<()> {
     if value.first() != Some(&b'[') {
-        return Err(other_kind(value, "a list", "`shape` has more dimensions than the value"));
+        return Err(wrong_kind(value, "a list", "`shape` has more dimensions than the value"));
     }
     let mut items = 0;
     let item = |range: Range<usize>| {
@@ -167,10 +167,10 @@ fn number(value: &[u8], out: &mut [u8], dtype: DType) -> Result<()> {
 }
 
 fn not_a_number(value: &[u8]) -> Error {
-    other_kind(value, "a number", "name another `dtype` or `shape`, such as dtype=\"str\" for text")
+    wrong_kind(value, "a number", "name a different `dtype` or `shape`, such as dtype=\"str\" for text")
 }
 
-fn other_kind(value: &[u8], expected: &str, remedy: &str) -> Error {
+fn wrong_kind(value: &[u8], expected: &str, remedy: &str) -> Error {
     let kind = match value.first() {
         Some(b'{') => "an object",
         Some(b'[') => "a list",
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_python() {
+    fn numbers_equal_python_s() {
         let one = |text: &str, dtype: DType| {
             let mut out = [0; 8];
             number(text.as_bytes(), &mut out[..dtype.size()], dtype).map(|()| out)

@@ -63,7 +63,7 @@ pub struct Mixture {
 
 /// Memory of an output's rows: offset of the first one, and bytes of each.
 #[derive(Clone, Copy, Debug)]
-pub struct RowPlace {
+pub struct RowRange {
     /// Offset of the first row in the batch's memory.
     pub offset: usize,
     /// Bytes of a row.
@@ -118,7 +118,7 @@ impl Mix {
         if numbers.unit() >= self.p {
             return None;
         }
-        let op = *self.ops.get(self.draw_place(&mut numbers))?;
+        let op = *self.ops.get(self.draw_number(&mut numbers))?;
         let beta = |numbers: &mut Draws, alpha: f64| {
             let (own, other) = (numbers.gamma(alpha), numbers.gamma(alpha));
             own / (own + other)
@@ -148,7 +148,7 @@ impl Mix {
     }
 
     /// Draws the number of an operation.
-    fn draw_place(&self, numbers: &mut Draws) -> usize {
+    fn draw_number(&self, numbers: &mut Draws) -> usize {
         let Some(weights) = &self.weights else { return numbers.below(self.ops.len() as u32) as usize };
         let mut rest = numbers.unit() * weights.iter().sum::<f64>();
         let chosen = weights.iter().position(|weight| {
@@ -173,7 +173,7 @@ impl Mix {
         kept: &[usize],
         repeats: usize,
         memory: &mut [u8],
-        place: impl Fn(usize) -> RowPlace,
+        place: impl Fn(usize) -> RowRange,
     ) {
         let draws = OpDraws::new(self.draws, key, NUMBER, 0);
         if self.mode != MixMode::Previous {
@@ -184,7 +184,7 @@ impl Mix {
         let distance = if repeats < kept.len() { repeats } else { 1.min(kept.len()) };
         let mut partners = Vec::new();
         for member in &self.members {
-            let RowPlace { offset, bytes } = place(member.output);
+            let RowRange { offset, bytes } = place(member.output);
             let start = |row: usize| offset + row * bytes;
             partners.clear();
             kept[kept.len() - distance..]
@@ -204,7 +204,7 @@ impl Mix {
 
 impl Mix {
     /// Mixes each row with the one as far from the end.
-    fn run_mirrored(&self, draws: OpDraws, kept: &[usize], memory: &mut [u8], place: impl Fn(usize) -> RowPlace) {
+    fn run_mirrored(&self, draws: OpDraws, kept: &[usize], memory: &mut [u8], place: impl Fn(usize) -> RowRange) {
         let all = (self.mode == MixMode::Batch).then(|| self.draw(draws.numbers()));
         let drawn = |row: usize| all.unwrap_or_else(|| self.draw(draws.part(row as u32).numbers()));
         let mut own = Vec::new();
@@ -218,7 +218,7 @@ impl Mix {
                 _ => of_first,
             };
             for member in &self.members {
-                let RowPlace { offset, bytes } = place(member.output);
+                let RowRange { offset, bytes } = place(member.output);
                 let start = |row: usize| offset + kept[row] * bytes;
                 let (before, after) = memory.split_at_mut(start(last));
                 let (row, partner) = (&mut before[start(first)..][..bytes], &mut after[..bytes]);

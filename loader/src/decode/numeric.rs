@@ -171,7 +171,7 @@ pub fn parse(text: &[u8], of: DType, out: &mut [u8], to: DType) -> Result<()> {
     let stored = if of == DType::Int64 {
         let parsed = trimmed.parse::<i64>().map_err(|e| match e.kind() {
             IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => bad_text(
-                "the number does not fit an int64, which is what numbers in text are read as: make the column a Text \
+                "the number does not fit an int64, the type of numbers in text: make the column a Text \
                  field",
             ),
             _ => not_a_number(),

@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_of_a_padded_picture_is_cropped() {
+    fn every_position_of_a_padded_picture_is_cropped() {
         let crop = |size: [u32; 2], padding, pad_if_needed| {
             let (fill, padding_mode) = ([0; 3], PaddingMode::Constant);
             [Op::RandomCrop { size, padding, pad_if_needed, fill, padding_mode }]

@@ -8,7 +8,7 @@ use forebay_picture::geometry::{PixelWindow, Region, Size};
 /// Sizes, boxes and windows of a picture that a second picture of the scene needs. It keeps its memory.
 #[derive(Debug, Default)]
 pub struct Scene {
-    places: Vec<DrawnFrame>,
+    frames: Vec<DrawnFrame>,
     kept: Vec<KeptWindow>,
 }
 
@@ -31,24 +31,24 @@ struct KeptWindow {
 impl Scene {
     /// Empties the scene.
     pub fn clear(&mut self) {
-        self.places.clear();
+        self.frames.clear();
         self.kept.clear();
     }
 
     /// Becomes equal to `other`.
     pub fn copy(&mut self, other: &Self) {
-        self.places.clone_from(&other.places);
+        self.frames.clone_from(&other.frames);
         self.kept.clone_from(&other.kept);
     }
 
     /// Adds a box of a picture of `size`: the box that `first`, the scene of an earlier picture, has there, or else a
     /// drawn one.
     pub fn add_crop(&mut self, size: Size, first: Option<&Self>, draw: impl FnOnce() -> Region) -> Region {
-        let crop = match self.same_place(first) {
+        let crop = match self.same_frame(first) {
             Some(DrawnFrame { size: other, crop: Some(crop) }) if *other != size => same_part(*crop, *other, size),
             _ => draw(),
         };
-        self.places.push(DrawnFrame { size, crop: Some(crop) });
+        self.frames.push(DrawnFrame { size, crop: Some(crop) });
         crop
     }
 
@@ -58,13 +58,13 @@ impl Scene {
     /// `first`, the scene of an earlier picture, has a different size there, so that the same pixels are different
     /// parts of it.
     pub fn add_pixels(&mut self, size: Size, first: Option<&Self>) -> Result<()> {
-        if let Some(other) = self.same_place(first).map(|place| place.size).filter(|other| *other != size) {
+        if let Some(other) = self.same_frame(first).map(|frame| frame.size).filter(|other| *other != size) {
             let message = "the pictures of a Joint have different sizes before an operation that counts pixels, such \
                            as RandomCrop or RandAugment: put a Resize to one (height, width) before it, in each of \
                            them";
             return Err(Error::decode(message).with("sizes", format!("{other} and {size}")));
         }
-        self.places.push(DrawnFrame { size, crop: None });
+        self.frames.push(DrawnFrame { size, crop: None });
         Ok(())
     }
 
@@ -74,13 +74,13 @@ impl Scene {
     /// # Errors
     /// `first` has a different size there.
     pub fn add_part(&mut self, size: Size, first: Option<&Self>, draw: impl FnOnce() -> Cut) -> Result<Cut> {
-        let place = self.same_place(first).copied();
+        let frame = self.same_frame(first).copied();
         self.add_pixels(size, first)?;
-        let part = match place {
+        let part = match frame {
             Some(DrawnFrame { crop, .. }) => crop.map_or(Cut::Nothing, Cut::Objects),
             None => draw(),
         };
-        if let (Cut::Objects(region), Some(last)) = (part, self.places.last_mut()) {
+        if let (Cut::Objects(region), Some(last)) = (part, self.frames.last_mut()) {
             last.crop = Some(region);
         }
         Ok(part)
@@ -93,7 +93,7 @@ impl Scene {
 
     /// Returns true if the draws of a picture are the same without `first`.
     pub fn is_drawn_without(&self, first: &Self) -> bool {
-        self.places.iter().map(|place| place.size).eq(first.places.iter().map(|place| place.size))
+        self.frames.iter().map(|frame| frame.size).eq(first.frames.iter().map(|frame| frame.size))
     }
 
     /// Checks that the same windows of pictures of different sizes show the same parts.
@@ -112,8 +112,8 @@ impl Scene {
     }
 
     /// Returns the entry of `first` that the next one of this scene has to match.
-    fn same_place<'a>(&self, first: Option<&'a Self>) -> Option<&'a DrawnFrame> {
-        first?.places.get(self.places.len())
+    fn same_frame<'a>(&self, first: Option<&'a Self>) -> Option<&'a DrawnFrame> {
+        first?.frames.get(self.frames.len())
     }
 }
 
@@ -129,7 +129,7 @@ fn counts_alike(one: &KeptWindow, other: &KeptWindow) -> bool {
     one.size != other.size && changes && (one.window.size == other.window.size || border(one) == border(other))
 }
 
-/// Returns the box in a picture of size `to` that shows what `crop` shows in one of size `from`, rounded.
+/// Returns the box in a picture of size `to` that shows the same part as `crop` in one of size `from`, rounded.
 fn same_part(crop: Region, from: Size, to: Size) -> Region {
     let side = |start: u32, length: u32, from: u32, to: u32| {
         let scaled =

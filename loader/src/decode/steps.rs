@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_rotation_has_the_size_that_it_drew() {
+    fn operations_after_a_rotation_have_the_size_that_it_drew() {
         let json = r#"[{"op": "random_rotation", "degrees": [90, 90], "expand": true}, {"op": "random_horizontal_flip", "p": 1}]"#;
         let steps = steps(&ops(json), 0);
         let turned = Size { w: 40, h: 50 };

@@ -13,7 +13,7 @@ use crate::sync::Mutex;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Copies an MDS data set from one folder to another: the same samples in the same shards, hence in the same order
+/// Copies an MDS data set from one folder to a second one: the same samples in the same shards, hence in the same order
 /// in a loader, with a row index for every JPEG that can have one. Compression and hashes are the source's.
 ///
 /// Shards are copied one by one, by any number of threads; each holds its shard in memory. The index is

@@ -17,7 +17,7 @@ pub(crate) fn compare(versions: &Versions, name: &str, file: impl AsFd) -> Resul
     if versions.is_changed(name, found) { Err(versions::changed()) } else { Ok(()) }
 }
 
-/// Length and time of the last change of an open file, by which a change in place is noticed.
+/// Length and time of the last change of an open file, by which a change of its bytes is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     bytes: u64,

@@ -173,7 +173,7 @@ impl ShardFile {
         })
     }
 
-    /// Returns true if the file was changed in place after it was opened. A file that cannot be queried counts as
+    /// Returns true if the bytes of the file were changed after it was opened. A file that cannot be queried counts as
     /// unchanged: its read returns the error.
     pub fn is_changed(&self) -> bool {
         rustix::fs::fstat(&*self.buffered).is_ok_and(|stat| Content::of(&stat) != self.content)

@@ -64,7 +64,7 @@ fn digest(catalog: &Catalog) -> String {
 }
 
 /// Returns the paths of the shards of `stream` in their source, if that is on this machine. Some may not exist: shards
-/// that are made of other files.
+/// that are made of parts of files.
 fn source_paths(stream: &Stream) -> Vec<PathBuf> {
     let shards = &stream.index.shards;
     let Some(remote) = &stream.remote else {

@@ -101,8 +101,8 @@ fn unlike(config: &LoaderConfig, catalog: &Catalog, plans: &[Arc<FieldPlan>], ot
     Error::config(format!("{problem}, and so would their outputs: {differences}"))
         .with("stream", first)
         .with("columns", describe(&catalog.layouts()[0]))
-        .with("other stream", second)
-        .with("other columns", describe(&catalog.layouts()[other]))
+        .with("second stream", second)
+        .with("second columns", describe(&catalog.layouts()[other]))
         .hinting(change)
 }
 
@@ -127,7 +127,7 @@ fn differences(first: &[Output], second: &[Output]) -> String {
         names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     };
     let mut parts = Vec::new();
-    for (names, which) in [(only(first, second), "first"), (only(second, first), "other")] {
+    for (names, which) in [(only(first, second), "first"), (only(second, first), "second")] {
         if !names.is_empty() {
             parts.push(format!("only the {which} has {names}"));
         }
@@ -137,7 +137,7 @@ fn differences(first: &[Output], second: &[Output]) -> String {
             parts.push(format!("`{}` is {} and {}", a.name, kind_of(a), kind_of(&b)));
         }
     }
-    if parts.is_empty() { "they have another order".to_owned() } else { parts.join("; ") }
+    if parts.is_empty() { "they have a different order".to_owned() } else { parts.join("; ") }
 }
 
 /// Describes the rows of an output.

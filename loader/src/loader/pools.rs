@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn one_node_is_one_group_whose_memory_is_placed_by_first_touch() {
+    fn one_node_is_one_group_with_memory_placed_by_first_touch() {
         for (nodes, why) in [(&["0-7"][..], "one node"), (&["0", "1-2"][..], "three CPUs")] {
             let pools = pools(&Topology::synthetic(nodes), &config(3), &HostDelivery);
             assert_eq!(read_nodes(&pools), [(None, 60 * MIB)], "{why}");

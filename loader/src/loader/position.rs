@@ -135,7 +135,7 @@ impl Position {
         if self.runs(epoch) {
             self.stop();
             let places = |plan: &EpochPlan| {
-                let ends = self.starts.iter().chain([&self.delivered]).map(|rows| place(plan, *rows));
+                let ends = self.starts.iter().chain([&self.delivered]).map(|rows| after(plan, *rows));
                 // The end of some epochs has the state of the next start, see `state_after`.
                 ends.filter(|place| !is_next_start(plan, *place)).map(|place| plan.state(place)).collect()
             };
@@ -201,7 +201,7 @@ impl Position {
         };
         match &self.plan {
             Some(plan) if self.phase == Phase::Started => {
-                let place = place(plan, delivered);
+                let place = after(plan, delivered);
                 if is_next_start(plan, place) {
                     start_of(self.epoch + 1, Some(&plan.state(0)))
                 } else {
@@ -225,7 +225,7 @@ fn too_many() -> Error {
 }
 
 /// The position in the epoch of `plan` after `delivered` rows of this rank, all ranks together.
-fn place(plan: &EpochPlan, delivered: u64) -> u64 {
+fn after(plan: &EpochPlan, delivered: u64) -> u64 {
     // A batch that is not full is the last one, where ranks may have different numbers of rows.
     if delivered.is_multiple_of(plan.batch_size()) {
         plan.end().min(plan.sample_in_epoch() + delivered * plan.parallel_world().ranks())

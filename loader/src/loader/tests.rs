@@ -149,7 +149,7 @@ fn an_ended_epoch_does_not_release_shards_that_the_next_one_keeps() {
 }
 
 #[test]
-fn an_epoch_is_stopped_at_its_place_and_no_later_one() {
+fn an_epoch_is_stopped_at_its_position_and_no_later_one() {
     let dir = tempfile::tempdir().expect("a folder");
     let loader = loader(dir.path());
     assert!(loader.started_epoch().expect("not a child").is_none());
@@ -237,7 +237,7 @@ fn fetching(root: &Path, change: impl FnOnce(&mut LoaderConfig)) -> Loader {
 }
 
 #[test]
-fn a_shard_that_another_program_removes_as_soon_as_it_is_there_is_fetched_again() {
+fn a_shard_that_a_second_program_removes_as_soon_as_it_is_there_is_fetched_again() {
     let dir = tempfile::tempdir().expect("a folder");
     crate::cache::tests::remove_when_named(&dir.path().join("local/shard.00000.mds"), 3);
     let loader = fetching(dir.path(), |_| ());
@@ -267,7 +267,7 @@ fn a_filter_that_finds_its_shard_removed_each_time_fails_with_the_reason() {
     let error = Loader::new(LoaderConfig { streams: vec![stream], batch_size: 2, ..LoaderConfig::default() })
         .expect_err("removed");
     assert_eq!(error.kind(), ErrorKind::Full, "{error}");
-    assert!(error.to_string().contains("find out what deletes it"), "{error}");
+    assert!(error.to_string().contains("find the program that deletes it"), "{error}");
 }
 
 #[test]

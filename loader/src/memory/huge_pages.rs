@@ -1,4 +1,4 @@
-//! Huge pages for large memory of other owners.
+//! Huge pages for large memory that the engine does not own.
 
 use rustix::mm::Advice;
 use std::mem::MaybeUninit;

@@ -9,7 +9,7 @@
 //!        |          \
 //!   ReadPool         BatchPool                                                      (read, batch, batch_stock)
 //!    ReadLease        BatchSlot -> RowMut ... -> BatchMemory                                    (slot)
-//!    encoded bytes    rows are written in place, then the slot is frozen and delivered
+//!    encoded bytes    rows are written into it, then the slot is frozen and delivered
 //! ```
 //!
 //! * **Read slots** hold encoded bytes between the kernel, which reads into them, and the decode threads. Forked
@@ -18,7 +18,7 @@
 //! * Both pools consist of runs of blocks instead of slots of one size: samples differ in size by a factor of a
 //!   hundred.
 //! * **Batch slots** become tensors. They are ordinary memory, since users keep batches, copy them to devices and fork.
-//! * Each NUMA node with decode threads has its own read pool. There is a single batch pool, whose slab has a part on
+//! * Each NUMA node with decode threads has its own read pool. There is a single batch pool. Its slab has a part on
 //!   each of these nodes: one queue grants its slots in plan order, from the nodes in turn. A device's batches are on
 //!   the device's node.
 //! * Requests for batch slots wait in order of arrival ([`FairPool`](forebay_core::flow::FairPool)). This is plan
@@ -28,7 +28,7 @@
 //! * Files are mapped for two purposes: to find out which of their pages are in the page cache ([`page_cache`]), and to
 //!   copy small samples, if configured, under a file lease that keeps all processes from changing the file
 //!   (`leased`).
-//! * Large memory of other owners, such as objects of Python, asks for huge pages (`huge_pages`). The pools do not:
+//! * Large memory of different owners, such as objects of Python, asks for huge pages (`huge_pages`). The pools do not:
 //!   their pages are populated once.
 //! * A [`Budget`](forebay_core::flow::Budget) bounds bytes that are not slots: the shard plane's downloads.
 //!

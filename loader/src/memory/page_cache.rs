@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn both_methods_find_what_is_cached_and_what_is_not() {
+    fn both_methods_find_cached_pages_and_absent_ones() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![1; LEN as usize]).unwrap();
         let fd = file.as_fd();

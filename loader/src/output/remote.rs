@@ -103,14 +103,14 @@ impl RemoteDir {
                 && etag != listed
                 && !self.has_tag(&entry.key, &etag)?
             {
-                let message = "another program has replaced a file: write the data set again, and let only one program \
-                               write to this folder";
+                let message = "a different program has replaced a file: write the data set again, and let only one \
+                               program write to this folder";
                 return Err(self.changed(message.to_owned(), &entry.key));
             }
         }
         match missing.first_key_value() {
             Some((file, _)) => {
-                let message = "a file that was stored is gone: look for another program that removes files there";
+                let message = "a file that was stored is gone: look for a program that removes files there";
                 Err(self.changed(message.to_owned(), file))
             }
             None => Ok(()),
@@ -141,7 +141,7 @@ fn empty(destination: &Destination, entries: &[ListedEntry]) -> Result<()> {
 
 impl Sink for RemoteDir {
     fn put(&self, basename: &str, pieces: &[Bytes]) -> Result<()> {
-        // Other workers do not wait for this file's room.
+        // The remaining workers do not wait for this file's room.
         let upload = self.destination.put(basename, pieces.to_vec())?;
         let oldest = {
             let mut state = self.state.lock();

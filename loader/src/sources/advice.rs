@@ -3,8 +3,8 @@
 use super::extension::ends_with;
 use super::folder_names::is_hidden;
 use super::kinds::claiming;
+use super::location::without_query;
 use super::parts::stem_of_part;
-use super::place::without_query;
 use super::wildcards::is_pattern;
 use crate::format::INDEX_BASENAME;
 use crate::format::array_record::starts_file;
@@ -56,7 +56,7 @@ pub fn advice_for_files(names: &[String], front: impl Fn(&str) -> Vec<u8>) -> Op
     shown()
         .find_map(|name| for_known(base_of(name)))
         .or_else(|| unknown.clone().take(FRONTS_SEEN).find_map(|name| for_content(name, &front(name))))
-        .or_else(|| unknown.clone().find_map(|name| for_others(base_of(name))))
+        .or_else(|| unknown.clone().find_map(|name| for_unknown(base_of(name))))
 }
 
 fn base_of(name: &str) -> &str {
@@ -104,12 +104,12 @@ fn for_content(name: &str, front: &[u8]) -> Option<String> {
 }
 
 /// Returns advice for a folder with the file `base`, which is of a different kind.
-fn for_others(base: &str) -> Option<String> {
+fn for_unknown(base: &str) -> Option<String> {
     let (stem, extension) = base.rsplit_once('.')?;
     (!stem.is_empty() && !extension.is_empty()).then(|| {
         format!(
             "files=\"each\" of a Stream makes each file a sample, such as its .{extension} files, and files=\"stem\" \
-             those that differ in their extension alone"
+             the files that differ only in their extension"
         )
     })
 }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_other_files_has_advice() {
+    fn a_folder_of_unknown_files_has_advice() {
         let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         let files = |all: &[&str]| advice_for_files(&names(all), |_| Vec::new());
         assert_eq!(files(&["README.txt", "dataset_info.json", ".hidden", "Makefile"]), None);
@@ -171,7 +171,7 @@ mod tests {
             let advice = advice.unwrap();
             assert!(words.iter().all(|word| advice.contains(word)), "{advice}");
         }
-        for front in [&b""[..], b"MMIDID", b"other bytes, which are longer than the head of a record"] {
+        for front in [&b""[..], b"MMIDID", b"plain bytes, which are longer than the head of a record"] {
             assert_eq!(advice_for_files(&["part-r-0".to_owned()], |_| front.to_vec()), None);
         }
     }

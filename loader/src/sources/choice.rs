@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub(super) fn chosen<'a, T>(
     all: &'a BTreeMap<&str, T>,
     name: &str,
-    what: &str,
+    noun: &str,
     shown: &dyn Fn(&str) -> String,
 ) -> Result<&'a T> {
     if let Some(found) = all.get(name) {
@@ -24,7 +24,7 @@ pub(super) fn chosen<'a, T>(
         return Ok(only);
     }
     if name.is_empty()
-        && what == "configuration"
+        && noun == "configuration"
         && let Some(default) = all.get("default")
     {
         return Ok(default);
@@ -33,9 +33,9 @@ pub(super) fn chosen<'a, T>(
     let example = shown(names.first().copied().unwrap_or_default());
     let known = names.join(", ");
     let message = if name.is_empty() {
-        format!("the data set has more than one {what} ({known}): choose one, as in split=\"{example}\"")
+        format!("the data set has more than one {noun} ({known}): choose one, as in split=\"{example}\"")
     } else {
-        format!("the data set has no {what} {name}; there are {known}")
+        format!("the data set has no {noun} {name}; there are {known}")
     };
     Err(Error::new(ErrorKind::Config, message))
 }

@@ -1,8 +1,8 @@
-//! Wildcards of other programs in a list of files, which are part of a name here: the text to write instead.
+//! Wildcards of different programs in a list of files, which are part of a name here: the text to write instead.
 
 use std::fmt::Write as _;
 
-/// Returns advice for a list of files, some of them absent, if it has a wildcard of another program, or numbers
+/// Returns advice for a list of files, some of them absent, if it has a wildcard of a different program, or numbers
 /// without leading zeros. `near` are names of files in the same folder, as far as they are known.
 pub fn advice_on_wildcards(list: &str, near: &[String]) -> Option<String> {
     printf(list).or_else(|| class(list)).or_else(|| without_zeros(list, near))
@@ -36,8 +36,8 @@ fn class(list: &str) -> Option<String> {
         bytes if bytes.contains(&b'-') => "?".to_owned(),
         _ => {
             let mut choices = String::from("{");
-            for (place, c) in inside.chars().enumerate() {
-                let _ = write!(choices, "{}{c}", if place > 0 { "," } else { "" });
+            for (at, c) in inside.chars().enumerate() {
+                let _ = write!(choices, "{}{c}", if at > 0 { "," } else { "" });
             }
             choices + "}"
         }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wildcards_of_other_programs_have_advice() {
+    fn foreign_wildcards_have_advice() {
         for (list, advice) in [
             ("s3://b/train-%04d.tar", "write the first and the last number in braces, as in train-{0000..9999}.tar"),
             ("train-%d.parquet", "as in train-{0..9}.parquet"),

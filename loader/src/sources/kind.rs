@@ -39,7 +39,7 @@ pub enum InFolder {
     Alone,
     /// Its splits are found by the names of the files, and by the card of the data set.
     Tables,
-    /// As tables, if the folder has no files of other kinds.
+    /// As tables, if the folder has no files of different kinds.
     Texts,
     /// None: its files are named by a list.
     Named,
@@ -50,8 +50,8 @@ pub enum InFolder {
 pub struct SampleFiles {
     /// Noun for one of them in a folder, in messages.
     pub noun: &'static str,
-    /// Contents that are known by the extension of a file; the bytes of any other file are its column
-    /// `file`.
+    /// Contents that are known by the extension of a file; the bytes of a file with a different extension are
+    /// its column `file`.
     pub contents: &'static [FileContent],
 }
 

@@ -1,7 +1,7 @@
-//! Data sets that have no `index.json`: the list of their files, from the texts that people have.
+//! Data sets that have no `index.json`: the list of their files, from the texts of their users.
 //!
 //! ```text
-//!   "s3://b/train-{000..146}.tar"        names: braces --> pipes --> place and common folder
+//!   "s3://b/train-{000..146}.tar"        names: braces --> pipes --> root and common folder
 //!        |                                                              |
 //!        +---- shard_names ----> ShardNames { kind: TAR, root: "s3://b", names: ["train-000.tar", ..] }
 //!                                             |                         |
@@ -13,10 +13,10 @@
 //! in `kinds`, which lists them; the catalog has its opener.
 //!
 //! * [`names`]: the addresses of files as WebDataset's users write them, to one folder and names below it. `braces`
-//!   expands braces, `pipes` finds the address in a command of `pipes_table`, `place` splits addresses, `wildcards`
+//!   expands braces, `pipes` finds the address in a command of `pipes_table`, `location` splits addresses, `wildcards`
 //!   matches names of a listing.
 //! * [`advice`]: the change that an address needs if nothing is read from it; [`dialects`]: the change of a list with
-//!   wildcards of another program.
+//!   wildcards of a different program.
 //! * [`folder_names`]: folders that are hidden, or splits.
 //! * `extension`, `parts`, `choice` and `yaml` are common to several kinds.
 //!
@@ -34,11 +34,11 @@ pub mod folder_names;
 mod kind;
 mod kinds;
 pub mod lines;
+mod location;
 pub mod names;
 mod parts;
 mod pipes;
 mod pipes_table;
-mod place;
 pub mod tables;
 pub mod tars;
 pub mod tfrecords;

@@ -8,7 +8,7 @@
 use super::files::FILE;
 use super::kind::{FileKind, check_name};
 use super::kinds::{claiming, is_hinted, kind_of};
-use super::place::{Location, is_web, without_query};
+use super::location::{Location, is_web, without_query};
 use super::tars::TAR;
 use super::wildcards::{Pattern, is_pattern};
 use super::{braces, pipes};
@@ -232,13 +232,13 @@ fn common_folders(locations: &[Location<'_>]) -> Result<usize> {
     let Some(first) = locations.first() else { return Ok(0) };
     let mut common = first.plain_folders();
     for location in locations {
-        if location.place != first.place {
-            let shown = |location: &Location<'_>| match location.place {
+        if location.root != first.root {
+            let shown = |location: &Location<'_>| match location.root {
                 "" | "/" => location.folder(0),
-                place => redact(place).into_owned(),
+                root => redact(root).into_owned(),
             };
-            let message = "the files of a list are in two places: make one stream for each";
-            return Err(Error::config(message).with("place", shown(first)).with("place", shown(location)));
+            let message = "the files of a list are below two roots: make one stream for each";
+            return Err(Error::config(message).with("root", shown(first)).with("root", shown(location)));
         }
         let folders = location.parts[..location.plain_folders()].iter().zip(&first.parts[..common]);
         common = folders.take_while(|(a, b)| a == b).count();
@@ -393,12 +393,12 @@ mod tests {
     #[test]
     fn a_wrong_list_names_the_entry_and_the_change() {
         for (list, kind, says) in [
-            ("s3://a/x.tar::s3://b/x.tar", ErrorKind::Config, "one stream for each (place s3://a, place s3://b)"),
-            ("s3://a/x.tar::gs://a/x.tar", ErrorKind::Config, "place gs://a"),
-            ("s3://a/x.tar::/data/x.tar", ErrorKind::Config, "place s3://a, place /)"),
-            ("x.tar::/data/x.tar", ErrorKind::Config, "place ., place /)"),
-            ("hf://datasets/o/n/x.tar::hf://datasets/o/m/x.tar", ErrorKind::Config, "place hf://datasets/o/m"),
-            ("sftp://me:secret@h/x.tar::sftp://h/x.tar", ErrorKind::Config, "place sftp://...@h"),
+            ("s3://a/x.tar::s3://b/x.tar", ErrorKind::Config, "one stream for each (root s3://a, root s3://b)"),
+            ("s3://a/x.tar::gs://a/x.tar", ErrorKind::Config, "root gs://a"),
+            ("s3://a/x.tar::/data/x.tar", ErrorKind::Config, "root s3://a, root /)"),
+            ("x.tar::/data/x.tar", ErrorKind::Config, "root ., root /)"),
+            ("hf://datasets/o/n/x.tar::hf://datasets/o/m/x.tar", ErrorKind::Config, "root hf://datasets/o/m"),
+            ("sftp://me:secret@h/x.tar::sftp://h/x.tar", ErrorKind::Config, "root sftp://...@h"),
             ("/data/{0..2}.tar::/data/1.tar", ErrorKind::Config, "twice: remove one, and use `repeat` of a stream"),
             ("/data/x.tar::file:///data/x.tar", ErrorKind::Config, "(file x.tar)"),
             ("s3://b/x.tar::s3://b/y.zip", ErrorKind::Config, "this, which is none"),

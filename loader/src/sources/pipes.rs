@@ -32,7 +32,7 @@ fn not_run(command: &str) -> Error {
     let program = if program.len() <= 40 && program.bytes().all(is_plain) { program } else { "..." };
     Error::config(
         "a pipe is not run: write the address that it reads, such as s3://bucket/train-{000..099}.tar, an https://, \
-         gs:// or other address, or a path",
+         gs:// or a similar address, or a path",
     )
     .with("pipe", program)
 }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_with_an_effect_names_the_setting_in_its_place() {
+    fn an_option_with_an_effect_names_the_setting_to_use() {
         for (command, instead) in [
             ("aws s3 cp --profile team s3://b/a.tar -", "set AWS_PROFILE"),
             ("aws --endpoint-url=https://h s3 cp s3://b/a.tar -", "set AWS_ENDPOINT_URL"),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn other_commands_are_not_run() {
+    fn unknown_commands_are_not_run() {
         for command in [
             "",
             "rm -rf /data",

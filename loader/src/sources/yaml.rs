@@ -1,4 +1,4 @@
-//! Documents in YAML, of which JSON is a part: cards of the hub's data sets, and files of Megatron Energon.
+//! Documents in YAML, which includes JSON: cards of the hub's data sets, and files of Megatron Energon.
 
 use crate::error::{Error, Result};
 use saphyr_parser::{Event, Parser};

@@ -1,4 +1,4 @@
-//! Selections: the samples of a stream that a loader keeps, as if the others did not exist.
+//! Selections: the samples of a stream that a loader keeps, as if the rest did not exist.
 //!
 //! ```text
 //!   subset: text, index file --> ranges of numbers --+

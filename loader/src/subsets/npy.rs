@@ -21,21 +21,23 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<Numbers<'_>>> {
         return Ok(None);
     }
     let unfit = |problem: &str| Error::format(format!("an index file of numpy {problem}"));
-    let other_type = || unfit("has whole numbers or bools, and this array has another type");
+    let wrong_type = || unfit("has whole numbers or bools, and this array has a different type");
     let mut shape = Vec::new();
     let array = NpyArray::read(bytes, &mut shape).map_err(|e| match e.kind() {
         // Its own message is about fields.
-        ErrorKind::Unsupported => other_type(),
+        ErrorKind::Unsupported => wrong_type(),
         _ => e,
     })?;
     if shape.len() != 1 {
-        return Err(unfit("has one dimension, and this array has another shape").with("shape", format!("{shape:?}")));
+        return Err(
+            unfit("has one dimension, and this array has a different shape").with("shape", format!("{shape:?}"))
+        );
     }
     if array.are_bools {
         return Ok(Some(Numbers::Mask(array.data)));
     }
     let dtype = array.dtype;
-    let numbers = array.whole_numbers().ok_or_else(|| other_type().with("type", dtype))?;
+    let numbers = array.whole_numbers().ok_or_else(|| wrong_type().with("type", dtype))?;
     Ok(Some(Numbers::Whole(Box::new(numbers))))
 }
 
@@ -79,7 +81,7 @@ pub(super) mod tests {
             (array("<i8", "(2,)", &[0; 8]), "shape and bytes do not fit"),
             (array("<i8", "(18446744073709551615,)", &[0; 8]), "shape and bytes do not fit"),
             (array("|b1", "(8,)", &[0; 8]), "(bools 8, samples 300)"),
-            (array("|O", "(1,)", &[0; 8]), "another type"),
+            (array("|O", "(1,)", &[0; 8]), "a different type"),
             (MAGIC.to_vec(), "cut off"),
             ([MAGIC, &[1, 0, 255, 255]].concat(), "cut off"),
             ([MAGIC, &[3, 0, 255, 255, 255, 255]].concat(), "header of an array is too long"),

@@ -66,8 +66,8 @@ pub(crate) fn of_file(bytes: &[u8], samples: u64) -> Result<Vec<Range<u64>>> {
     ascending(ranges)
 }
 
-fn outside(what: &dyn std::fmt::Display, samples: u64) -> Error {
-    Error::config(format!("{what} is outside of the stream, whose samples have the numbers from 0 to {}", samples - 1))
+fn outside(entry: &dyn std::fmt::Display, samples: u64) -> Error {
+    Error::config(format!("{entry} is outside of the stream: its samples have the numbers from 0 to {}", samples - 1))
 }
 
 fn add_entries(list: &str, samples: u64, ranges: &mut Vec<Range<u64>>) -> Result<()> {
@@ -152,7 +152,7 @@ mod tests {
             ("1:2:3", "`1:2:3` is neither"),
             ("5:5", "`5:5` has no samples"),
             ("7:3", "`7:3` has no samples"),
-            ("100", "`100` is outside of the stream, whose samples have the numbers from 0 to 99"),
+            ("100", "`100` is outside of the stream: its samples have the numbers from 0 to 99"),
             ("0:101", "`0:101` is outside"),
             ("100:", "`100:` has no samples"),
             ("99999999999999999999", "`99999999999999999999` is neither"),

@@ -41,7 +41,7 @@ pub(crate) enum Ask {
     Number,
     /// A number or text, that is equal only to values of the same class.
     Class,
-    /// A number, or the stored bytes of any other value.
+    /// A number, or the stored bytes of a value that is none.
     Length,
     /// A whole number of tokens.
     Count,

@@ -1,8 +1,8 @@
 //! A number for each sample of a stream, such as its weight or its length: from an array of numpy, or as text that
 //! holds an array.
 //!
-//! The text is `float64:` and the base64 of little-endian doubles. Any other text is the name of a column, with values
-//! that [`question`](super::question) is about, or the path of a `.npy` file.
+//! The text is `float64:` and the base64 of little-endian doubles. A text without that start is the name of a column,
+//! with values that [`question`](super::question) is about, or the path of a `.npy` file.
 
 use super::question::NO_COUNT;
 use crate::error::{Error, ErrorKind, Result};
@@ -53,11 +53,11 @@ pub(crate) fn of_file<T>(bytes: &[u8], number: impl Fn(f64) -> Result<T>) -> Res
     let unfit =
         |problem: String| Error::config(format!("the file is an array of numbers as numpy.save writes it, {problem}"));
     if !NpyArray::is_start(bytes) {
-        return Err(unfit("and this one is another file".to_owned()));
+        return Err(unfit("and this is a different kind of file".to_owned()));
     }
     let mut shape = Vec::new();
     let array = NpyArray::read(bytes, &mut shape).map_err(|e| match e.kind() {
-        ErrorKind::Unsupported => unfit("and this array has another type".to_owned()),
+        ErrorKind::Unsupported => unfit("and this array has a different type".to_owned()),
         _ => e,
     })?;
     if shape.len() != 1 {
@@ -142,8 +142,8 @@ mod tests {
         for (bytes, message) in [
             (array("<f8", "(1, 1)", &[0; 8]), "with one dimension, and this one has the shape [1, 1]"),
             (array("<f8", "(1,)", &[0; 7]), "do not fit"),
-            (array("<U1", "(1,)", &[0; 4]), "another type"),
-            (b"1\n2\n".to_vec(), "another file"),
+            (array("<U1", "(1,)", &[0; 4]), "a different type"),
+            (b"1\n2\n".to_vec(), "a different kind of file"),
             (array("<f8", "(1,)", &f64::NAN.to_le_bytes()), "and not NaN (number 0)"),
             (array("<i2", "(2,)", &[0, 0, 255, 255]), "and not -1 (number 1)"),
         ] {

@@ -67,7 +67,7 @@ pub(super) fn check(shard: &Shard, open: impl FnMut(&FileInfo) -> FoundFile) -> 
         (true, false) if missing_raw.len() == files && has_no_zip => ShardState::Absent,
         (true, false) => {
             let missing = if has_no_zip { missing_raw } else { missing_zip };
-            let reason = "it is missing, and other files of the shard are there";
+            let reason = "it is missing, and the rest of the shard's files are there";
             ShardState::Damaged(missing.into_iter().map(|file| DamagedFile::new(file, reason)).collect())
         }
         (false, _) => ShardState::Damaged(damaged),

@@ -29,7 +29,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest wait for another process that fetches the same shard without progress.
+/// Longest wait for a process that fetches the same shard without progress.
 const BUSY_MAX: Duration = Duration::from_secs(600);
 
 /// Data set with files that are compared with its index.
@@ -110,7 +110,7 @@ impl Verification {
         let place = match (stream.remote, local_folder(root)) {
             (Some(remote), _) => ShardsLocation::Remote(remote),
             (None, Some(folder)) => ShardsLocation::Folder(std::path::absolute(&folder).unwrap_or(folder)),
-            (None, None) => return Err(Error::internal("a list without a place")),
+            (None, None) => return Err(Error::internal("a list without a folder")),
         };
         Ok(Self { index, place, stats })
     }

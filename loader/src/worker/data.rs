@@ -21,7 +21,7 @@ use serde::Deserialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longest wait for a fetch by another process, or for space that such processes use.
+/// Longest wait for a fetch by a different process, or for space that such processes use.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Keys that every index has.

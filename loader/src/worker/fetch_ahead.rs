@@ -123,7 +123,7 @@ fn fetch(shared: &FetchAheadShared, reader: &Weak<SampleReader>) -> Result<()> {
         drop(state);
         let _busy = BusyGuard(shared);
         let Some(reader) = reader.upgrade() else { return Ok(()) };
-        // If another process fetches the shard, or there is no space yet, the consumer waits for it later.
+        // If a different process fetches the shard, or there is no space yet, the consumer waits for it later.
         reader.make_resident(shard, Priority::Ahead(&next_use), &shared.run)?;
     }
 }

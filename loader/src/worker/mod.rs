@@ -18,7 +18,7 @@
 //! belongs to the process that made it. If all shards are on disk, no thread is started.
 //!
 //! **Under a cache limit** no descriptor outlives its read, and shards that were fetched ahead may be evicted, so that
-//! a worker with a busy consumer blocks no space for the others. A shard that the consumer waits for is kept until
+//! a worker with a busy consumer blocks no space for the rest. A shard that the consumer waits for is kept until
 //! its sample has been read, so every process makes progress. A shard that was fetched ahead and evicted is fetched
 //! again.
 

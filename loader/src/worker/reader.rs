@@ -54,7 +54,7 @@ pub(super) type NextUse<'a> = &'a (dyn Fn(ShardId) -> Option<u64> + Sync);
 pub(super) enum Priority<'a> {
     /// The caller waits for it.
     Now,
-    /// The shard is fetched if that needs no wait for another process.
+    /// The shard is fetched if that needs no wait for a process.
     Ahead(NextUse<'a>),
 }
 
@@ -130,8 +130,8 @@ impl SampleReader {
         self.read_in(id, index, into).map_err(|e| self.describe_sample(e, id, index))
     }
 
-    /// Like [`read`](Self::read), but fetches the shard, up to `attempts` times: if space is short, another process may
-    /// evict it before it can be read.
+    /// Like [`read`](Self::read), but fetches the shard, up to `attempts` times: if space is short, a different process
+    /// may evict it before it can be read.
     ///
     /// # Errors
     ///
@@ -147,8 +147,8 @@ impl SampleReader {
                 return Ok(found);
             }
         }
-        let message = "a shard was removed again each time before it could be read: raise `cache_limit`, or find out \
-                       what deletes it";
+        let message = "a shard was removed again each time before it could be read: raise `cache_limit`, or find the \
+                       program that deletes it";
         Err(self.describe(Error::new(ErrorKind::Full, message).with("attempts", attempts), id))
     }
 
@@ -162,7 +162,7 @@ impl SampleReader {
         self.make_resident(shard, Priority::Now, &Run::new()).map(drop)
     }
 
-    /// Fetches `shard` if it is not resident and no other process is fetching it. Returns true if it is resident
+    /// Fetches `shard` if it is not resident and no process is fetching it. Returns true if it is resident
     /// afterwards.
     ///
     /// # Errors
@@ -313,7 +313,7 @@ impl SampleReader {
                 return Ok(None);
             }
             let Some(open) = stream.dir.open_shard(local)? else { return Ok(None) };
-            // Another process may have a limit, and evict what is open here.
+            // A different process may have a limit, and evict what is open here.
             let keeps_open = self.keeps_open && !stream.dir.is_limited();
             let known = KnownShard::read(self.catalog.shard(id), layout, open, keeps_open)?;
             let cost = known.cost();

@@ -35,7 +35,7 @@ def test_files_with_different_classes_are_an_error_with_both(tmp_path, ending, s
     write(tmp_path / f"data/a.{ending}", ["cat", "dog"], 0)
     write(tmp_path / f"data/b.{ending}", second, 4)
     for _ in range(2):
-        with pytest.raises(fb.ConfigError, match=rf"other classes.*column label.*a\.{ending}.*b\.{ending}"):
+        with pytest.raises(fb.ConfigError, match=rf"different lists of classes.*column label.*a\.{ending}.*b\.{ending}"):
             numbers(tmp_path / "data", tmp_path / "local", LABEL)
     assert numbers(tmp_path / "data", tmp_path / "local", NUMBER) == list(range(8))
 

@@ -219,7 +219,7 @@ def test_shards_of_mds_with_different_columns_are_joined(tmp_path):
     with fb.MDSWriter(out=tmp_path / "in/2", columns={"n": "str"}) as writer:
         writer.write({"n": "text"})
     merge_parts(str(tmp_path / "in"), ["0", "1", "2"])
-    with pytest.raises(fb.ConfigError, match="other encodings in other shards.*column n, encoding int, encoding str"):
+    with pytest.raises(fb.ConfigError, match="different encodings in two shards.*column n, encoding int, encoding str"):
         convert(tmp_path / "in", tmp_path / "second", processes=1)
 
 

@@ -137,7 +137,7 @@ def test_a_file_that_is_read_by_its_number_stays_where_it_is(tmp_path, cache):
     assert kept == ["index.json"]
     (root / "0/2.jpg").unlink()
     (root / "1/1.jpg").write_bytes(b"other")
-    for number, message in ((1, "removed after its folder was listed"), (2, "another length than when its folder was listed")):
+    for number, message in ((1, "removed after its folder was listed"), (2, "a different length than when its folder was listed")):
         with pytest.raises(fb.StaleError, match=message):
             reader[number]
     assert named(reader[0])[0] == "0/0.jpg"
@@ -169,7 +169,7 @@ def test_a_copy_in_a_cache_is_used_where_local_is_given(tmp_path):
 def test_a_file_that_changed_or_went_is_named(tmp_path):
     root = written(tmp_path / "set", ["a/0.jpg", "a/1.jpg"])
     for change, message in [
-        (lambda path: path.write_bytes(b"short"), "another length"),
+        (lambda path: path.write_bytes(b"short"), "a different length"),
         (lambda path: path.unlink(), "removed"),
     ]:
         with opened(root, batch_size=1) as loader:

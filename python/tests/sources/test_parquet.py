@@ -125,7 +125,7 @@ def test_a_column_of_nulls_is_as_good_as_none(tmp_path):
 
 def test_a_column_that_cannot_be_delivered_does_not_block_the_rest(caplog):
     fb.Loader(remote=DATA / "nulls.parquet", batch_size=10, framework="numpy").close()
-    assert "nulls.parquet: columns whose values cannot be delivered are left out: none; the error" in caplog.text
+    assert "nulls.parquet: columns with values that cannot be delivered are left out: none; the error" in caplog.text
 
 
 def test_lists_are_documents_for_fields_of_text():

@@ -149,7 +149,7 @@ def test_an_index_of_a_different_file_is_not_used(place, stale, caplog):
     index = index_of(same_size([1, 2, 3], 400) if stale == "longer" else same_size(stale, 300))
     write("x.tfrecord-00000-of-00002.idx", index)
     assert numbers_of(f"{remote}/x.tfrecord-{{00000..00001}}-of-00002", **options) == [1, 2, 3, 4]
-    assert "the index of x.tfrecord-00000-of-00002 is of another file" in caplog.text
+    assert "the index of x.tfrecord-00000-of-00002 belongs to a different file" in caplog.text
     assert "1 TFRecord files are read once" in caplog.text
 
 

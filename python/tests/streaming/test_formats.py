@@ -190,7 +190,7 @@ def test_encodings_under_known_names_with_new_sizes_are_written_and_read(monkeyp
     batch = next(iter(fb.Loader(local=str(tmp_path), batch_size=3, fields=fields)))
     assert list(batch["quad"]) == [bytes([i]) * 4 for i in range(3)]
     assert [len(row) for row in batch["image"]] == [0, 1, 2]
-    with pytest.raises(fb.ConfigError, match="its size in the index, 4, is not that of the built-in `uint16`"):
+    with pytest.raises(fb.ConfigError, match="its size in the index, 4, is not the size of the built-in `uint16`"):
         fb.Loader(local=str(tmp_path), batch_size=3, fields={"x": fb.Scalar("quad")})
 
 

@@ -43,7 +43,7 @@ def test_a_cache_folder_is_not_used_for_the_tars_of_a_different_folder(tmp_path,
     assert read(write_tar(tmp_path / "a/0.tar", range(3)), local=local) == [0, 1, 2]
     for number in range(others):
         write_tar(tmp_path / f"b/{number}.tar", range(10, 13))
-    with pytest.raises(fb.StaleError, match="choose another `local`"):
+    with pytest.raises(fb.StaleError, match="choose a different `local`"):
         read("::".join(str(tmp_path / f"b/{number}.tar") for number in range(others)), local=local)
     assert read(tmp_path / "a/0.tar", local=local) == [0, 1, 2]
 

@@ -61,7 +61,7 @@ def test_arrays_of_one_shape_are_a_tensor(tmp_path):
     assert batch["a"].shape == (8, 3, 5)
     assert np.array_equal(batch["a"].numpy(), np.stack(arrays).astype("float32"))
     assert batch["n"].tolist() == [3] * 8
-    with pytest.raises(fb.DecodeError, match=r"another shape than the field.*shape \[3, 5\], expected \[5, 3\]"):
+    with pytest.raises(fb.DecodeError, match=r"the array and the field have different shapes.*shape \[3, 5\], expected \[5, 3\]"):
         column(remote, fb.Array("emb.npy", "float32", shape=(5, 3)))
     with pytest.raises(fb.ConfigError, match="name the `dtype` of the Array"):
         column(remote, fb.Array("emb.npy", shape=(3, 5)))
@@ -192,7 +192,7 @@ def test_a_value_of_a_wrong_kind_is_an_error_that_names_the_remedy(tmp_path, bod
     ("field", "message"),
     [
         (fb.Json("json", ""), "`path` of Json has an empty part"),
-        (fb.Json("json", "a[x]"), "broken place in a list"),
+        (fb.Json("json", "a[x]"), "broken position in a list"),
         (fb.Json("json", "a", "str", shape=(3,)), "`shape` of Json is for lists of numbers"),
         (fb.Json("json", "a", "int64", shape=()), "1 to 16 dimensions"),
         (fb.Json("json", "a", "int64", shape=(1 << 62, 4)), "too large"),

@@ -228,7 +228,7 @@ fn an_empty_batch_without_a_replacement_is_an_error() {
     let loader = Loader::new(skipping(stream(Some(dir.path()), None), 1, 2, 1000)).unwrap();
     loader.start_epoch().unwrap();
     let error = std::iter::from_fn(|| Some(loader.next())).find_map(Result::err).unwrap();
-    assert!(error.kind() == ErrorKind::Decode && error.to_string().contains("other ranks"), "{error}");
+    assert!(error.kind() == ErrorKind::Decode && error.to_string().contains("remaining ranks"), "{error}");
 }
 
 #[test]

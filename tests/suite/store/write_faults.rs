@@ -29,7 +29,7 @@ fn a_file_that_another_program_replaces_is_noticed_before_the_index() {
             rig.server.put(&format!("{FOLDER}/shard.00001.mds"), foreign(len)).expect("memory");
             let error = sink.finish(b"{}").expect_err("a different object is there");
             assert_eq!(error.kind(), ErrorKind::Checksum, "{store:?}: {error}");
-            assert!(error.to_string().contains("another program has replaced"), "{store:?}: {error}");
+            assert!(error.to_string().contains("a different program has replaced"), "{store:?}: {error}");
             assert!(error.to_string().contains("shard.00001.mds"), "{store:?}: {error}");
             assert!(!stored(&rig).contains_key("index.json"), "{store:?}");
         }

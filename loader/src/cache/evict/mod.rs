@@ -60,7 +60,7 @@ pub(super) fn make_room(
     let mut one_process = Vec::new();
     for member in &members {
         let Some(lock) = admission_lock::AdmissionLock::take(&member.dir) else {
-            return Ok(Room::Wait("another process is making room".to_owned()));
+            return Ok(Room::Wait("a different process is making room".to_owned()));
         };
         one_process.push(lock);
     }
@@ -149,7 +149,7 @@ impl Shortage {
 
     /// Returns the error of a full disk without shards to evict.
     fn full(&self, dir: &SharedDir) -> Error {
-        let why = "the disk of the cache directory is full: free space on it, or choose a `local` on another disk";
+        let why = "the disk of the cache directory is full: free space on it, or choose a `local` on a different disk";
         Error::new(ErrorKind::Full, why)
             .with("directory", dir.path.display())
             .with("bytes_needed", self.need)

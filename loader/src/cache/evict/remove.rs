@@ -37,8 +37,8 @@ impl StreamCache {
 
 /// Returns the error of a directory with shards that this user may not remove.
 pub(super) fn not_removable(dir: &SharedDir) -> Error {
-    let message = "shards in the cache folder belong to another user and cannot be removed to make room: give each \
-                   user another `local`";
+    let message = "shards in the cache folder belong to a different user and cannot be removed to make room: give each \
+                   user a separate `local`";
     let shards = dir.unremovable.lock().len();
     Error::new(ErrorKind::Permission, message).with("directory", dir.path.display()).with("shards", shards)
 }

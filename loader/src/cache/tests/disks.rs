@@ -36,7 +36,7 @@ fn a_complete_read_only_directory_works_and_an_incomplete_one_is_an_error_that_n
         assert_eq!(dir.open_shard(0).unwrap().unwrap().files[0].bytes, 100);
         let e = dir.try_claim(1).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Permission);
-        assert!(e.to_string().contains("choose another `local`"), "{e}");
+        assert!(e.to_string().contains("choose a different `local`"), "{e}");
         let below = folder.path().join("below");
         let e = StreamCache::open(config(&below, shards(1, 1, false)), &Stats::default()).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Permission);

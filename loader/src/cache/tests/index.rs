@@ -123,7 +123,7 @@ fn a_file_has_its_attributes_before_its_name() {
 }
 
 #[test]
-fn an_index_that_another_stream_fetched_meanwhile_is_compared_too() {
+fn an_index_that_a_second_stream_fetched_meanwhile_is_compared_too() {
     let folder = tempfile::tempdir().unwrap();
     let dir = &folder.path().join("train");
     let (waiting, is_waiting) = std::sync::mpsc::channel();

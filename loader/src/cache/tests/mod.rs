@@ -136,7 +136,7 @@ fn a_dropped_claim_is_free_for_the_next_thread_that_waits() {
 }
 
 #[test]
-fn a_waiter_sees_the_shard_that_another_thread_publishes() {
+fn a_waiter_sees_the_shard_that_a_second_thread_publishes() {
     let folder = folder();
     let dir = open(folder.path(), shards(1, 10, false));
     let admitted = claimed(&dir, 0).admit(&unplanned, no_wait()).unwrap();
@@ -155,7 +155,7 @@ fn a_wait_ends_with_the_shard_s_name_when_its_time_is_over_or_it_is_stopped() {
     let _claim = claimed(&dir, 0);
     let e = dir.claim(0, no_wait()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Timeout);
-    assert!(e.to_string().contains("shard.00000.mds") && e.to_string().contains("another thread"), "{e}");
+    assert!(e.to_string().contains("shard.00000.mds") && e.to_string().contains("a different thread"), "{e}");
     let e = dir.claim(0, WaitPolicy::new(&|| true, Duration::from_secs(60))).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Closed);
 }
@@ -169,7 +169,7 @@ fn wrong_sizes_and_names_leave_the_shard_absent() {
     assert_eq!(e.kind(), ErrorKind::Checksum);
     assert!(e.to_string().contains("expected 10"), "{e}");
     let admitted = claimed(&dir, 0).admit(&unplanned, no_wait()).unwrap();
-    let e = admitted.publish(&[PublishFile { name: "other", content: [0; 10][..].into() }]).unwrap_err();
+    let e = admitted.publish(&[PublishFile { name: "foreign", content: [0; 10][..].into() }]).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Internal);
     assert_eq!(listing(folder.path()), [INDEX_BASENAME]);
     assert!(!dir.is_resident(0));

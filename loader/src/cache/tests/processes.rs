@@ -106,7 +106,7 @@ impl Drop for Child {
 }
 
 #[test]
-#[ignore = "the body of the children that the other tests start"]
+#[ignore = "the body of the children that the remaining tests start"]
 fn child() {
     if std::env::var_os(CHILD).is_none() {
         return;
@@ -286,7 +286,7 @@ fn the_claim_of_a_killed_process_goes_to_one_that_waits() {
 }
 
 #[test]
-fn a_wait_for_another_process_lasts_while_bytes_arrive() {
+fn a_wait_for_a_second_process_lasts_while_bytes_arrive() {
     const BEATS: u64 = 4;
     let folder = folder();
     let clock = Clock::manual();
@@ -332,13 +332,13 @@ fn a_request_for_room_is_known_to_all_processes_and_ends_with_its_process() {
 }
 
 /// Number of a user that no file belongs to.
-const OTHER_USER: u32 = 65_534;
+const GUEST_USER: u32 = 65_534;
 
-/// Folder with an index and `mode` for several users; `None` where this process cannot become another user.
+/// Folder with an index and `mode` for several users; `None` where this process cannot become a different user.
 fn folder_of_users(mode: u32) -> Option<tempfile::TempDir> {
     use std::os::unix::fs::PermissionsExt;
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can become another user");
+        eprintln!("skipped: only root can become a different user");
         return None;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -348,28 +348,28 @@ fn folder_of_users(mode: u32) -> Option<tempfile::TempDir> {
 }
 
 /// Child of a different user, and its answer to the command to open `dir`.
-fn open_as_other_user(dir: &Path, limit: Option<u64>) -> (Child, String) {
+fn open_as_guest(dir: &Path, limit: Option<u64>) -> (Child, String) {
     let mut child = Child::start();
-    assert_eq!(child.ask(&format!("become {OTHER_USER}")), "ok");
+    assert_eq!(child.ask(&format!("become {GUEST_USER}")), "ok");
     let limit = limit.map_or("-".to_owned(), |l| l.to_string());
     let answer = child.ask(&format!("open 4 100 {limit} {}", dir.display()));
     (child, answer)
 }
 
 #[test]
-fn users_that_may_not_remove_each_other_s_shards_have_no_limit_together() {
+fn users_without_the_right_to_remove_all_shards_have_no_limit_together() {
     let Some(folder) = folder_of_users(0o1777) else { return };
     let limit = Some(1_000);
-    let guest = "one of them may not write its index.json: give each user another `local`";
+    let guest = "one of them may not write its index.json: give each user a separate `local`";
     let first = Child::open(folder.path(), 4, 100, limit);
     for other in [limit, None] {
-        let answer = open_as_other_user(folder.path(), other).1;
+        let answer = open_as_guest(folder.path(), other).1;
         assert!(answer.contains(guest) && answer.contains("[permission]"), "{answer}");
     }
     drop(first);
     // Without a limit, both fetch, also the same shard at the same time.
     let mut first = Child::open(folder.path(), 4, 100, None);
-    let (mut other, opened) = open_as_other_user(folder.path(), None);
+    let (mut other, opened) = open_as_guest(folder.path(), None);
     assert_eq!(opened, "ok");
     for child in [&mut first, &mut other] {
         assert_eq!((child.ask("claim 0"), child.ask("admit 0")), ("claimed".to_owned(), "made".to_owned()));
@@ -384,11 +384,11 @@ fn users_that_may_not_remove_each_other_s_shards_have_no_limit_together() {
 }
 
 #[test]
-fn users_that_may_remove_each_other_s_shards_keep_a_limit_together() {
+fn users_with_the_right_to_remove_all_shards_keep_a_limit_together() {
     let Some(folder) = folder_of_users(0o777) else { return };
     let limit = 230 + index::EMPTY.len() as u64;
     let mut first = Child::open(folder.path(), 4, 100, Some(limit));
-    let (mut other, opened) = open_as_other_user(folder.path(), Some(limit));
+    let (mut other, opened) = open_as_guest(folder.path(), Some(limit));
     assert_eq!(opened, "ok");
     for shard in [0, 1] {
         assert_eq!(first.ask(&format!("claim {shard}")), "claimed");
@@ -403,20 +403,20 @@ fn users_that_may_remove_each_other_s_shards_keep_a_limit_together() {
 }
 
 #[test]
-fn shards_of_another_user_that_fill_the_limit_are_an_error_at_once() {
+fn shards_of_a_second_user_that_fill_the_limit_are_an_error_at_once() {
     let Some(folder) = folder_of_users(0o1777) else { return };
-    std::os::unix::fs::chown(folder.path().join(INDEX_BASENAME), Some(OTHER_USER), None).unwrap();
+    std::os::unix::fs::chown(folder.path().join(INDEX_BASENAME), Some(GUEST_USER), None).unwrap();
     // As an earlier job has left them.
     (0..2).for_each(|shard| std::fs::write(folder.path().join(raw_name(shard)), [shard as u8; 100]).unwrap());
     let limit = 230 + index::EMPTY.len() as u64;
-    let (mut other, opened) = open_as_other_user(folder.path(), Some(limit));
+    let (mut other, opened) = open_as_guest(folder.path(), Some(limit));
     assert_eq!(opened, "ok");
     assert_eq!(other.ask("claim 2"), "claimed");
     let mut answer = "wait".to_owned();
     while answer == "wait" {
         answer = other.ask("admit 2");
     }
-    assert!(answer.contains("belong to another user") && answer.contains("[permission]"), "{answer}");
+    assert!(answer.contains("belong to a different user") && answer.contains("[permission]"), "{answer}");
     assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds", "shard.00001.mds"]);
 }
 
@@ -446,7 +446,7 @@ fn the_strictest_limit_of_all_processes_holds_and_ends_with_its_process() {
 }
 
 #[test]
-fn bytes_that_another_process_has_open_count_until_it_closes_them() {
+fn bytes_that_a_second_process_has_open_count_until_it_closes_them() {
     let folder = folder();
     let mut reader = Child::open(folder.path(), 3, 100, None);
     let mut writer = Child::open(folder.path(), 3, 100, Some(250));
@@ -477,7 +477,7 @@ fn bytes_that_another_process_has_open_count_until_it_closes_them() {
 }
 
 #[test]
-fn a_shard_that_another_process_evicts_counts_in_the_process_that_has_it_open() {
+fn a_shard_that_a_second_process_evicts_counts_in_the_process_that_has_it_open() {
     let folder = folder();
     let limited =
         StreamCacheConfig { group: CacheGroup::new(Some(2 + 250)), ..config(folder.path(), shards(4, 100, false)) };
@@ -524,7 +524,7 @@ fn a_shard_counts_twice_while_it_is_fetched_again_and_an_evicted_copy_of_it_is_o
 }
 
 #[test]
-fn while_an_evicted_shard_is_being_closed_no_other_one_is_evicted_for_the_same_room() {
+fn while_an_evicted_shard_is_being_closed_no_further_one_is_evicted_for_the_same_room() {
     let folder = folder();
     let clock = Clock::manual();
     let limited = StreamCacheConfig {

@@ -32,7 +32,7 @@ const SHARD_BYTES_MAX: u64 = u32::MAX as u64;
 const ENDS: FileEnds = FileEnds {
     bytes: 4 * BLOCK_BYTES,
     file_bytes_min: BLOCK_BYTES,
-    too_short: "the file is too short for an ArrayRecord file: it is cut off, or another file",
+    too_short: "the file is too short for an ArrayRecord file: it is cut off, or a different kind of file",
 };
 
 /// Most bytes of a footer with its last block: some 50 million chunks.
@@ -241,7 +241,7 @@ impl ArrayRecords {
 }
 
 /// Returns the features of the records of the chunks in `content`, which are at byte `start` of their file. If it
-/// `accepts_damage`, the first chunk whose data are damaged is noted in `damage`, and its records are left out: reading
+/// `accepts_damage`, the first chunk with damaged data is noted in `damage`, and its records are left out: reading
 /// them is an error.
 fn features_of(content: &[u8], start: u64, accepts_damage: bool, damage: &mut Option<Error>) -> Result<FeatureCounts> {
     let mut counts = FeatureCounts::default();

@@ -17,7 +17,7 @@ use crate::sources::files::FileSet;
 pub(super) fn open(at: &Opening<'_>) -> Result<IndexedStream> {
     // A list that is made again has a different folder.
     let made = at.folder().and_then(|folder| changed_ns(&folder.join(INDEX_BASENAME)).ok());
-    at.install(cache(at, &format!("listed {made:?}")), &Document { reads_in_place: true, ..Document::default() })
+    at.install(cache(at, &format!("listed {made:?}")), &Document { needs_no_copy: true, ..Document::default() })
 }
 
 /// Makes the list to be kept next to the files of `opened`; `None` if no list of them could be kept on local disk.

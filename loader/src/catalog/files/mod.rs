@@ -92,7 +92,7 @@ impl SurveyFiles for SampleFiles<'_> {
         made_as(&self.described)
     }
 
-    fn reads_in_place(&self) -> bool {
+    fn needs_no_copy(&self) -> bool {
         true
     }
 

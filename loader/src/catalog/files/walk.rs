@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_listed_is_named() {
+    fn a_folder_that_cannot_be_listed_is_named() {
         let root = tempfile::tempdir().unwrap();
         let failure = || walk(root.path(), None, &|| ()).unwrap_err().to_string();
         fs::create_dir_all(root.path().join("a/b")).unwrap();

@@ -105,7 +105,7 @@ impl SurveyFiles for TextFiles<'_> {
         "lines".to_owned()
     }
 
-    fn reads_in_place(&self) -> bool {
+    fn needs_no_copy(&self) -> bool {
         self.is_in_place
     }
 

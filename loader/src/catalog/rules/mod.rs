@@ -1,6 +1,6 @@
 //! Rules that choose how a stream is opened, by the facts that are known of it.
 //!
-//! A stream that names files is opened by [`NAMING`]. Any other one names a folder, and [`FOLDER`] has the
+//! A stream that names files is opened by [`NAMING`]. A stream without them names a folder, and [`FOLDER`] has the
 //! rules for it. They are tried in their order, and the first one that applies decides. A rule asks for [`Facts`] only
 //! if the rules before it did not apply, since the answers are requests to a store.
 

@@ -166,7 +166,7 @@ fn options_of_folders_are_rejected_with_a_list() {
 }
 
 #[test]
-fn a_folder_of_this_machine_is_opened_by_what_it_has() {
+fn a_folder_of_this_machine_is_opened_by_its_contents() {
     let list = format!("/list/index.json = {FILE_LIST}");
     let store = Store::of(&[
         "/set/index.json",
@@ -199,7 +199,7 @@ fn a_folder_of_this_machine_is_opened_by_what_it_has() {
 }
 
 #[test]
-fn a_folder_of_texts_has_their_splits_unless_other_files_are_there() {
+fn a_folder_of_texts_has_their_splits_unless_further_files_are_there() {
     let store = Store::of(&[
         "/rows/train.csv",
         "/rows/test.csv",

@@ -19,9 +19,9 @@ pub(super) fn check(index: &TableIndex, tables: &[(&Table, Projection)]) -> Resu
         let names = table.class_names();
         let roots = projection.columns.iter().filter_map(|column| column.path.first());
         for (root, lists) in roots.filter_map(|root| names.get_key_value(root)) {
-            let (first, others) = known.entry(root.clone()).or_insert_with(|| (file, lists.clone()));
-            if others != lists {
-                return Err(other_classes(root, (first, others), (file, lists)));
+            let (first, known_lists) = known.entry(root.clone()).or_insert_with(|| (file, lists.clone()));
+            if known_lists != lists {
+                return Err(different_classes(root, (first, known_lists), (file, lists)));
             }
         }
     }
@@ -48,13 +48,13 @@ fn only<T>(mut found: impl Iterator<Item = T>) -> Option<T> {
 
 type Lists = [Vec<String>];
 
-fn other_classes(column: &str, (first, a): (&str, &Lists), (second, b): (&str, &Lists)) -> Error {
+fn different_classes(column: &str, (first, a): (&str, &Lists), (second, b): (&str, &Lists)) -> Error {
     let (a, b): (Vec<&String>, Vec<&String>) = (a.iter().flatten().collect(), b.iter().flatten().collect());
     let differs = (0..).find(|n| a.get(*n) != b.get(*n) || *n == a.len()).unwrap_or(0);
     let shown = |names: &[&String]| names.get(differs).map_or("none", |name| name).to_owned();
     let message = format!(
-        "two files have other classes, of which number {differs} is the first that differs, so their labels do not \
-         fit: write them with one list of classes, or leave the column out of `fields`"
+        "two files have different lists of classes: class number {differs} is the first that differs. Write the files \
+         with one list, or leave the column out of `fields`"
     );
     Error::config(message)
         .with("column", column)

@@ -74,7 +74,7 @@ impl TableIndex {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
         let mut index: Self = parse(bytes, "files with tables")?;
         if index.forebay_tables != VERSION || index.versions.len() != index.files.len() {
-            return Err(Error::format("the index has another version").with("version", index.forebay_tables));
+            return Err(Error::format("the index has a different version").with("version", index.forebay_tables));
         }
         let table = |text: &String| {
             let bytes = BASE64_STANDARD.decode(text);
@@ -90,7 +90,7 @@ impl TableIndex {
     ///
     /// # Errors
     ///
-    /// As [`parse`](Self::parse), and for a document whose parts do not fit together, with the file.
+    /// As [`parse`](Self::parse), and for a document with parts that do not fit together, with the file.
     pub(super) fn parse_whole(bytes: &[u8]) -> Result<Self> {
         let index = Self::parse(bytes)?;
         index.files.iter().try_for_each(|file| index.check_groups(file).context("file", || &file.name))?;
@@ -188,13 +188,13 @@ impl TableIndex {
         let with_versions = self.files.into_iter().zip(self.versions);
         let mut known: HashMap<String, (TableFile, String)> =
             with_versions.map(|(file, version)| (file.name.clone(), (file, version))).collect();
-        let mut others = 0;
+        let mut rewritten = 0;
         let entry = |found: &FoundFile| {
             let Some((file, version)) = known.remove(&found.name) else { return Ok(None) };
             let is_same = found.bytes.is_none_or(|bytes| bytes == file.bytes)
                 && (found.version.is_empty() || version.is_empty() || version == found.stamp());
             if !is_same {
-                others += 1;
+                rewritten += 1;
                 return Ok(None);
             }
             let table = tables.get(file.schema).ok_or_else(|| Error::internal("a file without a schema"))?.clone();
@@ -204,9 +204,9 @@ impl TableIndex {
                 .map(Some)
         };
         let entries = files.iter().map(entry).collect::<Result<Vec<_>>>()?;
-        if others > 0 {
+        if rewritten > 0 {
             log::warn!(
-                "{others} files were written again after {TABLES_INDEX}, and their ends are read: replace it with \
+                "{rewritten} files were written again after {TABLES_INDEX}, and their ends are read: replace it with \
                  --overwrite"
             );
         }
@@ -257,7 +257,7 @@ impl<'a> Maker<'a> {
                         projection => projection?,
                     };
                 if let Some(projection) = &projection {
-                    warn_of_others(name, &table, projection, self.wanted);
+                    warn_of_columns_left_out(name, &table, projection, self.wanted);
                 }
                 let made = (self.schemas.len(), projection);
                 self.schemas.push(BASE64_STANDARD.encode(table.bytes()));
@@ -297,18 +297,18 @@ impl<'a> Maker<'a> {
 }
 
 /// Warns of columns of the file `name` that are left out of all, since their values cannot be delivered.
-fn warn_of_others(name: &str, table: &Table, projection: &Projection, wanted: Option<&Wanted>) {
+fn warn_of_columns_left_out(name: &str, table: &Table, projection: &Projection, wanted: Option<&Wanted>) {
     if wanted.is_none_or(|wanted| wanted.columns.is_some()) {
         return;
     }
     let is_read = |name: &str| projection.columns.iter().any(|column| column.name == name);
-    let others: Vec<&str> =
+    let left_out: Vec<&str> =
         table.fields().iter().map(|field| field.name().as_str()).filter(|name| !is_read(name)).collect();
-    if !others.is_empty() {
+    if !left_out.is_empty() {
         log::warn!(
-            "{name}: columns whose values cannot be delivered are left out: {}; the error that names the type of one \
-             comes if `fields` has it",
-            others.join(", ")
+            "{name}: columns with values that cannot be delivered are left out: {}; the error that names the type of \
+             one comes if `fields` has it",
+            left_out.join(", ")
         );
     }
 }

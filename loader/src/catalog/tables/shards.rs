@@ -27,7 +27,7 @@ const PARTS_MAX: u64 = 1 << 12;
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Format`] for a document whose parts do not fit together; those of [`classes::check`].
+/// [`crate::ErrorKind::Format`] for a document with parts that do not fit together; the errors of [`classes::check`].
 pub(super) fn index(kept: &TableIndex, texts: &[String]) -> Result<Index> {
     let mut readers: Vec<Reader<'_>> = Vec::new();
     let tables = kept.projections()?;
@@ -53,7 +53,7 @@ pub(super) fn index(kept: &TableIndex, texts: &[String]) -> Result<Index> {
 }
 
 /// Makes lists in the columns `texts` documents. Returns their names, and the names of further columns that a shard of
-/// the same rows may have in another form: lists of bytes, and columns in paths.
+/// the same rows may have in a different form: lists of bytes, and columns in paths.
 fn forms(columns: &mut [TableColumn], texts: &[String]) -> String {
     let mut names = String::new();
     for TableColumn { name, encoding, .. } in
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn small_groups_are_one_shard_and_others_a_shard_each() {
+    fn small_groups_are_one_shard_and_large_ones_a_shard_each() {
         let mib = 1 << 20;
         let groups = [(10, mib), (5, 14 * mib), (7, 2 * mib), (1, 100 * mib), (2, mib)];
         assert_eq!(divided(&groups), [(0..2, 0..15), (2..3, 0..7), (3..4, 0..1), (4..5, 0..2)]);

@@ -81,8 +81,9 @@ fn sized_and_probed(remote: &Remote, files: &[FoundFile], all: Vec<Option<Fact>>
     };
     let requested = files.iter().zip(&all).filter(is_requested).map(|(file, _)| &*file.name);
     let mut lengths = lengths(remote, &requested.collect::<Vec<_>>())?.into_iter();
-    let misfit =
-        |file: &FoundFile| log::warn!("numbers of samples are not used: {} is another tar than they are of", file.name);
+    let misfit = |file: &FoundFile| {
+        log::warn!("numbers of samples are not used: {} differs from the tar that they belong to", file.name)
+    };
     let (mut counts, mut probes) = (Vec::with_capacity(files.len()), Vec::new());
     for (number, (file, fact)) in files.iter().zip(&all).enumerate() {
         let found = if is_requested(&(file, fact)) { lengths.next() } else { file.bytes };

@@ -91,7 +91,7 @@ fn a_list_has_the_files_that_it_names_and_each_once() {
 }
 
 #[test]
-fn another_selection_in_the_same_folder_is_another_list() {
+fn a_second_selection_in_the_same_folder_is_a_second_list() {
     let folders = folder(&["cat/0.jpg", "dog/1.jpg", "dog/2.txt"]);
     write(&folders.path("m.csv"), b"file_name,text\ndog/1.jpg,a dog\n");
     folders.set_times(0);
@@ -105,7 +105,7 @@ fn another_selection_in_the_same_folder_is_another_list() {
 }
 
 #[test]
-fn copies_of_other_samples_under_the_same_name_are_removed() {
+fn copies_of_different_samples_under_the_same_name_are_removed() {
     let folders = folder(&["0.jpg", "1.jpg"]);
     folders.open("").unwrap();
     let copy = folders.cache.path().join("files.00000.mds");

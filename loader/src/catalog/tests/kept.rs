@@ -19,7 +19,7 @@ impl DataSet {
 }
 
 #[test]
-fn the_digests_of_indexes_are_those_of_earlier_versions() {
+fn the_digests_of_indexes_equal_the_digests_of_earlier_versions() {
     for set in &ALL {
         let folders = set.folders();
         let made = set.open(&folders).unwrap();
@@ -73,7 +73,7 @@ fn an_index_that_is_damaged_half_written_or_of_something_else_is_made_again() {
 }
 
 #[test]
-fn an_index_of_another_kind_or_of_other_files_is_made_again() {
+fn an_index_of_a_different_kind_or_of_different_files_is_made_again() {
     let indexes: Vec<(&str, Vec<u8>)> = ALL
         .iter()
         .map(|set| {
@@ -95,7 +95,7 @@ fn an_index_of_another_kind_or_of_other_files_is_made_again() {
 }
 
 #[test]
-fn files_that_were_written_again_have_another_index() {
+fn files_that_were_written_again_have_a_new_index() {
     for set in ALL.iter().filter(|set| !matches!(set.kind, "pictures" | "manifest")) {
         let folders = set.folders();
         set.open(&folders).unwrap();
@@ -108,7 +108,7 @@ fn files_that_were_written_again_have_another_index() {
 }
 
 #[test]
-fn files_that_were_added_or_removed_have_another_index() {
+fn files_that_were_added_or_removed_have_a_new_index() {
     for set in &ALL {
         let folders = set.folders();
         let made = set.open(&folders).unwrap();

@@ -17,7 +17,7 @@ fn two_tables() -> Folders {
 }
 
 #[test]
-fn tables_of_a_folder_are_those_of_a_split_that_are_not_hidden() {
+fn tables_of_a_folder_are_the_visible_ones_of_a_split() {
     let folders = Folders::new(|data| {
         for name in ["data/train-0.parquet", "data/test-0.parquet", "_temporary/train-1.parquet", ".x/train-2.parquet"]
         {
@@ -78,7 +78,7 @@ fn the_index_next_to_the_tables_is_used_for_files_that_are_the_same() {
 }
 
 #[test]
-fn rows_that_may_be_left_out_have_another_folder_and_the_same_digest() {
+fn rows_that_may_be_left_out_have_a_separate_folder_and_the_same_digest() {
     let folders = two_tables();
     let opened = |errors| {
         let streams = vec![folders.stream("*.parquet")];

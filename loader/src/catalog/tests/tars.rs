@@ -73,7 +73,7 @@ fn the_index_next_to_the_tars_is_used_for_tars_of_its_lengths() {
 }
 
 #[test]
-fn counts_of_other_programs_are_used_unless_they_are_to_be_ignored() {
+fn counts_next_to_tars_are_used_unless_they_are_to_be_ignored() {
     let folders = two_tars();
     write(&folders.path("sizes.json"), br#"{"0.tar": 1, "1.tar": 1}"#);
     let counted = folders.open("*.tar").unwrap();

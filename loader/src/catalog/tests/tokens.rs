@@ -13,7 +13,7 @@ fn pair() -> Folders {
 }
 
 #[test]
-fn a_pair_is_named_by_its_first_file_or_by_what_both_names_have_in_common() {
+fn a_pair_is_named_by_its_first_file_or_by_the_common_part_of_both_names() {
     let folders = pair();
     let by_file = folders.open("a.bin").unwrap();
     assert_eq!((samples(&by_file), shard_names(&by_file)), (3, vec!["a.bin.documents.00000".to_owned()]));
@@ -21,7 +21,7 @@ fn a_pair_is_named_by_its_first_file_or_by_what_both_names_have_in_common() {
 }
 
 #[test]
-fn a_pair_of_which_a_file_is_absent_or_another_one_is_an_error() {
+fn a_pair_with_an_absent_or_a_different_file_is_an_error() {
     let folders = pair();
     std::fs::rename(folders.path("a.idx"), folders.path("b.idx")).unwrap();
     check(&folders.error("a.bin"), ErrorKind::NotFound, &["is read with the .idx file", "a.idx"]);
@@ -33,7 +33,7 @@ fn a_pair_of_which_a_file_is_absent_or_another_one_is_an_error() {
 }
 
 #[test]
-fn windows_are_no_option_for_other_files() {
+fn windows_are_no_option_for_files_without_tokens() {
     let folders = Folders::new(|data| write(&data.join("0.tar"), &super::sets::tar_of(&["a.cls"])));
     let mut stream = folders.stream("0.tar");
     stream.window = Some(8.into());

@@ -52,7 +52,7 @@ pub(super) fn find(remote: &Remote, files: &[FoundFile]) -> Result<(Vec<Option<R
 fn drop_misfits(remote: &Remote, files: &[FoundFile], indexes: &mut [Option<RecordIndex>]) -> Result<()> {
     let lengths = sized(remote, files)?;
     let misfits = |number: usize| {
-        log::warn!("the index of {} is of another file and is not used", files[number].name);
+        log::warn!("the index of {} belongs to a different file and is not used", files[number].name);
     };
     for (number, (index, bytes)) in indexes.iter_mut().zip(&lengths).enumerate() {
         if index.as_ref().is_some_and(|index| index.bytes != *bytes) {

@@ -102,7 +102,8 @@ impl Survey for RecordSurvey {
         for Surveyed { entry, counts, .. } in &files {
             let name = &entry.zip_data.as_ref().unwrap_or(&entry.raw_data).basename;
             let kept = if counts.is_none() { FeatureCounts::of_layout(&entry.layout, entry.samples) } else { None };
-            let counts = counts.as_ref().or(kept.as_ref()).ok_or_else(|| Error::internal("an entry of other files"))?;
+            let counts =
+                counts.as_ref().or(kept.as_ref()).ok_or_else(|| Error::internal("an entry of different files"))?;
             all.merge(counts).context("file", || name)?;
             if !raw_names.insert(&entry.raw_data.basename) {
                 let message = "a file is in the list as it is and compressed: leave one of them out";

@@ -94,7 +94,7 @@ impl SurveyFiles for TokenFiles {
         &self.files
     }
 
-    fn reads_in_place(&self) -> bool {
+    fn needs_no_copy(&self) -> bool {
         self.is_in_place
     }
 

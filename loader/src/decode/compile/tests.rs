@@ -45,7 +45,7 @@ fn ramp(w: u32, h: u32) -> Vec<u8> {
 }
 
 #[test]
-fn an_absent_column_is_an_error_with_as_many_others_as_are_readable() {
+fn an_absent_column_is_an_error_with_as_many_columns_as_are_readable() {
     let mut columns: Vec<Column> = (0..30).map(|number| column(&format!("part{number}"), "int")).collect();
     columns.insert(0, column("__fields__", "str"));
     columns.insert(1, column("label", "int"));
@@ -140,7 +140,7 @@ fn tokens_without_a_length_are_rows_of_their_own_length() {
 }
 
 #[test]
-fn joint_fields_share_their_draws_and_others_do_not() {
+fn joint_fields_share_their_draws_and_separate_ones_do_not() {
     let columns = [column("a", "pil"), column("b", "pil")];
     let image = |c: &str| {
         format!(
@@ -338,7 +338,7 @@ fn direct(json: &str, columns: &[Column]) -> Option<usize> {
 }
 
 #[test]
-fn outputs_equal_to_the_stored_bytes_are_read_directly_into_place() {
+fn outputs_equal_to_the_stored_bytes_are_read_directly_into_the_row() {
     let columns = [column("b", "bytes"), column("n", "int"), column("t", "ndarray:uint16:4")];
     let number = r#"["n", {"kind": "scalar", "column": "n"}]"#;
     let bytes = r#"["b", {"kind": "bytes", "column": "b"}]"#;
@@ -351,7 +351,7 @@ fn outputs_equal_to_the_stored_bytes_are_read_directly_into_place() {
 }
 
 #[test]
-fn converted_or_shared_columns_are_not_read_directly_into_place() {
+fn converted_or_shared_columns_are_not_read_directly_into_the_row() {
     let columns = [column("b", "bytes"), column("t", "ndarray:uint16:4"), column("r", "ndarray:uint16")];
     let wider = r#"[["t", {"kind": "array", "column": "t", "dtype": "int64"}]]"#;
     let own_shape = r#"[["r", {"kind": "array", "column": "r"}]]"#;

@@ -55,7 +55,7 @@ impl FieldKind for Array {
         if let (Some(own), Some(shape)) = (own_shape, shape.as_deref())
             && own != shape
         {
-            return Err(unsuitable(column, "`shape` of an Array is not that of the column"));
+            return Err(unsuitable(column, "`shape` of an Array differs from the shape of the column"));
         }
         if known.is_none() && (shape.is_some() || default.is_some()) {
             return Err(Error::config("the arrays may have any type: name the `dtype` of the Array"));
@@ -95,7 +95,7 @@ impl Decode for ArrayDecoder {
             && fixed != shape
         {
             return Err(Error::decode(
-                "the array has another shape than the field: leave `shape` out for a list of arrays",
+                "the array and the field have different shapes: leave `shape` out for a list of arrays",
             )
             .with("shape", format!("{shape:?}"))
             .with("expected", format!("{fixed:?}")));

@@ -39,7 +39,7 @@ pub(super) fn unsuitable(column: &Column, message: &str) -> Error {
         Encoding::Custom(name) if Encoding::parse(name).is_ok() => {
             let size = column.size.map_or_else(|| "variable".to_owned(), |size| size.to_string());
             error(format!(
-                "{message}: its size in the index, {size}, is not that of the built-in `{name}`, so its values are \
+                "{message}: its size in the index, {size}, is not the size of the built-in `{name}`, so its values are \
                  bytes of an encoding that was registered under that name"
             ))
         }

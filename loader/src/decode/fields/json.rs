@@ -42,7 +42,7 @@ pub struct Json {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(
     untagged,
-    expecting = "the type of a value of JSON is \"str\", \"json\" or that of a number, such as \"int64\""
+    expecting = "the type of a value of JSON is \"str\", \"json\" or a type of number, such as \"int64\""
 )]
 pub enum JsonType {
     /// A number, or nested lists of numbers.

@@ -7,7 +7,10 @@ use crate::format::json::PathPart;
 
 /// Path to a value of a JSON document.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(untagged, expecting = "a path is text such as \"meta.boxes[0].label\", or a list of keys and places in lists")]
+#[serde(
+    untagged,
+    expecting = "a path is text such as \"meta.boxes[0].label\", or a list of keys and positions in lists"
+)]
 pub enum JsonPath {
     /// Keys with dots between them, and in brackets positions in lists, and keys in double quotes, which may have dots
     /// in them.
@@ -18,7 +21,7 @@ pub enum JsonPath {
 
 /// Part of a [`JsonPath`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(untagged, expecting = "a part of a path is a key, or a place in a list from 0")]
+#[serde(untagged, expecting = "a part of a path is a key, or a position in a list from 0")]
 pub enum JsonPart {
     /// Position in a list, from 0.
     Index(usize),
@@ -32,7 +35,7 @@ impl JsonPath {
         let Self::Text(text) = self else {
             let Self::Parts(parts) = self else { return None };
             let part = |part: &JsonPart| match part {
-                JsonPart::Index(place) => PathPart::Index(*place),
+                JsonPart::Index(index) => PathPart::Index(*index),
                 JsonPart::Key(key) => PathPart::Key(key.clone()),
             };
             return Some(parts.iter().map(part).collect());
@@ -88,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_keys_and_places() {
+    fn a_path_is_keys_and_positions() {
         let (key, place) = (|key: &str| PathPart::Key(key.to_owned()), PathPart::Index);
         for (json, parts) in [
             (r#""caption""#, Some(vec![key("caption")])),

@@ -65,7 +65,7 @@ impl CheckedOps {
                 _ if erases && matches!(op, Op::LinearTransformation(_)) => {
                     return Err(Error::config("LinearTransformation must be before RandomErasing"));
                 }
-                _ if erases => return Err(Error::config("RandomErasing must be after all other operations")),
+                _ if erases => return Err(Error::config("RandomErasing must be the last operation")),
                 _ if linear.is_some() => {
                     return Err(Error::config(
                         "LinearTransformation must be the last operation, except for RandomErasing",
@@ -170,7 +170,7 @@ fn size_after_composed(composed: &Composition<Op>, size: Option<Size>) -> Result
         Composition::RandomApply(apply) if apply.p < 1.0 => vec![size, after_all()?],
         Composition::RandomApply(_) => vec![after_all()?],
         Composition::RandomChoice(_) => transforms.iter().map(|op| size_after(op, size)).collect::<Result<_>>()?,
-        // Each may be the first, between others, or the last one.
+        // Each may be the first, in the middle, or the last one.
         Composition::RandomOrder(_) => {
             let kept = transforms.iter().map(|op| size_after(op, size)).collect::<Result<Vec<_>>>()?;
             let all = transforms.iter().map(|op| size_after(op, None)).collect::<Result<Vec<_>>>()?;
@@ -222,8 +222,8 @@ pub(super) fn check_mode(ops: &[Op], mode: PictureMode) -> Result<()> {
         let document = || serde_json::to_value(op).unwrap_or_default();
         if !has_levels && matches!(op, Op::Augment(_) | Op::Grayscale) && !follows {
             return Err(Error::config(
-                "pictures of mode RGBA or I;16 can be cropped, resized, padded, mirrored, normalised and erased: other \
-                 operations are for modes RGB and L",
+                "pictures of mode RGBA or I;16 can be cropped, resized, padded, mirrored, normalised and erased: the \
+                 remaining operations are for modes RGB and L",
             )
             .with("operation", document()));
         }

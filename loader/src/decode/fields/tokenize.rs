@@ -42,7 +42,7 @@ pub struct Tokenize {
     /// Tokens after each text.
     #[serde(default)]
     pub add_eos: AddedEnd,
-    /// Special tokens that a text may contain: `"all"` or a list. All others are text.
+    /// Special tokens that a text may contain: `"all"` or a list. All the rest are text.
     #[serde(default)]
     pub allowed_special: AllowedSpecial,
     /// Treatment of bytes that are not UTF-8.

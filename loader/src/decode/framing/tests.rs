@@ -162,7 +162,7 @@ fn boxes_with_their_middle_outside_of_the_part_have_no_area() {
 }
 
 #[test]
-fn another_picture_of_the_scene_is_cut_as_the_first_one() {
+fn a_second_picture_of_the_scene_is_cut_as_the_first_one() {
     let list = ops(r#"[{"op": "random_iou_crop", "sampler_options": [0.0]}]"#);
     let draws = FieldDraws::new(1, "x");
     let mut first = Steps::with_objects(Some(vec![[10.0, 10.0, 40.0, 30.0]]));

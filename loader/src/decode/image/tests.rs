@@ -80,20 +80,20 @@ fn decode(plan: &Arc<FieldPlan>, file: &[u8], index: &[u8], draws: u64) -> (Vec<
 }
 
 /// Checks that sharing changes nothing, and returns the number of the pictures that shared a decode.
-fn assert_equal(fields: &[(String, FieldSpec)], file: &[u8], index: &[u8], draws: u64, what: &str) -> u64 {
+fn assert_equal(fields: &[(String, FieldSpec)], file: &[u8], index: &[u8], draws: u64, about: &str) -> u64 {
     let (shared, counts) = decode(&plan(fields, true), file, index, draws);
     let (separate, alone) = decode(&plan(fields, false), file, index, draws);
     assert_eq!(alone.shared, 0);
-    assert_eq!((counts.damaged, counts.scaled), (alone.damaged, alone.scaled), "{what}");
+    assert_eq!((counts.damaged, counts.scaled), (alone.damaged, alone.scaled), "{about}");
     for (draw, (shared, separate)) in shared.into_iter().zip(separate).enumerate() {
         match (shared, separate) {
             (Ok(shared), Ok(separate)) => {
                 for ((name, _), (shared, separate)) in fields.iter().zip(shared.iter().zip(&separate)) {
-                    assert!(shared == separate, "{what}: {name}, draw {draw}");
+                    assert!(shared == separate, "{about}: {name}, draw {draw}");
                 }
             }
             (shared, separate) => {
-                assert_eq!(shared.unwrap_err().to_string(), separate.unwrap_err().to_string(), "{what}");
+                assert_eq!(shared.unwrap_err().to_string(), separate.unwrap_err().to_string(), "{about}");
             }
         }
     }
@@ -105,16 +105,16 @@ fn pictures_that_share_a_decode_have_the_pixels_of_separate_decodes() {
     for progressive in [false, true] {
         for subsampling in [Subsampling::S420, Subsampling::S444, Subsampling::S440, Subsampling::Grey] {
             let file = jpeg(subsampling, progressive);
-            let what = format!("{subsampling:?} {progressive}");
+            let about = format!("{subsampling:?} {progressive}");
             let mut index = Vec::new();
             assert_eq!(RowIndexer::default().append(&file, &mut index), !progressive);
             // Ten pictures per sample, where nine use the pixels that the first one has decoded.
-            assert_eq!(assert_equal(&fields(""), &file, &[], 12, &what), 9 * 12, "{what}");
-            let indexed = assert_equal(&fields(""), &file, &index, 12, &what);
-            assert!((9 * 9..=9 * 12).contains(&indexed), "{what}: {indexed}");
-            let scaled = assert_equal(&fields(r#""scaled_decode": true,"#), &file, &[], 12, &what);
+            assert_eq!(assert_equal(&fields(""), &file, &[], 12, &about), 9 * 12, "{about}");
+            let indexed = assert_equal(&fields(""), &file, &index, 12, &about);
+            assert!((9 * 9..=9 * 12).contains(&indexed), "{about}: {indexed}");
+            let scaled = assert_equal(&fields(r#""scaled_decode": true,"#), &file, &[], 12, &about);
             // Each scale is decoded for its own pictures.
-            assert!((40..9 * 12).contains(&scaled), "{what}: {scaled}");
+            assert!((40..9 * 12).contains(&scaled), "{about}: {scaled}");
         }
         for number in 1..=8 {
             let file = oriented(&jpeg(Subsampling::S420, progressive), number);
@@ -159,7 +159,7 @@ fn damage_has_the_effect_that_it_has_on_separate_decodes() {
 }
 
 #[test]
-fn views_have_their_own_draws_and_the_first_one_those_of_the_field() {
+fn views_have_their_own_draws_and_the_first_one_has_the_field_s_draws() {
     let file = jpeg(Subsampling::S444, false);
     let field = |views: &str| -> Vec<(String, FieldSpec)> {
         let json = r#"[["x", {"kind": "image", "column": "jpg", VIEWS "ops": [

@@ -124,7 +124,7 @@ fn check(name: &str, bench: &Bench, ranges: &[(u64, usize)], done: impl Iterator
 }
 
 #[test]
-fn a_sample_with_its_own_mapping_is_read_like_any_other() {
+fn a_sample_with_its_own_mapping_is_read_like_the_rest() {
     let bench = Bench::new(1 << 20);
     bench.for_all(|name, reader, file| {
         let into = bench.pool.lease(2_500_000).unwrap();
@@ -221,7 +221,7 @@ fn dropping_a_reader_returns_slots_in_flight() {
 }
 
 #[test]
-fn a_reader_made_on_one_thread_works_on_another() {
+fn a_reader_made_on_one_thread_works_on_a_second() {
     let bench = Bench::new(1 << 20);
     for (name, make) in makers() {
         let config = IoConfig { depth: 8, page_cache: false, ..Default::default() };

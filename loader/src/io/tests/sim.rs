@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stalled_read_does_not_block_the_others_and_returns_its_slot_in_the_end() {
+    fn a_stalled_read_does_not_block_the_rest_and_returns_its_slot_in_the_end() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), [1; 1000]).unwrap();
         let pool =

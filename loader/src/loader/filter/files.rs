@@ -114,8 +114,8 @@ fn read(folder: &Path, range: &ObjectRange) -> Result<Vec<u8>> {
     let content = content.map_err(|e| Error::from_io(e, "a file of the list cannot be read"));
     let content = content.context("file", || path.display())?;
     if content.len() as u64 != range.bytes {
-        let message = "a file has another length than when its folder was listed: remove the list, so that the next \
-                       loader makes it again";
+        let message = "a file has a different length than when its folder was listed: remove the list, so that the \
+                       next loader makes it again";
         return Err(Error::new(ErrorKind::Stale, message).with("file", path.display()));
     }
     Ok(content)

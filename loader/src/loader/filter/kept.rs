@@ -109,7 +109,7 @@ impl KeptAnswers {
     pub(super) fn add(&self, shard: u32, bits: Bits) -> Result<()> {
         let mut state = self.state.lock();
         if state.answers.bits_of(shard) != Some(bits.len()) {
-            return Err(Error::internal("an answer has another number of samples than its shard"));
+            return Err(Error::internal("an answer has more or fewer samples than its shard"));
         }
         if let Err(e) = self.append(&mut state, shard, &bits) {
             state.file = AnswerFile::Failed;
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_not_read_again() {
+    fn answers_that_were_read_are_not_read_again() {
         let folder = tempfile::tempdir().expect("folder");
         let (first, second) = (opened(folder.path()), opened(folder.path()));
         first.add(0, bits(&[true; 3])).expect("added");
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_lock_no_record_of_another_process_is_cut_off() {
+    fn without_a_lock_no_record_of_a_second_process_is_cut_off() {
         let folder = tempfile::tempdir().expect("folder");
         let unlocked = || KeptAnswers::open(Some(folder.path().join("answers of a filter")), &[3, 0, 9]).expect("room");
         let (first, second) = (unlocked(), unlocked());

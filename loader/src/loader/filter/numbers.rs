@@ -52,7 +52,7 @@ impl Filters<'_> {
         } else if let Some(column) = &config.select.balance {
             let classes = self.column_of(stream, config, column, ("balance", Ask::Class))?;
             let weights = balanced(&classes);
-            ("balance", weights.map_err(|place| absent(stream, place, column, "no value that is a class"))?)
+            ("balance", weights.map_err(|index| absent(stream, index, column, "no value that is a class"))?)
         } else {
             return Ok(None);
         };
@@ -83,12 +83,12 @@ impl Filters<'_> {
             }
             ValueSource::Column(column) => {
                 let found = self.column_of(stream, config, column, (argument, ask))?;
-                let value = |(place, bits): (usize, &u64)| {
+                let value = |(index, bits): (usize, &u64)| {
                     let number = f64::from_bits(*bits);
                     if number.is_nan() {
-                        return Err(absent(stream, place, column, "no number"));
+                        return Err(absent(stream, index, column, "no number"));
                     }
-                    values::value(number).map_err(|e| e.with("column", column).with("sample", number_of(stream, place)))
+                    values::value(number).map_err(|e| e.with("column", column).with("sample", number_of(stream, index)))
                 };
                 found.iter().enumerate().map(value).collect::<Result<_>>().map_err(named)
             }
@@ -122,7 +122,7 @@ pub(super) fn kept_of<T: Copy>(stream: &Stream, mut all: Vec<T>) -> Result<Vec<T
     let samples = stream.index.samples();
     if all.len() as u64 != samples {
         let message = "the array has a number for each sample of the stream, also for those that are not kept, and \
-                       this one has another length";
+                       this one has a different length";
         return Err(Error::config(message).with("numbers", all.len()).with("samples", samples));
     }
     let (mut start, mut kept) = (0, 0);
@@ -139,14 +139,14 @@ pub(super) fn kept_of<T: Copy>(stream: &Stream, mut all: Vec<T>) -> Result<Vec<T
     Ok(all)
 }
 
-/// Number in `stream` of its kept sample `place`.
-fn number_of(stream: &Stream, place: usize) -> u64 {
+/// Number in `stream` of its kept sample `index`.
+fn number_of(stream: &Stream, index: usize) -> u64 {
     let (mut start, mut kept, mut number) = (0, 0, 0);
     for (shard, entry) in (0..).zip(&stream.index.shards) {
         stream.visit_kept(shard, |range| {
             let count = range.end - range.start;
-            if (kept..kept + count).contains(&(place as u64)) {
-                number = start + range.start + (place as u64 - kept);
+            if (kept..kept + count).contains(&(index as u64)) {
+                number = start + range.start + (index as u64 - kept);
             }
             kept += count;
         });
@@ -155,10 +155,10 @@ fn number_of(stream: &Stream, place: usize) -> u64 {
     number
 }
 
-/// The error of the kept sample `place` of `stream`, which has `what` in a column.
-pub(super) fn absent(stream: &Stream, place: usize, column: &str, what: &str) -> Error {
-    let message = format!("a sample has {what} in the column `{column}`: leave such samples out with `filter`");
-    Error::config(message).with("sample", number_of(stream, place))
+/// The error of the kept sample `index` of `stream`, which has `lack` in a column.
+pub(super) fn absent(stream: &Stream, index: usize, column: &str, lack: &str) -> Error {
+    let message = format!("a sample has {lack} in the column `{column}`: leave such samples out with `filter`");
+    Error::config(message).with("sample", number_of(stream, index))
 }
 
 /// Reads a file of numbers.
@@ -167,9 +167,7 @@ pub(super) fn read(path: &str) -> Result<Vec<u8>> {
         let bytes = std::fs::metadata(path)?.len();
         if bytes > FILE_BYTES_MAX { Ok(Err(bytes)) } else { std::fs::read(path).map(Ok) }
     };
-    match read()
-        .map_err(|e| Error::from_io(e, "a name that ends with .npy is that of a file, and it cannot be read"))?
-    {
+    match read().map_err(|e| Error::from_io(e, "a name that ends with .npy is a file, and it cannot be read"))? {
         Ok(bytes) => Ok(bytes),
         Err(bytes) => {
             let message = "a file of numbers has at most 4 GiB: save them as float32, or use a column";

@@ -55,13 +55,13 @@ impl Pass<'_> {
         let Some(folder) = self.kept.folder() else { return self.read_missing() };
         // A folder that cannot be made has no lock.
         let _ = std::fs::create_dir_all(folder);
-        let what = || format!("the columns of {}, which another process reads of {}", self.question, self.name);
+        let awaited = || format!("the columns of {}, which a different process reads of {}", self.question, self.name);
         let made = || {
             self.kept.read_again();
             Ok(self.missing().is_empty().then_some(()))
         };
         let never = || false;
-        match take_turn(folder, &self.clock, WaitPolicy::new(&never, self.stall_timeout), &what, made)? {
+        match take_turn(folder, &self.clock, WaitPolicy::new(&never, self.stall_timeout), &awaited, made)? {
             Turn::Made(()) => Ok(()),
             Turn::Own(_lock) => {
                 self.kept.write_alone();

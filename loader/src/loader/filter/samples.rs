@@ -144,7 +144,7 @@ impl<'a> Samples<'a> {
                 return Err(error.with("sample", number));
             }
             if bytes >= LARGE_BYTES
-                && let Some(places) = reading.places(bytes as usize)
+                && let Some(places) = reading.ranges(bytes as usize)
             {
                 let reply = reading.reply_at(self.of.question, &places, start, data);
                 bits.add(reply.context("sample", || number)?);
@@ -172,7 +172,7 @@ impl Answer for Samples<'_> {
                 return bits;
             }
         }
-        let message = "a shard was removed again each time before it could be read: find out what deletes it";
+        let message = "a shard was removed again each time before it could be read: find the program that deletes it";
         Err(Error::new(ErrorKind::Full, message).with("attempts", ATTEMPTS))
     }
 }
@@ -208,7 +208,7 @@ impl Reading {
     }
 
     /// Offsets of the columns in a sample of `bytes`, if they do not depend on the sample.
-    fn places(&self, bytes: usize) -> Option<Vec<Range<usize>>> {
+    fn ranges(&self, bytes: usize) -> Option<Vec<Range<usize>>> {
         self.columns.iter().map(|(column, _)| self.layout.fixed_range(*column, bytes)).collect()
     }
 

@@ -40,7 +40,7 @@ impl<'a> Tables<'a> {
         let in_path = |name: &str| table.partitions().iter().find(|column| column.name == name);
         let in_file = |name: &str| match columns(fields, Some(&[name.to_owned()]), &[]) {
             Ok(found) => found.into_iter().next().map(|column| column.encoding),
-            Err(e) if e.kind() == ErrorKind::Unsupported => Some(Encoding::Custom("of another type".to_owned())),
+            Err(e) if e.kind() == ErrorKind::Unsupported => Some(Encoding::Custom("of a different type".to_owned())),
             Err(_) => None,
         };
         let encoding = |name: &str| in_file(name).or_else(|| in_path(name).map(|column| column.encoding.clone()));

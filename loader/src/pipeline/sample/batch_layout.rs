@@ -4,7 +4,7 @@
 //! may be room after them for files of pictures that the device decodes and that are longer than their rows.
 
 use super::row_marks::{MarkOutput, RowMark};
-use crate::decode::mix::{Mix, RowPlace};
+use crate::decode::mix::{Mix, RowRange};
 use crate::decode::{DrawKey, FieldPlan, Output};
 use crate::delivery::OutputLayout;
 use crate::error::{Error, Result};
@@ -118,7 +118,7 @@ impl BatchLayout {
         let place = |output: usize| {
             let fixed = self.outputs[..output].iter().filter(|output| output.row_bytes().is_some()).count();
             let OutputLayout { offset, row_bytes, .. } = self.places[fixed];
-            RowPlace { offset, bytes: row_bytes }
+            RowRange { offset, bytes: row_bytes }
         };
         self.mixes.iter().for_each(|mix| mix.run(key, kept, self.repeats, bytes, place));
     }

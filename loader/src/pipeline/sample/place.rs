@@ -71,7 +71,8 @@ impl PlaceStage {
         let number = self.first_batch + batch.number;
         let Some(planned) = self.refills.sample(number, batch.refills())? else { return Ok(false) };
         log::warn!(
-            "batch {number} lost all its samples; other ranks would wait for it, so sample {} is repeated there",
+            "batch {number} lost all its samples; the remaining ranks would wait for it, so sample {} is repeated \
+             there",
             planned.sample.0
         );
         let task = Task::new(planned, batch.first_position, &self.catalog)?;
@@ -99,8 +100,8 @@ impl PlaceStage {
         let filled = batch.take_filled().map_err(|(row, error)| error.with("batch", number).with("row", row))?;
         if filled.is_none() && !self.is_alone {
             return Err(Error::decode(
-                "every sample of a batch was skipped, and there is no other one to repeat in its place, without which \
-                 the other ranks would wait: repair the data, or choose a larger batch_size",
+                "every sample of a batch was skipped, and none is left to repeat instead, so the remaining ranks \
+                 would wait: repair the data, or choose a larger batch_size",
             )
             .with("batch", number)
             .with("tried", batch.refills()));

@@ -125,8 +125,8 @@ impl LooseFiles {
                 Piece::File { path: name, bytes } => {
                     let file = open(self.folder.join(name), &self.features).map_err(unlisted)?;
                     if file.len() != bytes {
-                        let message = "a file has another length than when its folder was listed: remove the list, so \
-                                       that the next loader makes it again";
+                        let message = "a file has a different length than when its folder was listed: remove the \
+                                       list, so that the next loader makes it again";
                         return Err(Error::new(ErrorKind::Stale, message)
                             .with("bytes", file.len())
                             .with("listed", bytes)

@@ -69,9 +69,13 @@ impl ShardStatuses {
     /// Describes the step of `shard`, which is called `name`; `None` if it is not in progress.
     pub(super) fn describe(&self, shard: ShardId, name: &str) -> Option<String> {
         Some(match self.steps.lock().get(&shard)? {
-            Step::Claimed => format!("{name} is being fetched by another process, or by another loader of this one"),
-            Step::Postponed => format!("{name} waits because the consumer of another loader or process needs its room"),
-            Step::Memory => format!("{name} waits for memory until other shards have been written to disk"),
+            Step::Claimed => {
+                format!("{name} is being fetched by a different process, or by a second loader of this one")
+            }
+            Step::Postponed => {
+                format!("{name} waits because the consumer of a second loader or process needs its room")
+            }
+            Step::Memory => format!("{name} waits for memory until earlier shards have been written to disk"),
             Step::Download { key, progress: p } => format!(
                 "{key} is being downloaded: attempt {}, {} of {} bytes, no byte for {} s",
                 p.attempt,

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_those_of_image_folder_and_of_crawled_sets() {
+    fn pictures_are_the_kinds_of_image_folder_and_of_crawled_sets() {
         for (name, expected) in [
             ("a.JPEG", true),
             (".png", true),

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pictures_of_a_folder_are_sorted_and_other_files_left_out() {
+    fn the_pictures_of_a_folder_are_sorted_and_further_files_left_out() {
         let found =
             chosen(&Selection::OfKind(&FILE), &list(&["b/1.JPG", "labels.csv", "b/0.png", "a/c/2.webp", "a/x.txt"]));
         assert_eq!(found.unwrap(), ["a/c/2.webp", "b/0.png", "b/1.JPG"]);

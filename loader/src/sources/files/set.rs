@@ -167,7 +167,11 @@ impl FileSet {
             && set.paths.len().is_multiple_of(columns)
             && set.values.iter().all(|values| values.len() == set.paths.len() / columns)
             && (1..=(set.paths.len() / columns).max(1)).contains(&set.hands);
-        if is_whole { Ok(set) } else { Err(Error::format("the list of files has another version, or is not whole")) }
+        if is_whole {
+            Ok(set)
+        } else {
+            Err(Error::format("the list of files has a different version, or is not whole"))
+        }
     }
 
     /// Returns the index of the shards that the samples are divided into.
@@ -333,7 +337,7 @@ mod tests {
             ("[\"a/0.jpg\"]", "[]"),
             ("[\"a/0.jpg\"]", "[1]"),
             ("[\"file\"]", "[]"),
-            ("\"hands\"", "\"other\""),
+            ("\"hands\"", "\"second\""),
         ] {
             assert!(whole.contains(from), "{whole}");
             let e = FileSet::parse(whole.replace(from, to).as_bytes()).unwrap_err();

@@ -28,10 +28,10 @@ impl Stems {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] for a sample that lacks a field that another one has, or has it twice.
+    /// [`crate::ErrorKind::Config`] for a sample that lacks a field of the rest, or has it twice.
     pub(super) fn new(list: &FileList, numbers: &[usize]) -> Result<Self> {
         let fields: BTreeSet<String> = numbers.iter().map(|number| divided(list.paths.get(*number)).1).collect();
-        let places: HashMap<&str, usize> = fields.iter().map(String::as_str).zip(0..).collect();
+        let columns_of: HashMap<&str, usize> = fields.iter().map(String::as_str).zip(0..).collect();
         let mut samples: HashMap<&str, usize> = HashMap::new();
         let mut files: Vec<Option<usize>> = Vec::new();
         for number in numbers {
@@ -41,8 +41,8 @@ impl Stems {
                 files.extend(fields.iter().map(|_| None));
                 files.len() / fields.len() - 1
             });
-            let place = &mut files[sample * fields.len() + places[field.as_str()]];
-            if place.replace(*number).is_some() {
+            let entry = &mut files[sample * fields.len() + columns_of[field.as_str()]];
+            if entry.replace(*number).is_some() {
                 let message = "two files of a sample differ only in the case of their extensions: rename one";
                 return Err(Error::config(message).with("file", path));
             }
@@ -51,12 +51,12 @@ impl Stems {
         let Some(whole) = whole else {
             let missing = files.iter().position(Option::is_none).unwrap_or(0);
             let sample = &files[missing / fields.len() * fields.len()..][..fields.len()];
-            let other = sample.iter().flatten().next().map_or("", |number| list.paths.get(*number));
+            let present = sample.iter().flatten().next().map_or("", |number| list.paths.get(*number));
             let field = fields.iter().nth(missing % fields.len()).map_or("", String::as_str);
             let message = format!(
-                "a sample has no .{field} as others have: add it, or leave out one or the other with a pattern"
+                "a sample has no .{field} as its neighbours have: add it, or leave one of the two out with a pattern"
             );
-            return Err(Error::config(message).with("file", other));
+            return Err(Error::config(message).with("file", present));
         };
         let columns = fields.into_iter().map(|field| {
             let encoding = encoding_of(&field);

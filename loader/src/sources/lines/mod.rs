@@ -61,7 +61,7 @@ pub fn form_of(name: &str) -> LineForm {
     }
 }
 
-/// Returns true for a name that a description of other files may have, too.
+/// Returns true for a name that a description of files may have, too.
 pub(super) fn may_describe(name: &str) -> bool {
     has_extension(without_extension(name), &[".json"])
 }

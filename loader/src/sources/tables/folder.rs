@@ -56,7 +56,7 @@ pub fn files_of(paths: &[String], split: &str, card: impl FnOnce() -> Result<Str
     choose(paths, data_files(paths), split, card)
 }
 
-/// As [`files_of`], for a folder of texts, such as CSV files, without files of other kinds.
+/// As [`files_of`], for a folder of texts, such as CSV files, without files of different kinds.
 ///
 /// # Errors
 ///
@@ -190,8 +190,8 @@ pub fn converted_files_of(paths: &[String], split: &str) -> Result<Option<Folder
     one_kind(names.iter().copied()).map(Some)
 }
 
-/// Returns the address of the converted form of a data set on the hub, `root`; `None` for other addresses, folders
-/// and revisions.
+/// Returns the address of the converted form of a data set on the hub, `root`; `None` for addresses outside the hub,
+/// folders and revisions.
 pub fn converted(root: &str) -> Option<String> {
     let root = root.trim_end_matches('/');
     let (_, name) = root.strip_prefix("hf://datasets/")?.split_once('/')?;
@@ -206,7 +206,7 @@ fn data_files(paths: &[String]) -> Vec<&str> {
     paths.iter().map(String::as_str).filter(|path| is_in(path, InFolder::Tables) && !is_of_tar(path)).collect()
 }
 
-/// Returns the texts among `paths`. A `.json` may describe other files: it is a text if the folder has only such
+/// Returns the texts among `paths`. A `.json` may describe files: it is a text if the folder has only such
 /// files.
 fn text_files(paths: &[String]) -> Vec<&str> {
     if paths.iter().any(|path| is_shard(path)) {
@@ -229,7 +229,7 @@ fn is_shard(path: &str) -> bool {
     path.ends_with(".mds") || path.contains(".mds.")
 }
 
-/// Returns true if some of `paths` are texts that are a data set, unless the folder has files of other kinds.
+/// Returns true if some of `paths` are texts that are a data set, unless the folder has files of different kinds.
 pub fn has_texts(paths: &[String]) -> bool {
     !text_files(paths).is_empty()
 }
@@ -288,8 +288,7 @@ fn of_split<'a>(files: &[&'a str], split: &str) -> Result<Vec<&'a str>> {
         return Ok(files.to_vec());
     }
     if splits.is_empty() {
-        let message =
-            "no folder and no file has the name of the split, and there are no other splits: leave `split` out";
+        let message = "no folder and no file has the name of the split, and there are no splits: leave `split` out";
         return Err(Error::config(message).with("split", split));
     }
     Ok(chosen(&splits, split, "split", &|split| split.to_owned())?.clone())

@@ -90,11 +90,11 @@ fn check(name: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    const SPLITS: &str = "exclude:\n- 'shards/{2..3}.tar'\n- other.tar\nsplit_parts:\n  train:\n  - \
+    const SPLITS: &str = "exclude:\n- 'shards/{2..3}.tar'\n- skipped.tar\nsplit_parts:\n  train:\n  - \
                           shards/{0..4}.tar\n  - a.tar\n  val: [b.tar]\n  test: []\n";
 
     #[test]
-    fn the_tars_of_a_split_are_those_of_its_list_without_the_excluded() {
+    fn the_tars_of_a_split_are_its_list_without_the_excluded() {
         let train = ["shards/0.tar", "shards/1.tar", "shards/4.tar", "a.tar"];
         assert_eq!(tars_of(SPLITS.as_bytes(), "train").expect("split"), train);
         assert_eq!(tars_of(SPLITS.as_bytes(), "/val/").expect("split"), ["b.tar"]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn other_documents_are_errors_that_name_the_part() {
+    fn foreign_documents_are_errors_that_name_the_part() {
         for (text, split, kind, part) in [
             (SPLITS, "", ErrorKind::Config, "more than one split (test, train, val)"),
             (SPLITS, "dev", ErrorKind::Config, "no split dev; there are test, train, val"),

@@ -2,7 +2,7 @@
 //!
 //! * [`Packing`]: their extensions, and the compression that these declare;
 //! * [`energon`]: the tars of a split in a folder that Megatron Energon has prepared;
-//! * [`counts`]: numbers of samples, from the files that other programs leave next to them.
+//! * [`counts`]: numbers of samples, from the files that some programs leave next to them.
 
 pub mod counts;
 pub mod energon;

@@ -1,4 +1,4 @@
-//! Indexes of TFRecord files that other programs leave next to them.
+//! Indexes of TFRecord files that some programs leave next to them.
 
 use super::EXTENSIONS;
 use crate::error::{Error, Result};
@@ -47,7 +47,7 @@ impl RecordIndex {
                 return Err(wrong(number));
             };
             if start != end || bytes < FRAME_BYTES {
-                return Err(wrong(number).with("place", start).with("end_of_the_last", end));
+                return Err(wrong(number).with("start", start).with("end_of_the_last", end));
             }
             starts.push(start);
             end = start.checked_add(bytes).ok_or_else(|| wrong(number))?;
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_has_the_places_of_consecutive_records() {
+    fn an_index_has_the_offsets_of_consecutive_records() {
         let parsed = |text: &str| RecordIndex::parse(text.as_bytes()).expect("an index");
         let expected = RecordIndex { records: 2, bytes: 36, probes: vec![0..20, 20..36] };
         assert_eq!(parsed("0 20\n20 16\n"), expected);

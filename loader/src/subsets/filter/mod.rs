@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_their_place() {
+    fn mistakes_are_named_with_their_position() {
         let deep = format!("{}x == 1{}", "(".repeat(10_000), ")".repeat(10_000));
         for (filter, message) in [
             ("", "at its end: a condition such as `class < 100` is missing"),

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn no_sample_has_a_value_that_is_not_possible_and_samples_of_one_value_have_no_other() {
+    fn no_sample_has_a_value_that_is_not_possible_and_samples_of_one_value_have_no_second() {
         let filters = [
             "x < 3",
             "x <= 3",

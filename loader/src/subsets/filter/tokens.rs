@@ -89,8 +89,8 @@ fn quoted(text: &str, quote: char) -> Result<(String, usize), (usize, String)> {
     let mut value = String::new();
     let mut chars = text.char_indices().skip(1);
     let without_end = || {
-        let what = if quote == '`' { "name" } else { "text" };
-        (0, format!("the {what} has no end: `{quote}` is missing"))
+        let noun = if quote == '`' { "name" } else { "text" };
+        (0, format!("the {noun} has no end: `{quote}` is missing"))
     };
     while let Some((at, c)) = chars.next() {
         match c {

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_instances_is_an_error_with_the_reason() {
+    fn a_file_without_instances_is_an_error_with_the_reason() {
         for (from, to, message) in [
             ("\"id\": 5", "\"id\": 9", "an id is used twice (image 9"),
             ("\"id\": 18, \"name\"", "\"id\": 3, \"name\"", "an id is used twice (category 3"),

@@ -3,8 +3,8 @@
 //!
 //! One column has the path of the sample's file. Further columns of paths are called as in the image folders of
 //! `datasets`: `mask_file_name` becomes the column `mask`, with the content of the file. The remaining columns become
-//! columns of the samples. A column whose cells are all integers, or all numbers, has numbers, unless its type would
-//! round an integer. Otherwise it has texts.
+//! columns of the samples. A column with cells that are all integers, or all numbers, has numbers, unless its type
+//! would round an integer. Otherwise it has texts.
 //!
 //! * `separated`: CSV and TSV; `json_lines`: an object in each line; `coco`: the instances of COCO;
 //! * `values`: columns of values; `table`: the common parts of the forms of text.
@@ -63,7 +63,7 @@ pub struct Manifest {
     pub classes: Option<Texts>,
 }
 
-/// Places of samples in a manifest, for errors.
+/// Lines or ids of samples in a manifest, for errors.
 #[derive(Debug)]
 enum Lines {
     /// Number of the line of each.
@@ -162,9 +162,9 @@ impl Manifest {
                     .with(noun, line)
                     .with("manifest", &self.name);
                 match &column.name {
-                    Some(name) => error
-                        .with("column", format!("{name}{FILE_NAME}"))
-                        .hinting("columns whose names end in _file_name have paths: rename one with other texts"),
+                    Some(name) => error.with("column", format!("{name}{FILE_NAME}")).hinting(
+                        "columns with names that end in _file_name have paths: rename a column that has texts",
+                    ),
                     None => error,
                 }
             })
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_manifest_is_described() {
+    fn a_file_that_is_no_manifest_is_described() {
         for (name, bytes, says) in [
             (
                 "m.csv",
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_whose_names_end_as_those_of_image_folders_have_paths_of_further_files() {
+    fn columns_with_the_names_of_image_folders_have_paths_of_further_files() {
         let csv = b"mask_file_name,file_name,n,depth_file_name\nm/0.png,i/0.jpg,1,d/0.npy\nm/1.png,i/1.jpg,2,d/0.npy\n";
         let manifest = Manifest::parse("metadata.csv", csv).unwrap();
         assert_eq!(manifest.file_columns(), [None, Some("mask"), Some("depth")]);
@@ -345,7 +345,7 @@ mod tests {
         let files = list(&["d/0.npy", "i/0.jpg", "i/1.jpg", "m/0.png", "m/1.png"]);
         assert_eq!(manifest.find(&files, "", "").unwrap(), [1, 3, 0, 2, 4, 0]);
         let e = manifest.find(&list(&["i/0.jpg", "i/1.jpg", "m/0.png", "d/0.npy"]), "", "").unwrap_err();
-        for word in ["m/1.png", "line 3", "column mask_file_name", "rename one with other texts"] {
+        for word in ["m/1.png", "line 3", "column mask_file_name", "rename a column that has texts"] {
             assert!(e.to_string().contains(word), "{e}");
         }
         // Without a column of the usual names.

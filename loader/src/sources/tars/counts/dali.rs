@@ -35,16 +35,16 @@ pub(super) fn parse(bytes: &[u8]) -> Result<TarFacts> {
         let message = format!("it has lines for {found} of {count} samples: make the index again with `wds2idx`");
         return Err(Error::format(message));
     }
-    let header = |number: usize| places(version, lines.get(number)?)?.first()?.0.checked_sub(HEADER_BYTES);
+    let header = |number: usize| ranges(version, lines.get(number)?)?.first()?.0.checked_sub(HEADER_BYTES);
     let end = lines.last().and_then(|line| {
-        let ends = places(version, line)?.into_iter().map(|(start, bytes)| start.checked_add(bytes));
+        let ends = ranges(version, line)?.into_iter().map(|(start, bytes)| start.checked_add(bytes));
         ends.max()??.checked_next_multiple_of(HEADER_BYTES)
     });
     Ok(TarFacts::new(lines.len(), header, end))
 }
 
 /// Returns the offsets and bytes of the files of a sample; `None` for an unknown line, as of names with spaces.
-fn places(version: &str, line: &[u8]) -> Option<Vec<(u64, u64)>> {
+fn ranges(version: &str, line: &[u8]) -> Option<Vec<(u64, u64)>> {
     let line = String::from_utf8_lossy(line);
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let words_of_file = if version == "v1.1" { 3 } else { 4 };

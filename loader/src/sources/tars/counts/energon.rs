@@ -33,7 +33,7 @@ pub(super) fn parse_offsets(bytes: &[u8]) -> Result<TarFacts> {
     if offsets.is_empty() || !rest.is_empty() {
         let bytes = bytes.len();
         return Err(Error::format(format!(
-            "{bytes} bytes are not a list of 64-bit offsets: it is cut, or another file"
+            "{bytes} bytes are not a list of 64-bit offsets: it is cut, or a different kind of file"
         )));
     }
     let mut previous = None;

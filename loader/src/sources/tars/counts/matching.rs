@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn tars_of_one_file_name_are_not_compared_with_each_other() {
+    fn tars_of_one_file_name_are_not_compared() {
         let names: Vec<_> = (0..20_000).map(|n| format!("{n}/data.tar")).collect();
         let entries: Vec<_> = names.iter().zip(0..).map(|(name, samples)| KnownTar::new(name, samples)).collect();
         let found = find(&entries, "s3://b", &names);

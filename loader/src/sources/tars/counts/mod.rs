@@ -1,4 +1,4 @@
-//! Numbers of samples of tars, from the files that other programs leave next to them. They save a pass over the data.
+//! Numbers of samples of tars, from the files that some programs leave next to them. They save a pass over the data.
 //!
 //! | file | program | scope |
 //! | --- | --- | --- |
@@ -13,7 +13,7 @@
 //! Requests are few: all of [`set_files`] first, which are a handful. For tars that are then unknown, [`tar_files`] of
 //! one of them show which program was used; only the files of that [`TarFormat`] are requested for the rest.
 //!
-//! A number is a statement of another program about a file that may have been replaced since. So the offsets of a few
+//! A number is a statement of a program about a file that may have been replaced since. So the offsets of a few
 //! samples are compared with the tar, where a file has them, and the reader of the tar compares the number with the
 //! samples that it finds.
 //!
@@ -42,7 +42,7 @@ mod timm;
 mod wids;
 
 use crate::error::{Context, Result};
-use crate::sources::{pipes, place};
+use crate::sources::{location, pipes};
 use known::KnownTar;
 pub use known::{Known, TarFacts};
 
@@ -176,7 +176,7 @@ impl SetFile {
     fn below_root(&self, entry: KnownTar) -> KnownTar {
         let address = entry.path.strip_prefix("pipe:").and_then(|command| pipes::address(command).ok());
         let address = address.unwrap_or(entry.path);
-        let path = place::without_query(&address).0;
+        let path = location::without_query(&address).0;
         let path = path.strip_prefix("./").unwrap_or(path);
         let inside = if self.format == SetFormat::Energon || self.format == SetFormat::EnergonYaml { 2 } else { 1 };
         let folder = self.file.rsplitn(inside + 1, '/').nth(inside);

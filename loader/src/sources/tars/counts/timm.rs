@@ -51,7 +51,7 @@ mod tests {
         let found: Vec<_> = entries.iter().map(|entry| (entry.path.as_str(), entry.known.samples)).collect();
         let train = [("imagenet1k-train-0000.tar", 1252), ("imagenet1k-train-0001.tar", 1251)];
         assert_eq!(found, [train[0], train[1], ("imagenet1k-validation-00.tar", 782)]);
-        assert_eq!(parse(br#"{"description": "another file of this name"}"#).expect("another"), []);
+        assert_eq!(parse(br#"{"description": "a different file of this name"}"#).expect("different"), []);
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<KnownTar>> {
     let index = object(bytes)?;
     let Some(version) = index.get("wids_version") else { return Ok(Vec::new()) };
     if version.as_u64() != Some(1) {
-        let message = "another version of wids than 1 wrote it: make it again with `widsindex create`";
+        let message = "a version of wids that is not 1 wrote it: make it again with `widsindex create`";
         return Err(Error::new(ErrorKind::Unsupported, message).with("field", "wids_version"));
     }
     let mut entries = Vec::new();
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn another_index_has_none_and_a_damaged_one_is_an_error() {
+    fn a_foreign_index_has_none_and_a_damaged_one_is_an_error() {
         assert_eq!(parse(br#"{"version": 2, "shards": []}"#).expect("an index of MDS"), []);
         for (text, kind, says) in [
             ("{\"wids_version\": 1, \"shardlist\": [", ErrorKind::Format, "not valid JSON"),

@@ -17,7 +17,7 @@ pub(crate) fn name_of_shard(shard: &Shard) -> String {
 }
 
 /// Adds the stored file and position of sample `index` of `shard` to `error`.
-fn with_place(error: Error, shard: &Shard, index: u32) -> Error {
+fn with_position(error: Error, shard: &Shard, index: u32) -> Error {
     match &shard.recipe {
         Some(recipe) => recipe.facts_of(index).into_iter().fold(error, |error, (name, value)| error.with(name, value)),
         None => match shard.line_of(index.into()) {
@@ -27,7 +27,7 @@ fn with_place(error: Error, shard: &Shard, index: u32) -> Error {
     }
 }
 
-/// Files without a table of their samples come from other programs, which know the compressed files alone.
+/// Files without a table of their samples come from different programs, which know the compressed files alone.
 fn stored_name(shard: &Shard) -> &str {
     let zip = shard.zip_data.as_ref().filter(|_| !shard.layout.format.has_table());
     &zip.unwrap_or(&shard.raw_data).basename
@@ -43,6 +43,6 @@ impl Catalog {
     /// Adds the stored file and position of sample `index` of `shard`, and its stream, to `error`.
     pub(crate) fn describe_sample(&self, error: Error, shard: ShardId, index: u32) -> Error {
         let (stream, local) = self.locate(shard);
-        with_place(error, &stream.index.shards[local as usize], index).with("stream", &stream.name)
+        with_position(error, &stream.index.shards[local as usize], index).with("stream", &stream.name)
     }
 }

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Location<'a> {
     /// Scheme and server or bucket, without a slash at the end; `/` for an absolute path and empty for a relative one.
-    pub(super) place: &'a str,
+    pub(super) root: &'a str,
     /// Folders below the root, and the file's name last.
     pub(super) parts: Vec<&'a str>,
 }
@@ -57,19 +57,19 @@ impl<'a> Location<'a> {
                     }
                 }
             };
-            let place = if path.starts_with('/') { "/" } else { "" };
+            let root = if path.starts_with('/') { "/" } else { "" };
             let parts = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-            return Ok(Self { place, parts });
+            return Ok(Self { root, parts });
         };
         let mut slashes = url[server..].match_indices('/').map(|(at, _)| server + at);
-        let Some(end) = slashes.nth(place_parts(url, &url[server..]) - 1) else {
+        let Some(end) = slashes.nth(root_parts(url, &url[server..]) - 1) else {
             return reject("this is a whole bucket or server: add the path of a file");
         };
         let parts: Vec<_> = url[end + 1..].split('/').collect();
         if parts.contains(&"") {
             return reject("the path of a file has no slash at its start or end and no two in a row");
         }
-        Ok(Self { place: &url[..end], parts })
+        Ok(Self { root: &url[..end], parts })
     }
 
     /// Returns the number of folders before the first part with a wildcard.
@@ -81,19 +81,19 @@ impl<'a> Location<'a> {
     /// Returns the address of the folder of the first `count` parts.
     pub(super) fn folder(&self, count: usize) -> String {
         let path = self.parts[..count].join("/");
-        match (self.place, path.is_empty()) {
+        match (self.root, path.is_empty()) {
             ("", true) => ".".to_owned(),
             ("", false) => path,
             ("/", _) => format!("/{path}"),
-            (place, true) => place.to_owned(),
-            (place, false) => format!("{place}/{path}"),
+            (root, true) => root.to_owned(),
+            (root, false) => format!("{root}/{path}"),
         }
     }
 
     /// Returns the name below the folder of the first `count` parts: the key, which addresses of web servers encode.
     pub(super) fn name(&self, count: usize) -> Result<String> {
         let path = self.parts[count..].join("/");
-        if !is_web(self.place) {
+        if !is_web(self.root) {
             return Ok(path);
         }
         let decoded = percent_decode_str(&path).decode_utf8().map(Cow::into_owned);
@@ -116,7 +116,7 @@ fn server_at(url: &str) -> Option<usize> {
 }
 
 /// Returns the number of parts after the scheme that name a bucket, container, repository, volume or server.
-fn place_parts(url: &str, rest: &str) -> usize {
+fn root_parts(url: &str, rest: &str) -> usize {
     let scheme = url.split(':').next().unwrap_or_default();
     let server = rest.split('/').next().unwrap_or_default();
     match scheme {
