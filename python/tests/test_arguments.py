@@ -83,7 +83,7 @@ def test_a_wrong_argument_is_rejected_by_name(name, value, sentence):
         (fb.Stream, {"locale": "set"}, "Stream has no argument 'locale': did you mean local?"),
         (fb.MDSWriter, {"compresion": "zstd"}, "MDSWriter has no argument 'compresion': did you mean compression?"),
         (fb.CenterCrop, {"interpolation": "cubic"}, "CenterCrop has no argument 'interpolation': it has size"),
-        (fb.Image, {"ops": []}, "Image has no argument 'ops': ops are passed one after the other, without a name"),
+        (fb.Image, {"ops": []}, "Image has no argument 'ops': ops are passed one by one, without a name"),
     ],
 )
 def test_a_misspelt_argument_gets_a_suggestion(make, arguments, sentence):
@@ -335,7 +335,7 @@ def test_a_checkpoint_instead_of_its_loaders_state_is_named(pictures):
 @pytest.mark.parametrize("wrap", [lambda x: {"x": x}, lambda x: {"both": fb.Joint(x=x)}])
 def test_bfloat16_for_numpy_is_an_error(pictures, wrap):
     picture = fb.Image("image", fb.Resize((8, 8)), dtype="bfloat16")
-    with pytest.raises(fb.ConfigError, match='dtype of x is bfloat16, .* use framework="torch", "jax" or "tensorflow", or another dtype'):
+    with pytest.raises(fb.ConfigError, match='dtype of x is bfloat16, .* use framework="torch", "jax" or "tensorflow", or a different dtype'):
         fb.Loader(local=pictures, fields=wrap(picture), framework="numpy", batch_size=4)
     with fb.Loader(local=pictures, fields=wrap(picture), batch_size=4) as loader:
         assert next(iter(loader))["x"].dtype == torch.bfloat16

@@ -68,7 +68,7 @@ def test_a_value_that_is_not_a_field_is_named():
         specs({"x": fb.Image})
     with pytest.raises(fb.ConfigError, match="fields maps names to fields"):
         specs(["x"])
-    with pytest.raises(fb.ConfigError, match="224 is not an operation of forebay, .* call those of other libraries for each sample, in the loader's map"):
+    with pytest.raises(fb.ConfigError, match="224 is not an operation of forebay, .* call the operations of different libraries for each sample, in the loader's map"):
         fb.Image("a", 224)
     with pytest.raises(fb.ConfigError, match="only an Image or a Mask"):
         fb.Joint(mask=fb.Scalar("m"))

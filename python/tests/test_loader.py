@@ -92,7 +92,7 @@ def test_a_loader_inside_a_dataloader_is_an_error_that_names_the_fix(pictures):
     from torch.utils.data import DataLoader
 
     with ordered(pictures) as loader:
-        with pytest.raises(TypeError, match="in place of a DataLoader"):
+        with pytest.raises(TypeError, match="instead of a DataLoader"):
             next(iter(DataLoader(loader, batch_size=None)))
         with pytest.raises(TypeError, match="state_dict"):
             pickle.dumps(loader)

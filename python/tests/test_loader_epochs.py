@@ -268,7 +268,7 @@ def test_set_epoch_warns_once_where_it_drops_a_loaded_position(pictures, epochs)
         with pytest.warns(UserWarning) as seen:
             assert numbers(loader) == epochs[0]
         assert [str(warning.message) for warning in seen] == [
-            "the loaded state is at batch 2 of epoch 1, but set_epoch(0) was called after it was loaded: this place is dropped, and epoch 0 "
+            "the loaded state is at batch 2 of epoch 1, but set_epoch(0) was called after it was loaded: this position is dropped, and epoch 0 "
             "starts at its first batch. To resume, loop over range(loader.epoch, n), which starts with epoch 1"
         ]
         assert seen[0].filename.endswith("loaders.py"), "the warning names the loop"

@@ -159,7 +159,7 @@ def test_an_unknown_scheme_and_missing_libraries_are_named(tmp_path, monkeypatch
     with pytest.raises(fb.ConfigError, match=r"unknown scheme: use s3://"):
         opened("s33://bucket/set")
     monkeypatch.setitem(sys.modules, "smbclient", None)
-    with pytest.raises(fb.UnsupportedError, match=r"smb:// remotes need another package: .*smbprotocol"):
+    with pytest.raises(fb.UnsupportedError, match=r"smb:// remotes need one more package: .*smbprotocol"):
         opened("smb://host/share/set")
     for name in [name for name in sys.modules if name.partition(".")[0] == "fsspec"]:
         monkeypatch.setitem(sys.modules, name, None)

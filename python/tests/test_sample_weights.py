@@ -260,7 +260,7 @@ def test_weights_that_are_none_are_rejected_with_the_change(pictures, classes, t
         (tmp_path / "square.npy", "with one dimension"),
         (tmp_path / "text.npy", "a different kind of file"),
         (tmp_path / "weights.txt", "ends with .npy"),
-        ("nothing.npy", "that of a file"),
+        ("nothing.npy", "a name that ends with .npy is a file"),
         ("x", r'weights cannot be "x": there is no column `x`'),
         ("name", r'weights cannot be "name": the column has text'),
         ("image", r'weights cannot be "image": the column `image` is jpeg'),

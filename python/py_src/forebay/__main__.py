@@ -21,7 +21,7 @@ _COMMANDS = (
     ("python -m forebay convert SOURCE OUT", "writes any data set that a Loader opens as MDS"),
     ("python -m forebay.index SOURCE OUT", "copies a data set and adds row indexes of its JPEGs"),
     ("python -m forebay.verify PLACE", "compares a data set with its index, and repairs a folder from its remote"),
-    ("python -m forebay.checkpoint PREFIX", "lists the checkpoints of a run, and removes what unfinished saves have left"),
+    ("python -m forebay.checkpoint PREFIX", "lists the checkpoints of a run, and removes the rest of unfinished saves"),
     ("python -m forebay which RUN.json --step N", "names the samples of a step of a run"),
     ("python -m forebay.streaming.alias SCRIPT", "runs a script whose `import streaming` means forebay.streaming"),
 )

@@ -139,7 +139,7 @@ def readable(cls: _Class) -> _Class:
 def _meant(name: str, names: Sequence[str], listed: set[str], elsewhere: dict[str, str]) -> str:
     """Returns a suggestion for the unknown argument `name` as the end of a sentence."""
     if name in listed:
-        return f": {name} are passed one after the other, without a name"
+        return f": {name} are passed one by one, without a name"
     import difflib  # Imported late, because it is needed for errors only.
 
     if name in elsewhere:
@@ -200,14 +200,14 @@ def whole(name: str, value: Any, least: int = 0, below: int = 1 << 64) -> int:
     return number
 
 
-def real(name: str, value: Any, what: str = "a number", least: float = -math.inf) -> float:
-    """Checks a finite number from `least`; `what` describes the range in words."""
+def real(name: str, value: Any, expected: str = "a number", least: float = -math.inf) -> float:
+    """Checks a finite number from `least`; `expected` describes the range in words."""
     try:
         number = math.nan if isinstance(value, (bool, str, bytes)) else float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         number = math.nan
     if not math.isfinite(number) or number < least:
-        raise ConfigError(f"{name} is {what}, but it is {shown(value)}")
+        raise ConfigError(f"{name} is {expected}, but it is {shown(value)}")
     return number
 
 
@@ -218,7 +218,7 @@ def seconds(name: str, value: Any) -> float:
 
 def steps(name: str, value: Any) -> list[int]:
     """Checks numbers of steps."""
-    return [whole(f"{name}[{place}]", step) for place, step in enumerate(several(name, value, "numbers of steps"))]
+    return [whole(f"{name}[{index}]", step) for index, step in enumerate(several(name, value, "numbers of steps"))]
 
 
 def reals(name: str, value: Any, count: int) -> list[float]:
@@ -229,7 +229,7 @@ def reals(name: str, value: Any, count: int) -> list[float]:
         numbers = []
     if len(numbers) != count:
         raise ConfigError(f"{name} is a list of {count} numbers, but it is {shown(value)}")
-    return [real(f"{name}[{place}]", number) for place, number in enumerate(numbers)]
+    return [real(f"{name}[{index}]", number) for index, number in enumerate(numbers)]
 
 
 def flag(name: str, value: Any) -> bool:
@@ -243,49 +243,49 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def text(name: str, value: Any, what: str = "text") -> str:
+def text(name: str, value: Any, expected: str = "text") -> str:
     """Checks a `str` that UTF-8 can encode."""
     try:
         if isinstance(value, str):
             value.encode()
             return str(value)
     except UnicodeEncodeError:
-        what = f"{what} in UTF-8"
-    raise ConfigError(f"{name} is {what}, but it is {shown(value)}")
+        expected = f"{expected} in UTF-8"
+    raise ConfigError(f"{name} is {expected}, but it is {shown(value)}")
 
 
-def several(name: str, value: Any, what: str) -> Iterable[Any]:
+def several(name: str, value: Any, expected: str) -> Iterable[Any]:
     """Checks that `value` can be iterated. Its elements are not checked."""
     if not isinstance(value, Iterable):
-        raise ConfigError(f"{name} has to be a sequence of {what}, but it is {shown(value)}")
+        raise ConfigError(f"{name} has to be a sequence of {expected}, but it is {shown(value)}")
     return value
 
 
-def path(name: str, value: Any, what: str = "a path") -> str:
+def path(name: str, value: Any, expected: str = "a path") -> str:
     """Checks a path and returns it as text, with the home directory instead of `~`."""
-    return os.path.expanduser(text(name, os.fspath(value) if isinstance(value, os.PathLike) else value, what))
+    return os.path.expanduser(text(name, os.fspath(value) if isinstance(value, os.PathLike) else value, expected))
 
 
-def address(name: str, value: Any, what: str = "a URL or a path") -> str:
+def address(name: str, value: Any, expected: str = "a URL or a path") -> str:
     """Checks a URL or path, as `path` does, or a list of files, which is returned as one text."""
     if isinstance(value, (list, tuple)):
-        return _listed(name, value, what)
+        return _listed(name, value, expected)
     if isinstance(value, (set, frozenset)):
-        raise ConfigError(f"{name} is {what}, or a list of files, but it is a set, which has no order: pass sorted(files)")
-    return path(name, value, what)
+        raise ConfigError(f"{name} is {expected}, or a list of files, but it is a set, which has no order: pass sorted(files)")
+    return path(name, value, expected)
 
 
-def _listed(name: str, files: Sequence[Any], what: str) -> str:
+def _listed(name: str, files: Sequence[Any], expected: str) -> str:
     """Returns the files of a list as one text, in which each has its exact name, but for wildcards."""
-    names = [path(f"{name}[{place}]", file, what) for place, file in enumerate(files)]
-    for place, file in enumerate(names):
+    names = [path(f"{name}[{index}]", file, expected) for index, file in enumerate(files)]
+    for index, file in enumerate(names):
         if not file or "::" in file:
-            raise ConfigError(f"{name}[{place}] is one file of a list, but it is {shown(file)}: pass an entry for each file")
+            raise ConfigError(f"{name}[{index}] is one file of a list, but it is {shown(file)}: pass an entry for each file")
     joined = "::".join(map(quoted, names))
     if len(names) == 1 and not is_file_list(joined):
         return names[0]
     if not names or not is_file_list(joined):
-        raise ConfigError(f"{name} is {what}, or a list of files, but it is {shown(files)}: pass folders as a Stream of each")
+        raise ConfigError(f"{name} is {expected}, or a list of files, but it is {shown(files)}: pass folders as a Stream of each")
     return joined
 
 
@@ -342,11 +342,11 @@ def byte_size(name: str, value: Any) -> int | None:
     """Returns the bytes of a size: a number, or text such as "2gb" or "1.5 tb" in powers of 1,024."""
     if value is None:
         return None
-    what = 'a number of bytes or a size such as "2gb"'
+    expected = 'a number of bytes or a size such as "2gb"'
     match = _SIZE.fullmatch(value.strip().lower()) if isinstance(value, str) else None
-    size = float(match[1]) * 1024 ** "bkmgtp".index(match[2] or "b") if match else real(name, value, what)
+    size = float(match[1]) * 1024 ** "bkmgtp".index(match[2] or "b") if match else real(name, value, expected)
     if not 0 <= size < 2**63:
-        raise ConfigError(f"{name} is {what}, but it is {shown(value)}")
+        raise ConfigError(f"{name} is {expected}, but it is {shown(value)}")
     return int(size)
 
 
@@ -354,7 +354,7 @@ _CHECKS: dict[str, Check] = {
     "bool": flag,
     "ByteSize": byte_size,
     "Count": partial(whole, least=1, below=U32),
-    "float": partial(real, what="a number, at least 0", least=0),
+    "float": partial(real, expected="a number, at least 0", least=0),
     "int": whole,
     "Samples": partial(whole, least=1),
     "Seconds": seconds,
@@ -386,9 +386,9 @@ def checked(table: Mapping[str, Check], values: Mapping[str, Any]) -> dict[str, 
 
 
 @contextmanager
-def within(place: str) -> Iterator[None]:
-    """Adds the prefix `place` to the messages of the checks inside."""
+def within(prefix: str) -> Iterator[None]:
+    """Adds `prefix` to the messages of the checks inside."""
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from None
+        raise ConfigError(f"{prefix}: {error}") from None

@@ -43,7 +43,7 @@ def arrow_files(dataset: Any) -> str:
     """
     if dataset._indices is not None:
         raise ConfigError(
-            "the rows of the datasets.Dataset are selected or in another order: pass dataset.flatten_indices(), or pass the "
+            "the rows of the datasets.Dataset are selected or in a different order: pass dataset.flatten_indices(), or pass the "
             "whole data set with shuffle=True"
         )
     table = dataset.data

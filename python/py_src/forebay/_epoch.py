@@ -25,7 +25,7 @@ class BatchMaker:
 
     Args:
         convert: From an engine's outputs to a batch of the framework.
-        mapper: The work of `map`, in place of `convert`.
+        mapper: The work of `map`, instead of `convert`.
         transform: Function of the batch that is delivered.
         is_single: A step has one batch, and not a list of the devices' batches.
     """
@@ -131,7 +131,7 @@ class Epoch(_forebay.Steps):
         """Ends the iterator: its threads stop, and the batches made ahead are dropped. `break` out of a `for` does that too.
 
         The loader's state stays; its next `iter` starts the next epoch, or this one if no batch was taken. A `next` that waits
-        in another thread raises ClosedError.
+        in a different thread raises ClosedError.
         """
         self._pass.close()
 
@@ -166,17 +166,17 @@ class Epoch(_forebay.Steps):
         self._begin_map(taken)
         number, batches = taken.number, []
         self._map(taken, mapper)
-        for place, engine in enumerate(self._parts.engines):
-            before = taken.items()[place]
+        for engine_number, engine in enumerate(self._parts.engines):
+            before = taken.items()[engine_number]
             batch = mapper.again(before)
             if batch is not before:
-                taken.replace(place, batch)
+                taken.replace(engine_number, batch)
             wait = Wait()
             while not mapper.ready(batch, wait, engine, _MAP_SECONDS):
                 self._parts.check()
                 self._pass.check()
                 self._take_ahead(mapper)
-            batches.append(mapper.finish(self._parts.session, engine, batch, place, number))
+            batches.append(mapper.finish(self._parts.session, engine, batch, engine_number, number))
         return None if any(batch is None for batch in batches) else batches
 
     def _begin_map(self, taken: _forebay.Taken) -> None:
@@ -188,9 +188,9 @@ class Epoch(_forebay.Steps):
 
     def _map(self, held: _forebay.Taken | _forebay.HeldBatch, mapper: Mapper) -> None:
         """Begins to map the outputs of a batch."""
-        for place, outputs in enumerate(held.items()):
+        for engine_number, outputs in enumerate(held.items()):
             if isinstance(outputs, dict):
-                held.replace(place, mapper.begin(self._parts.session, outputs, place, held.number))
+                held.replace(engine_number, mapper.begin(self._parts.session, outputs, engine_number, held.number))
 
     def _map_ahead(self, held: _forebay.Taken | _forebay.HeldBatch, mapper: Mapper) -> None:
         """Begins to map a batch. The call of `next` that finishes it gets the error, if there is one."""
@@ -207,7 +207,7 @@ class Epoch(_forebay.Steps):
             mapper.workers.idle_kind = None
 
     def _check_lost(self, lost: list[Any]) -> None:
-        """Raises MapError if other ranks wait for a batch that was left out."""
+        """Raises MapError if further ranks wait for a batch that was left out."""
         if self._maker.mapper is not None:
             self._maker.mapper.check_lost(lost, self._parts.engines)
 
@@ -245,7 +245,7 @@ class Epoch(_forebay.Steps):
         engine, now = self._parts.engines[0], self._parts.session.epoch
         warnings.warn(
             f"the loaded state is at batch {engine.batches() - engine.batches_from(sample)} of epoch {epoch}, but set_epoch({now}) was "
-            f"called after it was loaded: this place is dropped, and epoch {now} starts at its first batch. To resume, loop over "
+            f"called after it was loaded: this position is dropped, and epoch {now} starts at its first batch. To resume, loop over "
             f"range(loader.epoch, n), which starts with epoch {epoch}",
             stacklevel=3,
         )

@@ -82,7 +82,7 @@ def index_url(folder: str, overwrite: bool, store: StoreOptions | None, name: st
     """
     url = f"{folder.rstrip('/')}/{name}"
     if not overwrite and _exists(url, store):
-        raise ConfigError(f"{url} exists: pass overwrite=True (--overwrite) to replace it, or another folder")
+        raise ConfigError(f"{url} exists: pass overwrite=True (--overwrite) to replace it, or a different folder")
     if url.startswith(("http://", "https://")):
         message = f"{url} cannot be written, since web servers have no common way for it: pass a folder or a bucket as `out`"
         raise ConfigError(message)

@@ -23,7 +23,7 @@ class FinishWatch:
 
     def __init__(self, writer: object, name: str, folder: str) -> None:
         self.samples = 0
-        self._place = name, folder
+        self._file = name, folder
         # A forked child has a copy of the writer, and the parent continues to write.
         self._process = os.getpid()
         self._finalizer = weakref.finalize(writer, self._warn)
@@ -39,7 +39,7 @@ class FinishWatch:
 
     def _warn(self) -> None:
         if self.samples and os.getpid() == self._process:
-            name, folder = self._place
+            name, folder = self._file
             warnings.warn(
                 f"a {name} was dropped before finish(): the {self.samples} samples that it got are no data set, because "
                 f"{folder} has no index.json. Write in a `with` block, or call finish()",

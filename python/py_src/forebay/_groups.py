@@ -91,7 +91,7 @@ class TokenWindow(_Group):
 class Order(_Group):
     """Order of the samples, besides `shuffle` and `seed`, as in `Order(shuffle_algo="py1br", num_canonical_nodes=8)`.
 
-    The names are those of MosaicML streaming where it has the option.
+    MosaicML streaming has the same names where it has the option.
 
     Args:
         shuffle_algo: Shuffle algorithm: "py1e", "py1br", "py1s", "py2s" or "naive".
@@ -131,13 +131,13 @@ class Order(_Group):
 class Fetch(_Group):
     """Fetches of shards: attempts, time limit and check, and the files that remain, as in `Fetch(retry=5, timeout=30.0)`.
 
-    The group of a `Stream` takes the place of the loader's as a whole.
+    The group of a `Stream` replaces the loader's as a whole.
 
     Args:
         retry: Total attempts per download.
         timeout: Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
         validate_hash: Hash to match when a shard is fetched or unpacked, such as "xxh64". None: the cheapest in the index.
-            Shards that are read in place, or are in `local` already, are not checked.
+            Shards that are read where they are, or are in `local` already, are not checked.
         keep_zip: Keep compressed shards next to the unpacked ones.
     """
 
@@ -231,7 +231,7 @@ def _checked(cls: type[Any], name: str, value: Any) -> dict[str, Any]:
 
 
 def group(name: str, value: Any) -> dict[str, Any]:
-    """Returns the engine's form of the group of the argument `name`; that of None has the defaults."""
+    """Returns the engine's form of the group of the argument `name`; None has the defaults."""
     cls, example = GROUPS[name]
     if value is None:
         value = cls()
@@ -293,11 +293,11 @@ _RENAMED = {
 def moved(owner: str, groups: Container[str]) -> dict[str, str]:
     """Returns advice, as `by_name` takes it, for options that are in one of the `groups` of `owner` and no arguments of it."""
     numbers = ("rank", "world_size", "local_rank", "local_world_size")
-    places = _RENAMED | {name: ("world", f"World({name}=..., ...)") for name in numbers}
+    meanings = _RENAMED | {name: ("world", f"World({name}=..., ...)") for name in numbers}
     for argument, (cls, _) in GROUPS.items():
-        places |= {name: (argument, f"{cls.__name__}({name}=...)") for name in cls.__annotations__}
+        meanings |= {name: (argument, f"{cls.__name__}({name}=...)") for name in cls.__annotations__}
     return {
         name: f". it is in {argument}, as in {owner}({argument}={call})"
-        for name, (argument, call) in places.items()
+        for name, (argument, call) in meanings.items()
         if argument in groups
     }

@@ -1,7 +1,7 @@
-"""Epochs of Lightning's Trainer: those that resume with another global batch, and those of `overfit_batches`.
+"""Epochs of Lightning's Trainer: epochs that resume with a different global batch, and epochs of `overfit_batches`.
 
 Lightning keeps the position in an epoch as a number of batches, and ends the epoch where that number reaches the length of
-the data loader. The place of a loader is a sample: with other batches it has another number, and the epoch would end before
+the data loader. The position of a loader is a sample: with different batches it has a different number, and the epoch would end before
 its last samples. So the number is corrected before the resumed epoch begins. Lightning has no interface for that: its loop
 calls `set_epoch` at that time, and is found as the caller.
 """
@@ -49,7 +49,7 @@ def repeats_batches(loop: Any) -> bool:
 
 
 def correct_batches(loop: Any) -> None:
-    """Sets the number of the batch that an epoch is resumed at to that of the loaded place.
+    """Sets the number of the batch that an epoch is resumed at to the loaded position's.
 
     Args:
         loop: Loop that begins an epoch, or None. Others than that of `fit`, and epochs that are not resumed, stay.
@@ -71,7 +71,7 @@ def correct_batches(loop: Any) -> None:
     if number == done or number > done and any(rest.may_lack for rest in rests):
         return
     if number == loop.max_batches and not progress.is_last_batch:
-        # The place is beyond a lower limit than that of the checkpoint.
+        # The position is beyond a lower limit than the checkpoint's.
         for loader in loop._combined_loader.flattened:
             if (adapter := _adapter(loader)) is not None:
                 adapter.end_trainer_epoch()
@@ -87,12 +87,12 @@ def _adapter(loader: Any) -> Adapter | None:
 
 
 def _rests(combined: Any, epoch: int, done: int) -> Iterator[Rest]:
-    """Yields what each loader has left of `epoch`, within the limit that the trainer sets."""
+    """Yields the rest that each loader has of `epoch`, within the limit that the trainer sets."""
     for loader, limit in zip(combined.flattened, combined.limits):
         adapter = _adapter(loader)
         rest = None if adapter is None else adapter.rest_of_trainer_epoch(epoch)
         if rest is None:
-            # A loader of another library: Lightning's own count. One without a length ends at the trainer's limit.
+            # A loader of a different library: Lightning's own count. One without a length ends at the trainer's limit.
             try:
                 length = len(loader)
             except (TypeError, NotImplementedError):

@@ -73,7 +73,7 @@ def _close_all() -> None:
 
 
 @by_name(
-    'local="folder" for shards in a folder, remote="s3://bucket/set" or another URL for those elsewhere',
+    'local="folder" for shards in a folder, remote="s3://bucket/set" or a different URL for shards elsewhere',
     bucket_size=_MOVED["bucket_batches"],
     buffer_size=_MOVED["shuffle_block_size"],
     cache="local, and cache_limit for its size",
@@ -126,7 +126,7 @@ def _close_all() -> None:
     transforms="operations of a field, such as Image('jpg', RandomResizedCrop(224)), or transform for whole batches",
     url="remote",
     urls="remote",
-    worker_init_fn="map=Map(...), whose function gets a generator of the sample",
+    worker_init_fn="map=Map(...): its function gets a generator of the sample",
     workers="threads",
     **_MOVED,
 )
@@ -148,7 +148,7 @@ class Loader(Generic[BatchT]):
             "data/*.parquet" or "hf://datasets/OWNER/NAME", or a `datasets.Dataset`.
         local: Folder for the shards. None: a stable folder in the user's cache directory. Alone: it has all shards.
         split: Sub-folder or split, such as "train"; also of the streams that have none.
-        streams: Several sources with their shares, in place of `remote`.
+        streams: Several sources with their shares, instead of `remote`.
         select: Samples to keep or draw; also of the streams, for options that they do not set.
         fields: Outputs of a batch by name. None: every column under its own name, pictures undecoded.
         window: Tokens of a sample, in files of token ids, or a window of tokens. None: a sample is a document.
@@ -251,7 +251,7 @@ class Loader(Generic[BatchT]):
             # It needs them of each row.
             values |= {"extra": [*marks, *(name for name in HIDDEN if name not in marks)]}
         self._maker = BatchMaker(convert, mapper, transformer, self._single)
-        # With other ranks a batch that loses all its samples gets a repeat.
+        # With several ranks a batch that loses all its samples gets a repeat.
         is_alone = self._world.world_size * len(devices) == 1
         self._may_lack_batches = skips and is_alone
         _log.info("loader of %s, local rank %d of %d", self._world, self._world.local_rank, self._world.local_world_size)
@@ -294,7 +294,7 @@ class Loader(Generic[BatchT]):
 
     def __getitem__(self, at: object) -> Any:
         raise TypeError(
-            "forebay.Loader is iterated, not indexed: it makes the batches itself, so pass it in place of a DataLoader and not as the "
+            "forebay.Loader is iterated, not indexed: it makes the batches itself, so pass it instead of a DataLoader and not as the "
             "data set of one; forebay.integrations has a Trainer for Hugging Face's, and a DataLoader for libraries that insist on one"
         )
 
@@ -305,7 +305,7 @@ class Loader(Generic[BatchT]):
             if name in ("dataset", "sampler"):
                 name += (
                     "; forebay.integrations has a DataLoader with one: torch.DataLoader(loader) there, for Accelerate "
-                    "accelerate.DataLoader(loader), and a Trainer in place of Hugging Face's"
+                    "accelerate.DataLoader(loader), and a Trainer instead of Hugging Face's"
                 )
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name}")
 
@@ -370,7 +370,7 @@ class Loader(Generic[BatchT]):
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the delivered batches, as plain data.
 
-        It is equal on all ranks; other threads may call this at any time.
+        It is equal on all ranks; all threads may call this at any time.
         """
         self._check()
         check_group(self._world)
@@ -379,7 +379,7 @@ class Loader(Generic[BatchT]):
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Makes the next `iter` resume a state, on any legal number of ranks.
 
-        `strict` rejects a state of other data, weights or seeds.
+        `strict` rejects a state of different data, weights or seeds.
         """
         self._check()
         load(self._session, state, strict)
@@ -452,7 +452,7 @@ class Loader(Generic[BatchT]):
         if os.getpid() != self._pid:
             _refuse_worker()
             raise ClosedError(
-                "this loader was made in another process, and a fork does not copy its threads: make a loader in this process"
+                "this loader was made in a different process, and a fork does not copy its threads: make a loader in this process"
             )
 
 

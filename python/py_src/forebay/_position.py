@@ -49,7 +49,7 @@ class LeftEpochs:
 
     def warn(self) -> None:
         """Warns as the next iterator is made."""
-        # The session keeps its last error there, and Jupyter does too. Other programs have none.
+        # The session keeps its last error there, and Jupyter does too. Plain programs have none.
         error, self._error = self._error, getattr(sys, "last_value", None)
         if self._error is error or self._session.is_placed:
             return

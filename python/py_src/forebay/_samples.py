@@ -68,11 +68,11 @@ def of_engine(engine: _forebay.Engine, epoch: int, batch: int, ranks: Iterable[i
 def in_any_folder(config: dict[str, Any]) -> dict[str, Any]:
     """Returns the engine's `config` of a loader with whole paths: its run may be named in a different working directory."""
 
-    def whole(place: dict[str, Any], name: str) -> dict[str, Any]:
-        return place | {name: anywhere(place[name])} if place.get(name) else place
+    def whole(config: dict[str, Any], name: str) -> dict[str, Any]:
+        return config | {name: anywhere(config[name])} if config.get(name) else config
 
-    def absolute(place: dict[str, Any], name: str) -> dict[str, Any]:
-        return place | {name: os.path.abspath(place[name])} if place.get(name) else place
+    def absolute(config: dict[str, Any], name: str) -> dict[str, Any]:
+        return config | {name: os.path.abspath(config[name])} if config.get(name) else config
 
     streams = [absolute(whole(stream, "remote"), "local") for stream in config["streams"]]
     return config | {"streams": streams, "engine": absolute(config["engine"], "ca_file")}
@@ -101,7 +101,7 @@ class Run:
                 "in their order"
             )
         addresses: Sequence[str | None] = [None] * len(streams) if remote is None else remote
-        config["streams"] = [_place(stream, address) for stream, address in zip(streams, addresses, strict=True)]
+        config["streams"] = [_with_remote(stream, address) for stream, address in zip(streams, addresses, strict=True)]
         config["engine"] |= dict.fromkeys(_ON_DEVICES, False)
         self.ranks: int = config["world"]["world_size"]
         options = {name: config.get(name) for name in _OF_STORES} | {"engine": {"ca_file": config["engine"].get("ca_file")}}
@@ -202,7 +202,7 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     return document
 
 
-def _place(stream: dict[str, Any], remote: str | None) -> dict[str, Any]:
+def _with_remote(stream: dict[str, Any], remote: str | None) -> dict[str, Any]:
     """Returns a stream that is read on this machine, which may not have the folder of the run's machines."""
     stream = stream | ({"remote": remote} if remote is not None else {})
     local = stream.get("local")

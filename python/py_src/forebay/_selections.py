@@ -37,7 +37,7 @@ def fraction(name: str, value: Any) -> list[float]:
 
 def subset(name: str, value: Any) -> str:
     """Returns text with numbers and ranges, or the path of a file of them."""
-    what = 'a text such as "0:1000", numbers, or the path of a file of them'
+    expected = 'a text such as "0:1000", numbers, or the path of a file of them'
     if isinstance(value, os.PathLike):
         return path(name, value)
     if isinstance(value, str):
@@ -49,11 +49,11 @@ def subset(name: str, value: Any) -> str:
     if numpy is not None and isinstance(value, numpy.ndarray):
         return _of_array(name, value, numpy)
     if isinstance(value, (bytes, dict)) or not isinstance(value, Iterable):
-        raise ConfigError(f"{name} is {what}, but it is {shown(value)}")
+        raise ConfigError(f"{name} is {expected}, but it is {shown(value)}")
     if getattr(value, "ndim", 1) != 1:
         raise ConfigError(f"{name} is an array with one dimension, but it has {value.ndim}")
     numbers = value.tolist() if hasattr(value, "tolist") else value
-    return _joined(sorted(whole(f"{name}[{place}]", number, below=_SAMPLES_MAX) for place, number in enumerate(numbers)))
+    return _joined(sorted(whole(f"{name}[{index}]", number, below=_SAMPLES_MAX) for index, number in enumerate(numbers)))
 
 
 def sample_values(name: str, value: Any) -> str | None:
@@ -63,15 +63,15 @@ def sample_values(name: str, value: Any) -> str | None:
     if isinstance(value, os.PathLike):
         file = path(name, value)
         if not file.endswith(".npy"):
-            raise ConfigError(f"{name} is a file of numpy.save, whose name ends with .npy, but it is {shown(value)}")
+            raise ConfigError(f"{name} is a file of numpy.save, with a name that ends with .npy, but it is {shown(value)}")
         return file
     if isinstance(value, str):
         # A name of a column may begin with a tilde.
         return path(name, value) if value.endswith(".npy") else text(name, value)
-    what = "the name of a column, a number for each sample, or the path of a .npy file of them"
+    expected = "the name of a column, a number for each sample, or the path of a .npy file of them"
     # A set has no order.
     if isinstance(value, (bytes, Mapping, Set)) or not isinstance(value, Iterable):
-        raise ConfigError(f"{name} is {what}, but it is {shown(value)}")
+        raise ConfigError(f"{name} is {expected}, but it is {shown(value)}")
     if getattr(value, "ndim", 1) != 1:
         raise ConfigError(f"{name} is an array with one dimension, but it has {value.ndim}")
     if hasattr(value, "__len__") and len(value) > _VALUES_MAX:
@@ -83,7 +83,7 @@ def sample_values(name: str, value: Any) -> str | None:
         doubles = value.astype("<f8").tobytes()
     else:
         numbers = value.tolist() if hasattr(value, "tolist") else value
-        checked = (real(f"{name}[{place}]", number, "a number, at least 0", least=0) for place, number in enumerate(numbers))
+        checked = (real(f"{name}[{index}]", number, "a number, at least 0", least=0) for index, number in enumerate(numbers))
         doubles = array("d", checked).tobytes()
     return "float64:" + base64.b64encode(doubles).decode()
 

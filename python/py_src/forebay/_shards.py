@@ -97,7 +97,7 @@ class ShardReader(Sequence[dict[str, Any]]):
 
     Shards behind a URL and files of lists, such as WebDataset's tars, are fetched into the folder that a loader uses without
     `local` (of tables a loader with `Skip(errors=...)`), when their first sample is read; tars, LitData's chunks and loose
-    files in a folder are read in place. A sample has the columns that are stored for it; a null of Parquet and Arrow files
+    files in a folder are read where they are. A sample has the columns that are stored for it; a null of Parquet and Arrow files
     is None.
     It is a data set for torch's DataLoader: each worker opens its own reader.
 
@@ -117,18 +117,18 @@ class ShardReader(Sequence[dict[str, Any]]):
     def __init__(self, local: str | os.PathLike[str], split: str | None = None) -> None:
         self._engine = None
         self.shards: list[dict[str, Any]]
-        place = address("local", local, "the path of a local folder, or an address")
+        source = address("local", local, "the path of a local folder, or an address")
         split = None if split is None else text("split", split)
-        # The error about another file has the way to read it.
-        if _forebay.is_url(place) or _forebay.is_file_list(place) or os.path.isfile(place):
-            self._read_by(EngineReader.of(place, split), place)
+        # The error about a different kind of file has the way to read it.
+        if _forebay.is_url(source) or _forebay.is_file_list(source) or os.path.isfile(source):
+            self._read_by(EngineReader.of(source, split), source)
             return
         self._folder = os.path.join(folder("local", local), split or "")
         try:
             self._index, self.shards = _open_index(os.path.join(self._folder, "index.json"))
         except (FormatError, NotFoundError, UnsupportedError):
             # A folder of files, or with the index of a different program.
-            engine = _engine_of_folder(place, split) if os.path.isdir(place) else None
+            engine = _engine_of_folder(source, split) if os.path.isdir(source) else None
             if engine is None:
                 raise
             self._read_by(engine, self._folder)
@@ -142,9 +142,9 @@ class ShardReader(Sequence[dict[str, Any]]):
         # The open shard: number, offsets, bytes.
         self._open: tuple[int, _forebay.Offsets, memoryview | _LargeFile] | None = None
 
-    def _read_by(self, engine: EngineReader, place: str) -> None:
+    def _read_by(self, engine: EngineReader, source: str) -> None:
         """Reads samples by `engine`."""
-        self._engine, self._folder, self._total = engine, _forebay.redact(place), len(engine)
+        self._engine, self._folder, self._total = engine, _forebay.redact(source), len(engine)
 
     def __repr__(self) -> str:
         return f"<forebay.ShardReader, {self._total} samples, {os.path.normpath(self._folder)}>"
@@ -168,7 +168,7 @@ class ShardReader(Sequence[dict[str, Any]]):
         shard = self._shard_of(number)
         offsets, data = self._shard(shard)
         start, length = offsets.range(number - self._starts[shard])
-        place = {"sample": str(number), "shard": self.shards[shard]["files"][-1]["raw"]}
+        facts = {"sample": str(number), "shard": self.shards[shard]["files"][-1]["raw"]}
         columns = None
         try:
             if isinstance(data, _LargeFile) and length >= LARGE_BYTES:
@@ -177,8 +177,8 @@ class ShardReader(Sequence[dict[str, Any]]):
                 # The bytes of a slice of a large file are passed on without a copy.
                 columns = self._index.decode(shard, bytes(data[start : start + length]))
         except Error as error:
-            raise _located(type(error), str(error), error.context | place) from None
-        return _values(columns, place)
+            raise _located(type(error), str(error), error.context | facts) from None
+        return _values(columns, facts)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[i] for i in range(self._total))
@@ -196,7 +196,7 @@ class ShardReader(Sequence[dict[str, Any]]):
         return self._open[1], self._open[2]
 
     def _large(self, number: int) -> tuple[int, _forebay.Offsets, _LargeFile] | None:
-        """Returns a shard with a raw data file that is too large to be kept in memory; None for any other."""
+        """Returns a shard with a raw data file that is too large to be kept in memory; None for the rest."""
         shard = self.shards[number]
         names, is_split = shard["files"][-1], len(shard["files"]) > 1
         raw = os.path.join(self._folder, names["raw"])
@@ -264,22 +264,22 @@ class EngineReader:
         self._data, self._reader = _forebay.DataSet.of_loader(self._config, self._stores()), None
 
 
-def _engine_of_folder(place: str, split: str | None) -> EngineReader | None:
+def _engine_of_folder(source: str, split: str | None) -> EngineReader | None:
     """Returns the engine's reader of a local folder; None if the engine has none either."""
     try:
-        return EngineReader.of(place, split)
+        return EngineReader.of(source, split)
     except (FormatError, NotFoundError, UnsupportedError):
         return None
 
 
-def _values(columns: list[tuple[str, str, Any]], place: dict[str, str]) -> dict[str, Any]:
-    """Returns the values of a sample by name. `place` has the facts about it for an error."""
+def _values(columns: list[tuple[str, str, Any]], facts: dict[str, str]) -> dict[str, Any]:
+    """Returns the values of a sample by name. `facts` has the facts about it for an error."""
     values = {}
     for name, kind, value in columns:
         try:
             values[name] = _value(kind, value)
         except (ArithmeticError, RecursionError, ValueError) as error:
-            raise _located(DecodeError, f"a value is no {kind}: {error}", {"column": name} | place) from error
+            raise _located(DecodeError, f"a value is no {kind}: {error}", {"column": name} | facts) from error
     return values
 
 

@@ -28,7 +28,7 @@ class StepsOfRun:
         self._world = world
 
     def samples(self, step: int, epoch: int | None) -> list[Sample]:
-        """Returns the samples of this process in a step. Of several devices, the samples follow each other."""
+        """Returns the samples of this process in a step. Of several devices, the samples are consecutive."""
         first = self._world.rank * len(self._engines)
         return of_engine(self._engines[0], *self._batch_of(step, epoch), range(first, first + len(self._engines)))
 

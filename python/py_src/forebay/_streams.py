@@ -95,7 +95,7 @@ def configs_of(streams: Any, split: str | None, select: dict[str, Any]) -> list[
     if not isinstance(streams, Sequence) or not all(isinstance(stream, Stream) for stream in streams):
         raise ConfigError(f"streams is a list of forebay.Stream, such as [Stream(remote=...)], but it is {shown(streams)}")
     configs = []
-    for place, stream in enumerate(streams):
-        with within(f"streams[{place}]"):
+    for index, stream in enumerate(streams):
+        with within(f"streams[{index}]"):
             configs.append(stream._config(split, select))
     return configs

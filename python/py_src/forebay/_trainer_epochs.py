@@ -37,7 +37,7 @@ class EpochSetter:
     def set_epoch(self, epoch: int) -> None:
         """Makes the next `iter` of the loader run an epoch of the trainer.
 
-        A loaded position is resumed in the epoch of the trainer in which it was saved, and in no other one.
+        A loaded position is resumed in the epoch of the trainer in which it was saved, and only there.
         """
         loop = loop_of(sys._getframe())
         self._session.follow_trainer(whole("epoch", epoch), repeats_batches(loop))
@@ -53,7 +53,7 @@ def trainer_epoch_of(state: Mapping[str, Any]) -> tuple[int | None, bool]:
     """Returns the trainer's epoch in a state, if it has one, and true if this loader has no more batches in it.
 
     Raises:
-        StateError: One of them has another type.
+        StateError: One of them has a different type.
     """
     number, is_over = state.get(_EPOCH), state.get(_IS_OVER, False)
     try:

@@ -47,11 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"step {step}: batch {batch} of epoch {epoch}, {len(samples)} samples")
     for sample in samples:
         repeat = "  (repeat)" if sample.repeat else ""
-        print(f"rank {sample.rank} row {sample.row}: {_place(sample)} (stream {sample.stream}, number {sample.number}){repeat}")
+        print(f"rank {sample.rank} row {sample.row}: {_described(sample)} (stream {sample.stream}, number {sample.number}){repeat}")
     return 0
 
 
-def _place(sample: Sample) -> str:
+def _described(sample: Sample) -> str:
     """Returns the location of a sample as text."""
     if sample.row_group is not None:
         return f"{sample.file}, row group {sample.row_group}, row {sample.row_in_group}"

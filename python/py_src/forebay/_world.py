@@ -95,7 +95,7 @@ def detect(
         environ: Environment to read instead of `os.environ`.
 
     Raises:
-        ConfigError: The numbers are incomplete, or contradict each other.
+        ConfigError: The numbers are incomplete, or contradictory.
     """
     environ = os.environ if environ is None else environ
     arguments = {"rank": rank, "world_size": world_size, "local_rank": local_rank, "local_world_size": local_world_size}
@@ -139,7 +139,7 @@ def of_argument(world: World | None) -> World:
     """Detects the rank of this process, except for the numbers that the caller has given.
 
     Raises:
-        ConfigError: `world` is no `World`; the numbers are incomplete, or contradict each other.
+        ConfigError: `world` is no `World`; the numbers are incomplete, or contradictory.
     """
     if world is None:
         return detect()

@@ -38,7 +38,7 @@ class MDSWriter:
         columns: Encoding of each column, such as "bytes", "str", "int", "float32", "ndarray:uint16:2048" or "jpeg".
         compression: "zstd", "gz", "bz2", "br" or "snappy", optionally with a level ("zstd:7"). None: raw shards.
         hashes: Hashes to record, such as ["xxh64"]. Without one, damaged downloads are not noticed, and local copies of
-            a data set that was written again in its place may be mixed with it.
+            a data set that was written again there may be mixed with it.
         size_limit: Largest raw shard, in bytes or as "64mb". None: one shard.
         exist_ok: Empty the folder if it is not empty, instead of an error. Its index goes first.
         threads: Threads that compress and write. None: the CPUs of this process.
@@ -85,7 +85,7 @@ class MDSWriter:
             out,
             list(self._columns.items()),
             None if compression is None else text("compression", compression),
-            sorted({text(f"hashes[{place}]", name) for place, name in enumerate(hashes or ())}),
+            sorted({text(f"hashes[{index}]", name) for index, name in enumerate(hashes or ())}),
             byte_size("size_limit", size_limit),
             exist_ok,
             threads,
@@ -111,17 +111,17 @@ class MDSWriter:
         values = []
         for name, encoding in self._columns.items():
             if name not in sample:
-                raise self._other_columns(sample, f"the sample has no column {name!r}")
+                raise self._wrong_columns(sample, f"the sample has no column {name!r}")
             kind, value = plain(encoding, sample[name], name)
             if self._transcode and encoding == "jpeg":
                 value = _forebay.jpeg_to_baseline(value)
             values.append((kind, value))
         if len(sample) != len(values):
-            raise self._other_columns(sample, "not every key of the sample is a column")
+            raise self._wrong_columns(sample, "not every key of the sample is a column")
         self._writer.write(values)
         self._watch.samples += 1
 
-    def _other_columns(self, sample: Mapping[str, Any], why: str) -> ConfigError:
+    def _wrong_columns(self, sample: Mapping[str, Any], why: str) -> ConfigError:
         """Returns the error for a sample with keys that are no columns, which it names."""
         import difflib  # Imported late, because it is needed for errors only.
 

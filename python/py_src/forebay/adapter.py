@@ -1,4 +1,4 @@
-"""Facts about a loader, and calls, for adapters of trainers and other libraries."""
+"""Facts about a loader, and calls, for adapters of trainers and libraries."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Rest(NamedTuple):
     """Batches of a loader in the epoch of the trainer that begins."""
 
     length: int
-    """Those of a whole epoch."""
+    """Batches of a whole epoch."""
     left: int
-    """Those after the loaded place. 0 also for a loader that has delivered all of them, and is iterated again in this epoch."""
+    """Batches after the loaded position. 0 also for a loader that has delivered all of them, and is iterated again in this epoch."""
     may_lack: bool
     """Skipped samples may empty whole batches, which Lightning does not count."""
 
 
 class Adapter:
-    """Facts about a loader, and calls, for adapters of trainers and other libraries: `loader.adapter`.
+    """Facts about a loader, and calls, for adapters of trainers and libraries: `loader.adapter`.
 
     The package's own integrations use nothing else beyond the loader's methods.
 
@@ -112,7 +112,7 @@ class Adapter:
         self._session.seek(batch)
 
     def rest_of_trainer_epoch(self, epoch: int) -> Rest | None:
-        """Returns the batches that this loader has in an epoch of the trainer from the loaded place on. None: no state was loaded."""
+        """Returns the batches that this loader has in an epoch of the trainer from the loaded position on. None: no state was loaded."""
         left = self._session.rest_of_trainer_epoch(epoch)
         return None if left is None else Rest(self._engine.batches(), left, self.may_lack_batches)
 

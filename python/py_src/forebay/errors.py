@@ -80,7 +80,7 @@ class StalledError(Error, TimeoutError):
 
 
 class ChecksumError(Error, OSError, ValueError):
-    """Bytes do not match their recorded size or hash: the file is damaged, or another one has its name. Fetch or write it again."""
+    """Bytes do not match their recorded size or hash: the file is damaged, or a different one has its name. Fetch or write it again."""
 
     kind = "checksum"
 

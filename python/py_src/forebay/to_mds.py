@@ -230,8 +230,8 @@ def _missing(out: str, plan: _Plan) -> list[int]:
             raise ConfigError(f"{shown(out)} has a data set already: choose a different folder, or remove it")
         # A store may have no lists.
         with contextlib.suppress(UnsupportedError):
-            if (other := next(iter(list_files(f"{out}/")), None)) is not None:
-                raise ConfigError(f"{shown(out)} has other files, such as {shown(other.url)}: choose a different folder")
+            if (found := next(iter(list_files(f"{out}/")), None)) is not None:
+                raise ConfigError(f"{shown(out)} has different files, such as {shown(found.url)}: choose a different folder")
         _write(f"{out}/{_PLAN}", asdict(plan))
         return list(range(plan.parts))
     own = json.loads(json.dumps(asdict(plan)))
@@ -242,7 +242,7 @@ def _missing(out: str, plan: _Plan) -> list[int]:
         )
     if known != own:
         raise ConfigError(
-            f"{shown(out)} has the parts of a conversion with another source or other options: continue with the same ones, or "
+            f"{shown(out)} has the parts of a conversion with a different source or options: continue with the same ones, or "
             "choose a different folder"
         )
     return [number for number in range(plan.parts) if not _is_intact(f"{out}/{_part(number)}")]
@@ -382,7 +382,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m forebay convert", description=__doc__.split("\n\n", 1)[1], formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("source", help="what `remote` of a Loader may be: a folder or URL of a data set, a list of files, hf://datasets/...")
+    parser.add_argument("source", help="as `remote` of a Loader: a folder or URL of a data set, a list of files, hf://datasets/...")
     parser.add_argument("out", help="folder or URL to write to: new, empty, or of a run that was interrupted")
     parser.add_argument("--columns", metavar="A,B", help="columns to write, as the source names them [default: all]")
     parser.add_argument("--nulls", action="store_true", help="write nulls of tables as columns that a sample does not have")

@@ -354,7 +354,7 @@ def test_a_long_picture_of_16_bits_is_resized_where_it_is_shown(tmp_path):
 @pytest.mark.parametrize(
     "field, message",
     [
-        (fb.Image("image", fb.ColorJitter(0.4), mode="I;16"), "other operations are for modes RGB and L"),
+        (fb.Image("image", fb.ColorJitter(0.4), mode="I;16"), "remaining operations are for modes RGB and L"),
         (fb.Image("image", fb.Pad(2, fill=(1, 2, 3)), mode="I;16"), "one number for all channels"),
         (fb.Image("image", fb.RandomErasing(value=65_536), mode="I;16"), "a level from 0 to 65535"),
         (fb.Image("image", mode="I;16", dtype="uint8"), "must be uint16, int32"),

@@ -277,7 +277,7 @@ def test_an_address_that_names_no_folder_is_an_error_and_not_an_absent_checkpoin
         lambda url: checkpoint.retain(url, 1),
         lambda url: checkpoint.save(state(), url),
     ):
-        with pytest.raises(fb.ConfigError, match="has to be that of a folder"):
+        with pytest.raises(fb.ConfigError, match="has to be the path of a folder"):
             call(url)
 
 
@@ -291,7 +291,7 @@ def test_of_two_jobs_that_save_to_one_folder_the_last_to_begin_has_a_whole_check
     )
     starts = [writer._folder.begin() for writer in (first, second)]
     parts = [writer._write(start) for writer, start in ((second, starts[1]), (first, starts[0]))]
-    with pytest.raises(fb.StateError, match="another save to .*/last has begun"):
+    with pytest.raises(fb.StateError, match="a second save to .*/last has begun"):
         first._folder.commit(parts[1:])
     second._folder.commit(parts[:1])
     assert equal(checkpoint.load(url), state(2))

@@ -180,7 +180,7 @@ def test_a_save_that_is_overtaken_at_its_commit_fails(run_url, monkeypatch):
         write(*arguments)
 
     monkeypatch.setattr(commit, "write", overtaken)
-    with pytest.raises(fb.StateError, match="another save to .*/step-1 has begun"):
+    with pytest.raises(fb.StateError, match="a second save to .*/step-1 has begun"):
         first.commit([])
     second.commit([])
     assert [found.step for found in checkpoint.steps(run_url)] == [1]
@@ -328,7 +328,7 @@ def check_jobs(results, run_url):
         for kind in ("save", "dcp"):
             assert [found(kind, order, winner, rank) for rank in "01"] == ["saved"] * 2
             assert found(kind, order) == [[], *values]
-        message = f"another save to {run_url}/save, {order} has begun"
+        message = f"a second save to {run_url}/save, {order} has begun"
         first, second = (found("save", order, loser, rank) for rank in "01")
         assert first.startswith(f"StateError: {message}")
         assert second.startswith(f"StateError: rank 0 has failed: StateError: {message}")

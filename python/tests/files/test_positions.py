@@ -135,7 +135,7 @@ def test_a_checkpoint_of_several_ranks_refuses_a_position_out_of_order(prefix, t
     take(loader, 3)
     folder = Folder(tmp_path / "checkpoint", data={"train": loader})
     folder.check_ranks(1)
-    with pytest.raises(fb.ConfigError, match="ordered=False.*other ranks cannot continue"):
+    with pytest.raises(fb.ConfigError, match="ordered=False.*different ranks cannot continue"):
         folder.check_ranks(2)
     Folder(tmp_path / "checkpoint", data=fb.load_files(prefix, ordered=False)).check_ranks(2)
     saved = checkpoint.save({}, tmp_path / "checkpoint", data=loader)
@@ -163,7 +163,7 @@ found["steps"] = len(checkpoint.steps(place))
 
 def test_all_ranks_refuse_a_position_out_of_order(prefix, tmp_path):
     for found in rank_processes.run(RANKS, tmp_path / "results", 2, prefix=prefix, place=str(tmp_path / "place")):
-        assert all("other ranks cannot continue" in found[name] for name in ("save", "dcp")) and found["steps"] == 0
+        assert all("different ranks cannot continue" in found[name] for name in ("save", "dcp")) and found["steps"] == 0
 
 
 LATE_TORCH = """

@@ -94,7 +94,7 @@ def test_a_file_system_has_the_operations_of_torch(bucket):
         assert stream.read() == b"text"
     files.rm_file("s3://bucket/files/new")
     assert not files.exists("s3://bucket/files/new")
-    with pytest.raises(ValueError, match="another bucket"):
+    with pytest.raises(ValueError, match="a different bucket"):
         files.rename(path, "s3://other/new")
     with pytest.raises(ValueError, match="mode"), files.create_stream(path, "r"):
         pass

@@ -292,7 +292,7 @@ def test_a_batch_without_a_row_is_left_out_unless_a_rank_would_wait(pictures):
         assert loader.state_dict()["sample_in_epoch"] == 30
         assert len(list(batches)) == 17
     with mapped(pictures, first_batch_fails, **options, world=world(0, 2)) as loader:
-        with pytest.raises(fb.MapError, match="every sample of a batch, for which the other ranks would wait"):
+        with pytest.raises(fb.MapError, match="every sample of a batch, for which the remaining ranks would wait"):
             next(iter(loader))
 
     def all_fail(sample, rng):
@@ -322,7 +322,7 @@ def test_a_sample_with_wrong_names_fails_alone(pictures, odd):
         (lambda sample, rng: None, "it has to return a dict of outputs: end it with `return sample`"),
         (lambda sample, rng: {}, "a dict with at least one output"),
         (lambda sample, rng: {1: 2}, "text as names"),
-        (lambda sample, rng: {f"n{int(sample['number'])}": 1}, "for this sample, and n0 for another one"),
+        (lambda sample, rng: {f"n{int(sample['number'])}": 1}, "for this sample, and n0 for a different one"),
         (lambda sample, rng: next(iter(())), "StopIteration"),
     ],
 )

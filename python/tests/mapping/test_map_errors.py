@@ -147,7 +147,7 @@ def test_a_batch_without_a_row_is_an_error_once_where_a_rank_would_wait(document
     with mapped(documents, fails_for_some(range(8, 16)), skip=fb.Skip(errors=8), prefetch=1, **options) as loader:
         batches = iter(loader)
         assert next(batches)
-        with pytest.raises(fb.MapError, match="every sample of a batch, for which the other ranks would wait") as caught:
+        with pytest.raises(fb.MapError, match="every sample of a batch, for which the remaining ranks would wait") as caught:
             next(batches)
         assert caught.value.context["sample in shard"] == "8" and isinstance(caught.value.__cause__, ValueError)
         assert loader.state_dict()["sample_in_epoch"] == 16

@@ -113,7 +113,7 @@ def test_a_function_that_cannot_be_pickled_needs_cloudpickle(pictures, monkeypat
     with mapped(pictures, function, workers=1, kind="processes", **STORED) as loader:
         assert next(iter(loader))["number"].tolist() == list(range(7, 23))
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    with pytest.raises(fb.ConfigError, match="function to other processes, but it cannot be pickled .*: define it at the top of a module, install"):
+    with pytest.raises(fb.ConfigError, match="function to its processes, but it cannot be pickled .*: define it at the top of a module, install"):
         mapped(pictures, function, kind="processes")
 
 

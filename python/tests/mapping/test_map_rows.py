@@ -198,7 +198,7 @@ def test_arrays_that_are_passed_on_for_some_rows_are_an_error(arrays):
         return {"a": sample["a"][:1] if len(sample["a"]) == 2 else sample["a"]}
 
     with mapped(arrays, crops_long_ones, workers=1, **VARYING) as loader:
-        with pytest.raises(fb.ConfigError, match="a as it was, an array of a field whose shapes vary, for row 0 .* and a new value for row 1"):
+        with pytest.raises(fb.ConfigError, match="a as it was, an array of a field with varying shapes, for row 0 .* and a new value for row 1"):
             next(iter(loader))
     with mapped(arrays, crops_long_ones, workers=1, pad={"a": 0}, **VARYING) as loader:
         assert next(iter(loader))["a"].tolist() == [[1], [2]]

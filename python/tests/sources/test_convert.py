@@ -323,11 +323,11 @@ def test_a_damaged_part_is_written_again(numbers, tmp_path):
 
 def test_a_different_conversion_or_data_set_in_the_folder_is_an_error(numbers, tmp_path):
     convert(numbers, tmp_path / "out", size_limit="2kb", processes=1)
-    with pytest.raises(fb.ConfigError, match="another source or other options"):
+    with pytest.raises(fb.ConfigError, match="a different source or options"):
         convert(numbers, tmp_path / "out", size_limit="3kb", processes=1)
     (tmp_path / "second" / "kept").mkdir(parents=True)
     (tmp_path / "second" / "kept" / "notes.txt").write_text("mine")
-    with pytest.raises(fb.ConfigError, match="has other files, such as .*notes.txt': choose a different folder"):
+    with pytest.raises(fb.ConfigError, match="has different files, such as .*notes.txt': choose a different folder"):
         convert(numbers, tmp_path / "second")
     assert os.listdir(tmp_path / "second") == ["kept"]
     with pytest.raises(fb.ConfigError, match="has a data set already"):

@@ -359,7 +359,7 @@ def test_a_chunk_without_rows_as_in_the_first_one_is_named(tmp_path):
     index = index_of(tmp_path / "set")
     index["chunks"].reverse()
     (tmp_path / "set/index.json").write_text(json.dumps(index))
-    with pytest.raises(fb.Error, match="rows of an Arrow file, and those of the first chunk"):
+    with pytest.raises(fb.Error, match="rows of an Arrow file, unlike the first chunk"):
         list(fb.Loader(remote=tmp_path / "set", batch_size=1))
 
 

@@ -297,7 +297,7 @@ def test_nulls_of_parquet_are_absent():
     for condition, message in [
         ("absent < 3", "at character 1, before `absent < 3`: there is no column `absent`; of numbers and text there are id, some, all"),
         ("id < 3 and blobs == 'x'", "at character 12, before `blobs == 'x'`: the column `blobs` is list.bytes."),
-        ("none is null", "the column `none` is of another type"),
+        ("none is null", "the column `none` is of a different type"),
     ]:
         with pytest.raises(fb.ConfigError, match=message):
             kept(file, condition, fb.Scalar("id"))

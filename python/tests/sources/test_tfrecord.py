@@ -280,7 +280,7 @@ def test_a_feature_called_record_is_not_taken_for_the_whole_record(tmp_path):
 def test_a_feature_with_the_name_of_the_list_of_fields_is_refused(tmp_path):
     (tmp_path / "x.tfrecord").write_bytes(record(example({"__fields__": [1], "a": [2]})))
     for use in (lambda: fb.Loader(remote=tmp_path / "x.tfrecord", batch_size=1), lambda: convert(tmp_path / "x.tfrecord", tmp_path / "out")):
-        with pytest.raises(fb.UnsupportedError, match="another name.*feature __fields__"):
+        with pytest.raises(fb.UnsupportedError, match="rename it in the files.*feature __fields__"):
             use()
 
 

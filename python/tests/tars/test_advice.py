@@ -167,8 +167,8 @@ def test_streams_with_different_columns_are_named_with_the_difference(folder, sh
     streams = [fb.Stream(remote=shards), fb.Stream(remote=str(folder))]
     message = str(error(streams=streams))
     assert "the streams' columns differ, and so would their outputs: only the first has `label`, `name`, `weight`" in message
-    assert "only the other has `__key__`, `cls`, `txt`" in message
-    assert f"stream 0 ({shards})" in message and f"other stream 1 ({folder})" in message
+    assert "only the second has `__key__`, `cls`, `txt`" in message
+    assert f"stream 0 ({shards})" in message and f"second stream 1 ({folder})" in message
     assert message.endswith("pass `fields` that all of them can fill; a field with a `default` may lack its column")
 
 

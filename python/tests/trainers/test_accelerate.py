@@ -274,7 +274,7 @@ def test_metrics_are_gathered_from_every_sample(prepared):
 def test_a_foreign_sampler_is_an_error(prepared):
     _, loader = prepared()
     sharded = torch.utils.data.DataLoader(loader.dataset, batch_sampler=list(loader.batch_sampler)[::2], collate_fn=loader.collate_fn)
-    with pytest.raises(fb.ConfigError, match="batch 2 is asked for after batch 0: a library has put another sampler"):
+    with pytest.raises(fb.ConfigError, match="batch 2 is asked for after batch 0: a library has put a different sampler"):
         taken(sharded)
     with pytest.raises(fb.ConfigError, match="rows are delivered in batches"):
         loader.dataset[0]

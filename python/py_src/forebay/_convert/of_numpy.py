@@ -20,7 +20,7 @@ def converter(batch: Batch) -> Convert:
         if dtype == "bfloat16":
             raise ConfigError(
                 f'the dtype of {output} is bfloat16, which numpy does not have: use framework="torch", "jax" or "tensorflow", or '
-                'another dtype, such as "float32"'
+                'a different dtype, such as "float32"'
             )
     return each(numpy.from_dlpack, array)
 

@@ -110,11 +110,11 @@ def _padded(name: str, ragged: Ragged, padding: Padding) -> tuple[Any, Any]:
     except ConfigError:
         raise _no_bfloat16(name) from None
     first = rows[0]
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if row.ndim == 0 or row.dtype != first.dtype or row.shape[1:] != first.shape[1:]:
             raise ConfigError(
                 f"rows of {name} cannot be padded, because they differ in more than their first dimension: {first.dtype} {first.shape} in "
-                f"row 0 and {row.dtype} {row.shape} in row {place}. Leave pad out and fill them in transform, or leave such samples out "
+                f"row 0 and {row.dtype} {row.shape} in row {index}. Leave pad out and fill them in transform, or leave such samples out "
                 "with filter or subset; samples_of names them"
             )
     return joined(rows, fill_of(name, first.dtype, padding), padding)
@@ -129,9 +129,9 @@ def joined(rows: Sequence[Any], fill: Any, padding: Padding) -> tuple[Any, Any]:
     shape = (len(rows), padding.total(int(lengths.max())), *first.shape[1:])
     # A tensor stays on its device.
     batch = numpy.empty(shape, first.dtype) if isinstance(first, numpy.ndarray) else first.new_empty(shape)
-    for place, (row, end) in enumerate(zip(rows, lengths)):
-        batch[place, :end] = row[:end]
-        batch[place, end:] = fill
+    for index, (row, end) in enumerate(zip(rows, lengths)):
+        batch[index, :end] = row[:end]
+        batch[index, end:] = fill
     return batch, lengths
 
 
@@ -154,4 +154,4 @@ def fill_of(name: str, dtype: Any, padding: Padding) -> Any:
 
 
 def _no_bfloat16(name: str) -> ConfigError:
-    return ConfigError(f'the dtype of {name} is bfloat16, which cannot be padded: use another one, such as "float32"')
+    return ConfigError(f'the dtype of {name} is bfloat16, which cannot be padded: use a different one, such as "float32"')

@@ -43,6 +43,6 @@ def array(row: bytes, bfloat16: Any = None, copies: bool = True) -> Any:
     dtype, shape, start = header(row)
     kind = bfloat16 if dtype == "bfloat16" else dtype
     if kind is None:
-        raise ConfigError('numpy has no bfloat16: use framework="torch", "jax" or "tensorflow", or another dtype')
+        raise ConfigError('numpy has no bfloat16: use framework="torch", "jax" or "tensorflow", or a different dtype')
     values = memoryview(row)[start:]
     return numpy.frombuffer(bytearray(values) if copies else values, kind).reshape(shape)

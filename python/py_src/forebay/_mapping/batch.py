@@ -134,7 +134,7 @@ class MappedBatch:
         names = counts.most_common(1)[0][0] if counts else frozenset()
         for row in rows:
             if (found := self._results[row].keys()) != names:
-                text = f"it returned {', '.join(found)} for this sample, and {', '.join(sorted(names))} for another one"
+                text = f"it returned {', '.join(found)} for this sample, and {', '.join(sorted(names))} for a different one"
                 self._results[row] = Failure(f"ValueError: {text}", None)
         if self.failures().keys() != failed.keys():
             self._collate()

@@ -68,7 +68,7 @@ def _outcome(function: Callable[[dict[str, Any], Any], Any], call: Call, has_vie
         original, shape = given.get(name, (None, None))
         if value is not original or value is None:
             return value
-        # A function may change the shape of a tensor in place.
+        # A function may change the shape of the tensor itself.
         is_same = getattr(value, "shape", None) == shape and (has_views or isinstance(value, _TEXTS))
         return SAME if is_same else Given(value)
 

@@ -54,7 +54,7 @@ def _joined(name: str, values: Sequence[Any], rows: Sequence[int], column: Any) 
             return plain
         if any(are_given) and form_of(plain[are_given.index(True)]) is not None:
             given, new = rows[are_given.index(True)], rows[are_given.index(False)]
-            problem = f"{name} as it was, an array of a field whose shapes vary, for row {given} of a batch and a new value for row {new}"
+            problem = f"{name} as it was, an array of a field with varying shapes, for row {given} of a batch and a new value for row {new}"
             remedy = "return a new array for all samples, such as x.clone() or x.copy(), or fill the rows, as in "
             remedy += f"Map(FUNCTION, pad={{{name!r}: 0}}), or return a list, such as [x] or x.tolist(), which stays a list"
             raise RowsDiffer(new, problem, remedy)

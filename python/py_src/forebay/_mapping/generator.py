@@ -16,7 +16,7 @@ __all__ = ["sample_generator"]
 _WORD = (1 << 64) - 1
 
 _DOMAIN = 0x6D61_705F_7079_0001
-"""Keeps the keys apart from the keys of all other uses of the seed. It is part of a run's results: do not change it."""
+"""Keeps the keys apart from the keys of all further uses of the seed. It is part of a run's results: do not change it."""
 
 
 def sample_generator(augment_seed: int, epoch: int = 0, stream: int = 0, draw: int = 0) -> Any:

@@ -81,7 +81,7 @@ def opener(function: Callable[..., Any], name: str) -> Callable[[], Caller]:
         pickled = pickle.dumps(function)
     except Exception as error:
         raise ConfigError(
-            f'map: kind="interpreters" passes {name} to other interpreters, but it cannot be pickled ({error}): define it at the top of '
+            f'map: kind="interpreters" passes {name} to its interpreters, but it cannot be pickled ({error}): define it at the top of '
             "a module"
         ) from error
     return lambda: InterpreterCaller(pickled, name)

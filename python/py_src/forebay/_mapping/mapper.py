@@ -62,7 +62,7 @@ class Mapper:
         self._stall_timeout: float = values["engine"]["stall_timeout"]
         # The rest of the ranks wait for a rank without a batch.
         self._is_alone = ranks[0] * len(batch.devices) == 1
-        # Samples of an epoch that may be left out, those of the engine included; None: samples that fail are errors.
+        # Samples of an epoch that may be left out, the engine's included; None: samples that fail are errors.
         self._errors_max: int | None = values["skip"]["errors"] or None
         self._kept_marks = [name for name in HIDDEN if name in batch.marks]
         # States reach back to a bounded number of batches.
@@ -106,8 +106,8 @@ class Mapper:
         """Begins to count the warnings of an epoch."""
         self._warnings = 0
 
-    def begin(self, session: _forebay.Session, outputs: dict[str, Any], place: int, number: int) -> MappedBatch:
-        """Begins to map batch `number` of the engine at `place`.
+    def begin(self, session: _forebay.Session, outputs: dict[str, Any], engine_number: int, number: int) -> MappedBatch:
+        """Begins to map batch `number` of the engine at `engine_number`.
 
         Raises:
             DecodeError: Rows cannot be padded.
@@ -123,7 +123,7 @@ class Mapper:
         rest = {name: value for name, value in columns.items() if name not in inputs or name in self._batch.marks}
         keys = [key(self._seed, *row) for row in draws.tolist()]
         batch = MappedBatch(inputs, rest, keys, ids, keeps_failures=self._errors_max is not None, padding=self._padding)
-        session.note_rows(place, number, len(batch))
+        session.note_rows(engine_number, number, len(batch))
         self.workers.idle_kind = "input"
         self._put(batch, range(len(batch)))
         return batch
@@ -172,9 +172,9 @@ class Mapper:
         engine.add_map_times(seconds, samples, waited)
 
     def finish(
-        self, session: _forebay.Session, engine: _forebay.Engine, batch: MappedBatch, place: int, number: int
+        self, session: _forebay.Session, engine: _forebay.Engine, batch: MappedBatch, engine_number: int, number: int
     ) -> dict[str, Any] | None:
-        """Returns batch `number` of the engine at `place`, which is complete; None if all its samples were left out.
+        """Returns batch `number` of the engine at `engine_number`, which is complete; None if all its samples were left out.
 
         Raises:
             MapError: The function failed for a sample that may not be left out; a worker failed, or a process has died.
@@ -191,7 +191,7 @@ class Mapper:
                 raise MapError(f"a worker that ran {self.options.name}, or made a batch of its results, failed: {text}") from batch.error
             failures = batch.failures()
             if not batch.is_settled:
-                self._settle(session, engine, batch, failures, place, number)
+                self._settle(session, engine, batch, failures, engine_number, number)
         except BaseException:
             batch.has_raised = True
             raise
@@ -208,7 +208,7 @@ class Mapper:
         engine: _forebay.Engine,
         batch: MappedBatch,
         failures: dict[int, Failure],
-        place: int,
+        engine_number: int,
         number: int,
     ) -> None:
         """Leaves failures out, or raises an error of the first one that may not be left out."""
@@ -217,7 +217,7 @@ class Mapper:
                 hint = ": skip=Skip(errors=100) leaves such samples out"
                 raise self._error(batch, row, failure, engine, hint) from _cause(failure)
             return
-        left = session.skips_left(place, number, len(failures))
+        left = session.skips_left(engine_number, number, len(failures))
         hint = f"the epoch has more bad samples than Skip(errors={self._errors_max})"
         if failures and left < len(failures):
             row = list(failures)[max(left, 0)]
@@ -225,7 +225,7 @@ class Mapper:
         if left < 0:
             raise MapError(f"{hint}: those for which {self.options.name} failed, and those that could not be decoded up to this batch")
         errors = [self._error(batch, row, failure, engine) for row, failure in failures.items()]
-        session.note_failures(place, number, len(errors))
+        session.note_failures(engine_number, number, len(errors))
         batch.is_settled = True
         if errors:
             engine.add_skipped(len(errors))
@@ -240,7 +240,7 @@ class Mapper:
         batch, engine = next(pair for pair in zip(batches, engines) if len(pair[0].failures()) == len(pair[0]))
         row, failure = next(iter(batch.failures().items()))
         message = (
-            f"{self.options.name} failed for every sample of a batch, for which the other ranks would wait: repair the function or the "
+            f"{self.options.name} failed for every sample of a batch, for which the remaining ranks would wait: repair the function or the "
             f"data, or choose a larger batch_size. The next call continues with the batch after it. The first error: {failure.text}"
         )
         raise _with(MapError, message, self._identity(batch, row, engine)) from _cause(failure)

@@ -47,13 +47,13 @@ class Map:
       `ConfigError`, unless `pad` fills them.
     - numbers: shape (N,), of the type int64, float64 or bool for Python's; numpy's keep their type.
     - text, bytes, lists, tuples, times and all remaining objects: a list of N values.
-    - an array that the function got from a field with varying shapes, and returns as it is for all rows, changed in place or not: a
+    - an array that the function got from a field with varying shapes, and returns as it is for all rows, itself changed or not: a
       list, as without a map.
 
     Args:
         function: Function of a sample and its generator that returns a dict, with the same names for all samples. A value of
-            the sample that it returns as it is, changed in place or not, is not copied again (threads). Tensors and padded arrays can
-            be changed in place: after an error the next try gets them as they were.
+            the sample that it returns as it is, itself changed or not, is not copied again (threads). Tensors and padded arrays can
+            be changed themselves: after an error the next try gets them as they were.
         inputs: Names of the outputs that it gets. The rest stay in the batch as they are, and so do the outputs that name
             rows, such as `sample_keys`, unless it returns outputs of these names. None: all.
         workers: Number of workers. None: the CPUs of this process, shared by all ranks of the node.
@@ -94,8 +94,8 @@ def checked(value: Any) -> Map:
         if options.inputs is not None:
             if isinstance(options.inputs, str) or not isinstance(options.inputs, Sequence) or not options.inputs:
                 raise ConfigError(f"inputs of Map is a list of names of outputs, but it is {shown(options.inputs)}")
-            for place, name in enumerate(options.inputs):
-                text(f"inputs[{place}] of Map", name)
+            for index, name in enumerate(options.inputs):
+                text(f"inputs[{index}] of Map", name)
         if options.workers is not None:
             whole("workers of Map", options.workers, 1, U32)
         if options.prefetch is not None:
@@ -113,6 +113,6 @@ def _check_arguments(options: Map) -> None:
         signature.bind(None, None)
     except TypeError as error:
         raise ConfigError(
-            f"{options.name} is called with a sample and its generator, but has other arguments ({error}): write def f(sample, rng), or "
+            f"{options.name} is called with a sample and its generator, but has different arguments ({error}): write def f(sample, rng), or "
             "lambda sample, rng: f(sample)"
         ) from None

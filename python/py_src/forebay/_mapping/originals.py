@@ -10,7 +10,7 @@ __all__ = ["Originals"]
 
 
 class Originals:
-    """Copies of the arrays and tensors of a row that the function can change in place.
+    """Copies of the arrays and tensors of a row that the function itself can change.
 
     Arrays of `framework="numpy"`, "jax" and "tensorflow" are read-only, and need none, unless their rows are padded.
     """

@@ -94,7 +94,7 @@ class RowPadding:
                 raise RowsDiffer(row, f"{name} as a single number for row {row} of a batch", f"leave {name} out of pad of Map")
             if first is not None and form.shape[1:] != first.shape[1:]:
                 problem = f"{name} with shape {first.shape} for row {rows[0]} of a batch and with shape {form.shape} for row {row}"
-                remedy = "pad of Map fills the first dimension: return arrays that are equal in the others"
+                remedy = "pad of Map fills the first dimension: return arrays that are equal in the rest"
                 raise RowsDiffer(row, problem, f"{remedy}, or leave {name} out of pad and return a list, such as [x], which stays a list")
         assert first is not None
         fill = _torch_fill(name, first, padding) if first.library == "torch" else fill_of(name, first.dtype, padding)
@@ -110,15 +110,15 @@ def _arrays(values: Sequence[Any], padding: Padding) -> list[Any]:
     import numpy
 
     arrays = [numpy.asarray(value) if _is_of_numbers(value) else value for value in values]
-    empty = [place for place, value in enumerate(values) if isinstance(value, (list, tuple)) and not value]
-    others = [form for place, value in enumerate(arrays) if place not in empty and (form := form_of(value)) is not None]
+    empty = [index for index, value in enumerate(values) if isinstance(value, (list, tuple)) and not value]
+    others = [form for index, value in enumerate(arrays) if index not in empty and (form := form_of(value)) is not None]
     of_pad = numpy.dtype("int64" if isinstance(padding.value, int) else "float64")
-    for place in empty:
+    for index in empty:
         shape = (0, *(others[0].shape[1:] if others else ()))
         if others and others[0].library == "torch":
-            arrays[place] = sys.modules["torch"].empty(shape, dtype=others[0].dtype, device=others[0].device)
+            arrays[index] = sys.modules["torch"].empty(shape, dtype=others[0].dtype, device=others[0].device)
         else:
-            arrays[place] = numpy.empty(shape, others[0].dtype if others else of_pad)
+            arrays[index] = numpy.empty(shape, others[0].dtype if others else of_pad)
     return arrays
 
 

@@ -38,14 +38,14 @@ def pickled(function: Callable[..., Any], name: str) -> bytes:
     except ImportError:
         why = f" ({reason})" if reason is not None else ": it was defined in this session, which has no file"
         raise ConfigError(
-            f'map: kind="processes" passes {name} to other processes, but it cannot be pickled{why}: define it at the top of a module, '
+            f'map: kind="processes" passes {name} to its processes, but it cannot be pickled{why}: define it at the top of a module, '
             'install cloudpickle, or use kind="threads"'
         ) from reason
     try:
         return cloudpickle.dumps(function)
     except Exception as error:
         raise ConfigError(
-            f'map: kind="processes" passes {name} to other processes, but not even cloudpickle can pickle it ({error}): make what it '
+            f'map: kind="processes" passes {name} to its processes, but not even cloudpickle can pickle it ({error}): make what it '
             'needs inside of it, or use kind="threads"'
         ) from error
 
@@ -110,7 +110,7 @@ class ProcessCaller:
             channel.close()
             if not isinstance(error, AssertionError):
                 raise
-            raise ConfigError(f'map: this process may not start others ({error}): use kind="threads"') from error
+            raise ConfigError(f'map: this process may not start processes ({error}): use kind="threads"') from error
         finally:
             # The end of the process is then the end of the pipe.
             theirs.close()

@@ -1,4 +1,4 @@
-"""Values that two processes pass each other: arrays through shared memory, everything else through a pipe."""
+"""Values that are passed between two processes: arrays through shared memory, everything else through a pipe."""
 
 from __future__ import annotations
 

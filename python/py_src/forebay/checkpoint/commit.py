@@ -92,7 +92,7 @@ def folder_of(name: str, url: Any) -> str:
     """
     given, url = url, url_of(name, url).removeprefix("file://").rstrip("/")
     if not url or url.endswith(":"):
-        raise ConfigError(f"{name} has to be that of a folder, but it is {shown(given)}")
+        raise ConfigError(f"{name} has to be the path of a folder, but it is {shown(given)}")
     return url if is_url(url) else os.path.abspath(url)
 
 

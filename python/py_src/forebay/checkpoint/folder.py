@@ -61,14 +61,14 @@ class Folder:
         if is_url(self.url) and is_root(self.url):
             raise ConfigError(f"{self.url} is a whole bucket or server: save to a folder in it")
         if self.keep is not None and (not self.parent or self.parent.endswith(":/")):
-            raise ConfigError(f"keep removes older checkpoints next to {self.url}: save to a folder inside of another one")
+            raise ConfigError(f"keep removes older checkpoints next to {self.url}: save to a folder inside of a folder")
 
     def check_ranks(self, count: int) -> None:
         """Raises ConfigError for a state of one rank alone if there are several: a checkpoint has the state of rank 0."""
         if count > 1 and is_of_one_rank(self.data):
             raise ConfigError(
-                "data has a position of load_files(ordered=False), load_lines or load_tars within an epoch, which other ranks cannot "
-                "continue: save that of each rank in obj with per_rank=True, or make the loader of files with ordered=True"
+                "data has a position of load_files(ordered=False), load_lines or load_tars within an epoch, which different ranks cannot "
+                "continue: save the state of each rank in obj with per_rank=True, or make the loader of files with ordered=True"
             )
 
     def begin(self) -> str:
@@ -105,14 +105,14 @@ class Folder:
         """Lists the folder. It raises ConfigError for a checkpoint that may not be replaced."""
         found = retention.find(self.url, self.store)
         if found is not None and found.has_commit and not self.overwrite:
-            raise ConfigError(f"{self.url} is a checkpoint already: save to another URL, or pass overwrite=True")
+            raise ConfigError(f"{self.url} is a checkpoint already: save to a different URL, or pass overwrite=True")
         return found
 
     def _names(self, found: retention.Found | None) -> set[str]:
         """Returns the names of the commit and the marks of the folder."""
-        places = [file.url.rpartition("/") for file in (found.files if found is not None else [])]
+        folders = [file.url.rpartition("/") for file in (found.files if found is not None else [])]
         return {
-            name for folder, _, name in places if folder == self.url and (name == commit.COMMIT or marks.is_mark(name))
+            name for folder, _, name in folders if folder == self.url and (name == commit.COMMIT or marks.is_mark(name))
         }
 
     def _check_is_last(self) -> None:
@@ -124,7 +124,7 @@ class Folder:
             return
         if last != self._token:
             raise StateError(
-                f"another save to {self.url} has begun, or the folder was removed: let one save at a time use a folder, and "
+                f"a second save to {self.url} has begun, or the folder was removed: let one save at a time use a folder, and "
                 "remove no unfinished saves of jobs that run"
             )
 
@@ -141,9 +141,9 @@ class Folder:
             if commit.write(self.url, text, version, self.store):
                 return
             refused.append(version)
-        raise StateError(f"other programs write {commit.COMMIT} of {self.url} all the time: let one save at a time use a folder")
+        raise StateError(f"several programs write {commit.COMMIT} of {self.url} all the time: let one save at a time use a folder")
 
-    def _others(self) -> list[retention.Found]:
+    def _earlier_saves(self) -> list[retention.Found]:
         """Returns the checkpoints next to this one; none if they cannot be read, since all parts are in the store by now."""
         try:
             found = retention.survey(self.parent, self.store)
@@ -159,7 +159,7 @@ class Folder:
             StateError: A second save has begun, or the folder was removed. The parts are gone, or will be.
         """
         named = {part.name: part for part in parts}
-        others = [] if self.keep is None else self._others()
+        others = [] if self.keep is None else self._earlier_saves()
         time = datetime.datetime.now(datetime.timezone.utc)
         if whole_ones := [found.time for found in others if found.problem is None]:
             time = max(time, max(whole_ones) + datetime.timedelta(microseconds=1))
@@ -181,7 +181,7 @@ class Folder:
             raise
         except Error as error:
             # The checkpoint is whole, so training continues.
-            _log.warning("what %s replaces cannot be removed: %s", self.url, error)
+            _log.warning("the files that %s replaces cannot be removed: %s", self.url, error)
         return done
 
 

@@ -93,7 +93,7 @@ def _read_torch(opened: Opened, into: Any, map_location: Any, weights_only: bool
         except NoLayout:
             pass
         else:
-            return filled(opened, layout.object, layout.place, into)
+            return filled(opened, layout.object, layout.first_byte, into)
     with opened.whole() as file:
         saved = torch.load(file, map_location="cpu" if into is not None else map_location, weights_only=weights_only)
     return saved if into is None else copied(opened.url, saved, into)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ..errors import Error, NetworkError, from_engine
 
-__all__ = ["Alone", "Group", "current", "place"]
+__all__ = ["Alone", "Group", "current", "rank_and_ranks"]
 
 _WAIT = datetime.timedelta(hours=6)
 """Longest wait for the slowest rank's upload. A rank that dies ends the wait at once."""
@@ -77,7 +77,7 @@ class Group(Alone):
         return [result for _, result in outcomes]
 
 
-def place() -> tuple[int, int]:
+def rank_and_ranks() -> tuple[int, int]:
     """Returns the rank of this process in the default process group, and the number of ranks. It does not communicate."""
     dist = _initialized()
     return (0, 1) if dist is None else (dist.get_rank(), dist.get_world_size())

@@ -20,32 +20,32 @@ _SHOWN = 8
 """Differences of an error's message."""
 
 
-def filled(opened: Opened, saved: Any, place: Callable[[Any], int | None], into: Any) -> Any:
+def filled(opened: Opened, saved: Any, first_byte: Callable[[Any], int | None], into: Any) -> Any:
     """Fetches the tensors of an object into their own memory, or into the memory of `into`.
 
     Args:
         opened: The part.
         saved: The object; its tensors have memory without contents.
-        place: Returns the first byte of a tensor's storage in the part; None if its contents are there already.
+        first_byte: Returns the first byte of a tensor's storage in the part; None if its contents are there already.
         into: Object with the tensors to fill, or None.
 
     Returns:
         The object, with the tensors of `into`.
     """
     match = Match(opened.url, saved, into)
-    places = []
+    positions = []
     for tensor, target in match.pairs:
-        if (at := place(tensor)) is not None:
-            places.append((at, tensor, target))
+        if (at := first_byte(tensor)) is not None:
+            positions.append((at, tensor, target))
     # Tensors that share a storage share it in the result too.
-    storages = {place(tensor): tensor.untyped_storage() for tensor in tensors_in(match.kept)}
+    storages = {first_byte(tensor): tensor.untyped_storage() for tensor in tensors_in(match.kept)}
     for start, storage in storages.items():
         if start is not None:
             whole = bytes_of(storage)
-            places.append((start, whole, whole))
+            positions.append((start, whole, whole))
     with contextlib.nullcontext() if into is None else partly_overwritten():
-        opened.direct.fill(Targets().of(places))
-    copy_all((tensor, target) for tensor, target in match.pairs if place(tensor) is None)
+        opened.direct.fill(Targets().of(positions))
+    copy_all((tensor, target) for tensor, target in match.pairs if first_byte(tensor) is None)
     return match.object
 
 
@@ -100,7 +100,7 @@ class Match:
         if self._problems:
             more = f"; and {count} more" if (count := len(self._problems) - _SHOWN) > 0 else ""
             raise ConfigError(
-                f"into does not match {url}: {'; '.join(self._problems[:_SHOWN])}{more}. Pass None in the place of what is to "
+                f"into does not match {url}: {'; '.join(self._problems[:_SHOWN])}{more}. Pass None for the values to "
                 "be loaded into new memory"
             )
 

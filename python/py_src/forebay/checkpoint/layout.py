@@ -68,11 +68,11 @@ class Layout:
             raise
         except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, pickle.UnpicklingError) as error:
             raise NoLayout(str(error)) from error
-        self._places = deferring.places
+        self._positions = deferring.positions
 
-    def place(self, tensor: Any) -> int | None:
+    def first_byte(self, tensor: Any) -> int | None:
         """Returns the first byte of a tensor's storage in the file. None: the contents are there already."""
-        return self._places.get(tensor.untyped_storage().data_ptr())
+        return self._positions.get(tensor.untyped_storage().data_ptr())
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
@@ -101,7 +101,7 @@ def _check_names(pickled: bytes) -> None:
     """Checks that no function gets the contents of a tensor to make an object of it, which are not there yet.
 
     Raises:
-        NoLayout: There are functions other than the ones of plain tensors.
+        NoLayout: There are more functions than the ones of plain tensors.
     """
     import torch
 
@@ -112,7 +112,7 @@ def _check_names(pickled: bytes) -> None:
             if not is_type and argument not in _PLAIN:
                 raise NoLayout(f"an object of {argument}")
         elif operation.name in ("STACK_GLOBAL", "INST"):
-            raise NoLayout("a pickle of another version")
+            raise NoLayout("a pickle of a different version")
 
 
 class _Deferring(io.BufferedIOBase):
@@ -123,7 +123,7 @@ class _Deferring(io.BufferedIOBase):
         self._file = file
         self._headers: dict[int, bytes] = {}
         self._records: dict[int, int] = {}
-        self.places: dict[int, int] = {}
+        self.positions: dict[int, int] = {}
         """First byte in the file by the address of the memory."""
         try:
             with zipfile.ZipFile(file) as archive:
@@ -137,7 +137,7 @@ class _Deferring(io.BufferedIOBase):
         for name in archive.namelist():
             # It can be set in torch, and smaller ones leave more than one possible offset.
             if name.endswith("/.storage_alignment") and int(archive.read(name)) % _ALIGNED:
-                raise NoLayout("tensors at other places")
+                raise NoLayout("tensors at different positions")
             if name.endswith("/data.pkl"):
                 _check_names(archive.read(name))
         ends = [record.header_offset for record in records[1:]] + [archive.start_dir]
@@ -151,7 +151,7 @@ class _Deferring(io.BufferedIOBase):
         starts = [start for start in starts if start % _ALIGNED == 0]
         name = len(record.filename.encode())
         if len(starts) != 1 or record.compress_type != zipfile.ZIP_STORED:
-            raise NoLayout("a record of another structure")
+            raise NoLayout("a record of a different structure")
         padding = starts[0] - record.header_offset - _HEADER.size - name
         numbers = (0, record.flag_bits, 0, 0, 0, 0, 0, 0)
         self._headers[record.header_offset] = _HEADER.pack(b"PK\3\4", *numbers, name, padding)
@@ -181,7 +181,7 @@ class _Deferring(io.BufferedIOBase):
                 view[:] = self._headers[at]
             elif self._records.get(at) == len(view):
                 address, _ = numpy.frombuffer(view, numpy.uint8).__array_interface__["data"]
-                self.places[address] = at
+                self.positions[address] = at
             else:
                 return self._file.readinto(view)
             self._file.seek(at + len(view))

@@ -113,7 +113,7 @@ class Checkpoint:
             raise ConfigError(f"{self.url} was saved by torch.distributed.checkpoint: load it with its StorageReader")
         if number is None:
             # Without communication: a program may load on one rank alone.
-            rank, ranks = group.place()
+            rank, ranks = group.rank_and_ranks()
             if len(names) not in (1, ranks):
                 raise ConfigError(
                     f"{self.url} has the parts of {len(names)} ranks, and there are {ranks} now: pass part, or save with "

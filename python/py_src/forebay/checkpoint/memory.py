@@ -12,7 +12,7 @@ __all__ = ["Memory", "bytes_of", "size_of", "with_rest"]
 class Memory:
     """Storages of the tensors in the dicts, lists and tuples of an object, by their addresses.
 
-    It keeps them alive. Tensors in objects of other classes, and on devices, are not in it.
+    It keeps them alive. Tensors in objects of different classes, and on devices, are not in it.
     """
 
     def __init__(self, value: Any) -> None:
@@ -36,7 +36,7 @@ class Memory:
 def size_of(value: Any) -> int:
     """Returns the most bytes of a file with the tensors in the dicts, lists and tuples of an object, each storage once.
 
-    Tensors in objects of other classes are not known.
+    Tensors in objects of different classes are not known.
     """
     return with_rest(sum({(each.device, each.data_ptr()): each.nbytes() for each in _storages(value, True)}.values()))
 

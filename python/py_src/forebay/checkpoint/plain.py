@@ -16,7 +16,7 @@ Notes = list[list[Any]]
 """Pairs of a path, which is a list of keys and indexes, and the kind of the value there: "tuple", "nan", "inf" or "-inf"."""
 
 _DEPTH_MAX = 100
-"""Levels of a value. Deeper ones are most likely a cycle, and parsers in other languages have limits as well."""
+"""Levels of a value. Deeper ones are most likely a cycle, and parsers in all languages have limits."""
 
 
 def plain(name: str, value: Any) -> Any:
@@ -28,26 +28,26 @@ def plain(name: str, value: Any) -> Any:
     return _plain(value, name, 0)
 
 
-def _plain(value: Any, place: str, depth: int) -> Any:
+def _plain(value: Any, path: str, depth: int) -> Any:
     if depth > _DEPTH_MAX:
-        raise ConfigError(f"{place.partition('[')[0]} has to be JSON of at most {_DEPTH_MAX} levels: save other objects in obj")
+        raise ConfigError(f"{path.partition('[')[0]} has to be JSON of at most {_DEPTH_MAX} levels: save deeper objects in obj")
     if value is None or isinstance(value, (bool, str)):
         return value
     for kind in (int, float):
         if isinstance(value, kind):
             return kind(value)
     if isinstance(value, (list, tuple)):
-        items = [_plain(item, f"{place}[{at}]", depth + 1) for at, item in enumerate(value)]
+        items = [_plain(item, f"{path}[{at}]", depth + 1) for at, item in enumerate(value)]
         return tuple(items) if isinstance(value, tuple) else items
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
-                raise ConfigError(f"{place} has to be JSON, where keys are text, and it has the key {key!r}: save it in obj")
-        return {key: _plain(item, f"{place}[{key!r}]", depth + 1) for key, item in value.items()}
+                raise ConfigError(f"{path} has to be JSON, where keys are text, and it has the key {key!r}: save it in obj")
+        return {key: _plain(item, f"{path}[{key!r}]", depth + 1) for key, item in value.items()}
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
         # Numbers of numpy and torch.
-        return _plain(value.item(), place, depth + 1)
-    raise ConfigError(f"{place} has to be JSON, and {type(value).__name__} is not: save other objects in obj")
+        return _plain(value.item(), path, depth + 1)
+    raise ConfigError(f"{path} has to be JSON, and {type(value).__name__} is not: save such objects in obj")
 
 
 def packed(value: Any) -> tuple[Any, Notes]:

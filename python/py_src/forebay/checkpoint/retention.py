@@ -99,9 +99,9 @@ def survey(prefix: str, store: StoreOptions | None, *, reads: bool = True) -> li
     """
     prefix = folder_of("prefix", prefix)
     files = list(list_files(f"{prefix}/", store=store))
-    places = [file.url.rpartition("/") for file in files]
-    found = {folder: Found(folder) for folder, _, name in places if name == COMMIT or is_mark(name)}
-    for file, (folder, _, name) in zip(files, places):
+    folders = [file.url.rpartition("/") for file in files]
+    found = {folder: Found(folder) for folder, _, name in folders if name == COMMIT or is_mark(name)}
+    for file, (folder, _, name) in zip(files, folders):
         # A file belongs to the nearest folder above it.
         while folder not in found and len(folder) > len(prefix):
             folder = folder.rpartition("/")[0]
@@ -117,13 +117,13 @@ def survey(prefix: str, store: StoreOptions | None, *, reads: bool = True) -> li
 
 def _without_copies(prefix: str, found: list[Found]) -> list[Found]:
     """Marks the local folders that a link leads to, and leaves out those that are in the list without it."""
-    places = {each.url: os.path.realpath(each.url) for each in found}
+    folders = {each.url: os.path.realpath(each.url) for each in found}
     start = os.path.realpath(prefix)
     for each in found:
-        each.is_linked = places[each.url] != start + each.url[len(prefix) :]
+        each.is_linked = folders[each.url] != start + each.url[len(prefix) :]
     kept: dict[str, Found] = {}
     for each in sorted(found, key=lambda each: each.is_linked):
-        kept.setdefault(places[each.url], each)
+        kept.setdefault(folders[each.url], each)
     return list(kept.values())
 
 

@@ -31,28 +31,28 @@ class Targets:
     def __init__(self) -> None:
         self._earlier, self._expected = _Ranges(), _Ranges()
 
-    def of(self, places: Iterable[tuple[int, Any, Any]]) -> list[Target]:
+    def of(self, pieces: Iterable[tuple[int, Any, Any]]) -> list[Target]:
         """Returns the targets of tensors, in the order of the part. Targets of the calls before may be in flight: they are
         complete before the new ones are.
 
         Args:
-            places: For each tensor the first byte of its storage in the part, a tensor of the shape, the strides and the
+            pieces: For each tensor the first byte of its storage in the part, a tensor of the shape, the strides and the
                 offset that it has there, and the tensor to fill, which has the same shape.
         """
-        made = [_Place(*place) for place in places]
-        made = [place for place in made if place.length]
+        made = [_Piece(*piece) for piece in pieces]
+        made = [piece for piece in made if piece.length]
         # A copy to memory that a request fills at the same time would change the bytes before they are compared.
-        last: _Place | None = None
-        for place in sorted((place for place in made if place.memory), key=lambda place: place.memory.start):
-            if last is not None and place.memory.start < last.memory.stop:
-                last.is_alike = place.is_alike = False
-            if last is None or place.memory.stop > last.memory.stop:
-                last = place
-            if self._earlier.overlap(place.memory):
-                place.is_alike = False
-        for place in made:
-            self._earlier.add(place.memory)
-        return [place.target() for place in sorted(made, key=lambda place: place.begin)]
+        last: _Piece | None = None
+        for piece in sorted((piece for piece in made if piece.memory), key=lambda piece: piece.memory.start):
+            if last is not None and piece.memory.start < last.memory.stop:
+                last.is_alike = piece.is_alike = False
+            if last is None or piece.memory.stop > last.memory.stop:
+                last = piece
+            if self._earlier.overlap(piece.memory):
+                piece.is_alike = False
+        for piece in made:
+            self._earlier.add(piece.memory)
+        return [piece.target() for piece in sorted(made, key=lambda piece: piece.begin)]
 
 
     def expect(self, into: Any) -> None:
@@ -89,7 +89,7 @@ class _Ranges:
         return begin, max(begin, bisect.bisect_left(self._starts, other.stop))
 
 
-class _Place:
+class _Piece:
     """Bytes of a tensor in a part and in memory.
 
     `begin` is its first byte in the part, `length` its bytes there, from the first element to the last, `memory` the

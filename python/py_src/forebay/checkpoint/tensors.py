@@ -42,7 +42,7 @@ _METADATA = "__metadata__"
 """Key of a header that is not the name of a tensor."""
 
 _HEADER_MAX = 100_000_000
-"""Bytes of a header that other readers accept."""
+"""Bytes of a header that all readers accept."""
 
 _PIECE = 64 << 20
 """Bytes that are copied at a time from a tensor that is on a device or not contiguous."""
@@ -56,7 +56,7 @@ def check(obj: Any) -> None:
     """
     import torch
 
-    other = 'save other objects with format="torch"'
+    other = 'save it with format="torch"'
     takes = 'format="safetensors" takes a dict of tensors by name'
     if not isinstance(obj, Mapping):
         raise ConfigError(f"{takes}, and this is {shown(type(obj))}: {other}")
@@ -107,14 +107,14 @@ def read(opened: Opened, into: Any = None, map_location: Any = None, weights_onl
         ConfigError: `map_location` is a function or a dict, or `into` has different tensors.
     """
     if callable(map_location) or isinstance(map_location, dict):
-        raise ConfigError("map_location is the name of a device for safetensors, whose tensors have no device")
+        raise ConfigError("map_location is the name of a device for safetensors, since its tensors have no device")
     with opened.table() as file:
         length = int.from_bytes(file.read(8), "little")
         if not 0 < length <= _HEADER_MAX:
             raise FormatError(f"a header of safetensors has at most {_HEADER_MAX} bytes, but this one has {length}")
         header = file.read(length)
-    saved, places = _empty(header, 8 + length, opened.part.size)
-    loaded = filled(opened, saved, lambda tensor: places[id(tensor)], into)
+    saved, positions = _empty(header, 8 + length, opened.part.size)
+    loaded = filled(opened, saved, lambda tensor: positions[id(tensor)], into)
     return loaded if map_location is None else {name: tensor.to(map_location) for name, tensor in loaded.items()}
 
 
@@ -122,7 +122,7 @@ def _empty(text: bytes, start: int, size: int) -> tuple[dict[str, Any], dict[int
     """Returns the tensors of a header, with memory without contents, and their offsets in a file of `size` bytes."""
     import torch
 
-    saved, places = {}, {}
+    saved, positions = {}, {}
     try:
         header = json.loads(text)
         header.pop(_METADATA, None)
@@ -133,10 +133,10 @@ def _empty(text: bytes, start: int, size: int) -> tuple[dict[str, Any], dict[int
                 raise ValueError(f"{name} has {end - begin} bytes for a shape of {entry['shape']}")
             if begin < 0 or start + end > size:
                 raise ValueError(f"{name} is cut off")
-            saved[name], places[id(tensor)] = tensor, start + begin
+            saved[name], positions[id(tensor)] = tensor, start + begin
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
         raise FormatError(f"a header of safetensors is damaged: {error!r}") from None
-    return saved, places
+    return saved, positions
 
 
 def _bytes_of(tensor: Any) -> Any:

@@ -110,8 +110,8 @@ def path_of(field: Any, name: str = "path", is_needed: bool = False) -> dict[str
     if isinstance(path, str):
         return {name: path}
     if isinstance(path, Sequence) and not isinstance(path, bytes):
-        return {name: [part if isinstance(part, str) else whole(f"a place in {name} of {kind}", part) for part in path]}
-    raise ConfigError(f"{name} of {kind} is text such as 'meta.width', or a list of keys and places, but it is {path!r}")
+        return {name: [part if isinstance(part, str) else whole(f"a position in {name} of {kind}", part) for part in path]}
+    raise ConfigError(f"{name} of {kind} is text such as 'meta.width', or a list of keys and positions, but it is {path!r}")
 
 
 def lengths_of(kind: str, shape: Any) -> Sequence[Any]:

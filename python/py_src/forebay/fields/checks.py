@@ -103,12 +103,12 @@ def pair_of(name: str, size: Size) -> list[int]:
     return [whole(name, side, 1, U32) for side in pair]
 
 
-def filled(name: str, value: Any, lengths: Sequence[int], what: str, check: Check) -> list[Any]:
+def filled(name: str, value: Any, lengths: Sequence[int], expected: str, check: Check) -> list[Any]:
     """Returns a sequence of one of some lengths, repeated to the last one; one number is a sequence of it."""
     # A set has no order.
     values = [] if isinstance(value, (set, frozenset)) else listed(value)
     if len(values) not in lengths:
-        raise ConfigError(f"{name} is {what}, but it is {shown(value)}")
+        raise ConfigError(f"{name} is {expected}, but it is {shown(value)}")
     return [check(name, each) for each in values] * (lengths[-1] // len(values))
 
 
@@ -123,7 +123,7 @@ def filters_of(name: str, value: Any) -> str | list[str] | None:
     if not isinstance(value, (list, tuple)):
         return unless("bilinear", interpolation_of, name, value)
     if len(value) != 2:
-        raise ConfigError(f"{name} is one filter, or two of which one is drawn, but it is {value!r}")
+        raise ConfigError(f"{name} is one filter, or two, to draw one of them, but it is {value!r}")
     return [interpolation_of(name, each) for each in value]
 
 

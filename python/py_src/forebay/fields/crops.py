@@ -38,7 +38,7 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 _borders = partial(
     filled,
     lengths=(1, 2, 4),
-    what="a number of pixels, (left and right, top and bottom) or (left, top, right, bottom)",
+    expected="a number of pixels, (left and right, top and bottom) or (left, top, right, bottom)",
     check=partial(whole, below=U32),
 )
 """Check of (left, top, right, bottom) of borders."""
@@ -138,7 +138,7 @@ class Resize(ImageOp):
         size: One number is the shorter side, and the longer one keeps the aspect ratio; (height, width) sets both. None: the
             longer side becomes `max_size`.
         interpolation: "bilinear", "bicubic" or "nearest". Pixels are Pillow's; pixels of "bilinear" may differ by one grey level.
-            Masks always have "nearest". Pictures with a filter other than "bilinear" are not decoded by a CUDA device.
+            Masks always have "nearest". Only pictures with the filter "bilinear" are decoded by a CUDA device.
         max_size: Upper bound of the longer side, above `size`: where it would be longer, the shorter side becomes less than
             `size`.
     """

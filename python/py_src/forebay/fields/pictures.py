@@ -166,7 +166,7 @@ def followed_by(field: Image | Mask, ops: Sequence[ImageOp]) -> Image | Mask:
 def _operations(kind: str, column: str, ops: tuple[ImageOp, ...]) -> tuple[ImageOp, ...]:
     for op in ops:
         if isinstance(op, (list, tuple)):
-            raise ConfigError(f"{kind}({column!r}): pass the operations one after the other, not as a {type(op).__name__}")
+            raise ConfigError(f"{kind}({column!r}): pass the operations one by one, not as a {type(op).__name__}")
         if not isinstance(op, ImageOp):
             raise ConfigError(f"{kind}({column!r}): {op!r} is not an operation of forebay, such as Resize(256): {_instead(op)}")
     return ops
@@ -180,7 +180,7 @@ def _instead(op: Any) -> str:
         return f"write {op.__name__}(...), with its arguments"
     if type(op).__name__ in ("MixUp", "CutMix"):
         return f"it mixes the samples of a batch: write Mix({type(op).__name__}(...), x=Image(...), y=OneHot(...)) in the loader's fields"
-    return "call those of other libraries for each sample, in the loader's map"
+    return "call the operations of different libraries for each sample, in the loader's map"
 
 
 class Joint(Field):

@@ -250,7 +250,7 @@ def token_rows(field: Any) -> dict[str, Any]:
     pad = None if field.pad is None else whole(f"pad of {kind}", field.pad, -(1 << 63), 1 << 63)
     if field.length is None:
         if truncates:
-            raise ConfigError(f"truncate of {kind} cuts at `length`, which is not set: pass max_length in place of truncate")
+            raise ConfigError(f"truncate of {kind} cuts at `length`, which is not set: pass max_length instead of truncate")
         if pad is None:
             raise ConfigError(f"{kind} needs a length, or pad to fill rows up to the longest one of the batch: pass one of them")
         return spec

@@ -129,12 +129,12 @@ class FileCache:
             is_second = os.path.exists(to)
             os.replace(path, to)
             if is_second:
-                # Another process had the same file at the same time.
+                # A second process had the same file at the same time.
                 total.write(total.read() - self._on_disk(length))
 
     def _count(self, size: int) -> int:
-        """Removes what killed processes left, and the files that were not used for longest until there is room for `size`
-        bytes on disk. Returns the bytes of the others."""
+        """Removes the files that killed processes left, and the files that were not used for longest until there is room for `size`
+        bytes on disk. Returns the bytes of the rest."""
         total = 0
         for entry in os.scandir(os.path.join(self._folder, "new")):
             if _has_writer(entry.path):
@@ -194,7 +194,7 @@ class _Total:
 
 
 def is_of_list(file: File, etag: str | None, modified: float | None) -> bool:
-    """Returns false if bytes with this entity tag, or of this time, are of a version other than the one in the list."""
+    """Returns false if bytes with this entity tag, or of this time, are of a different version than the one in the list."""
     if file.etag is not None and etag is not None:
         return file.etag == etag
     if file.modified is None:

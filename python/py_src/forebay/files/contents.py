@@ -78,13 +78,13 @@ class _Contents(FileOrder, Generic[ItemT]):
                 offset, version = 0, None
             if not requested:
                 break
-            place, file = requested.popleft()
+            position, file = requested.popleft()
             for part in self._parts(reads, file.url):
                 self._version = self._version or reads.version()
                 yield part
                 self._check_loop(loop)
             self._offset, self._version = 0, None
-            self._took(place)
+            self._took(position)
         self._end()
 
     def state_dict(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def load_lines(
 
     Lines are bytes, which end with ``\n`` or ``\r\n``, and the last one of a file also without. A mark of the byte order stays in the
     first line, and UTF-16 has no lines of this kind. A second loop continues where the first one has ended. Files that are
-    compressed are unpacked as they arrive, in a thread other than the consumer's.
+    compressed are unpacked as they arrive, in a separate thread, not the consumer's.
 
         for line in forebay.load_lines("s3://bucket/texts/"):
             record = json.loads(line)
@@ -235,7 +235,7 @@ def load_tars(
 
     Args:
         urls: List from `list_files`, URLs, a folder, or the start of addresses; one that no file has is an error. If there are
-            files of any other kind too, `list_files(folder, masks="*.tar")`.
+            files of any kind too, `list_files(folder, masks="*.tar")`.
         shuffle: A new order of the tars in each epoch, equal on all ranks. Files stay in their order.
         seed: Seed of the shuffle.
         epoch: First epoch.

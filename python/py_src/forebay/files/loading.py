@@ -65,26 +65,26 @@ class FileLoader(FileOrder, Generic[ReadT]):
                 following = following or next(remaining, None)
                 if (is_end := following is None) or not reads.has_room(following[1].size):
                     break
-                place, file = following
+                position, file = following
                 if self.has_markers and is_marker(file):
                     if in_flight:
                         # The files before it are returned first.
                         break
                     following = None
-                    self._took(place)
+                    self._took(position)
                     yield file.url, b""
                     self._check_loop(loop)
                     continue
                 is_left = self._whole_max is not None and (file.size or 0) > self._whole_max
                 copy = None if self._cache is None or is_left else self._cache.find(file)
                 reads.push(copy or file.url, file.size, None if copy else file.etag)
-                in_flight[requested] = (place, file, copy)
+                in_flight[requested] = (position, file, copy)
                 requested, following = requested + 1, None
             read = reads.next(not self._ordered)
             if read is None:
                 break
             number, data, *version = read
-            place, file, copy = in_flight.pop(number)
+            position, file, copy = in_flight.pop(number)
             # None is the value for a file that the consumer opens itself.
             if data is not None:
                 try:
@@ -93,7 +93,7 @@ class FileLoader(FileOrder, Generic[ReadT]):
                     if self._raises:
                         raise
                     data = error
-            self._took(place)
+            self._took(position)
             yield file.url, data
             self._check_loop(loop)
         self._end()

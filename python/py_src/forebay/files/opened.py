@@ -321,7 +321,7 @@ def open(
         # Before a request.
         io.TextIOWrapper(io.BytesIO(), encoding=encoding or "utf-8", errors=errors, newline=newline)
     except (LookupError, TypeError, ValueError) as error:
-        raise ConfigError(f"encoding, errors and newline are those of the built-in open, but {error}") from None
+        raise ConfigError(f"encoding, errors and newline are as for the built-in open, but {error}") from None
     file = kind(url, store)
     if kind is FileWriter and codecs.lookup(encoding or "utf-8").name in ("utf-16", "utf-32"):
         # A text file that has no positions leaves the mark of the byte order out.

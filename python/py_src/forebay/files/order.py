@@ -134,17 +134,17 @@ class FileOrder:
         self._divide(division)
         self._in_order &= self._ordered
         order = _permutation(len(self._files), self._seed, self.epoch) if self._shuffle else None
-        places = itertools.filterfalse(self._ahead.__contains__, itertools.count(self._place(), division.shares))
+        positions = itertools.filterfalse(self._ahead.__contains__, itertools.count(self._position(), division.shares))
         return (
-            (place, self._files[place if order is None else order[place]])
-            for place in itertools.takewhile(lambda place: _reaches(self._files, place), places)
+            (position, self._files[position if order is None else order[position]])
+            for position in itertools.takewhile(lambda position: _reaches(self._files, position), positions)
         )
 
     def _check_loop(self, loop: object) -> None:
         """Raises StateError in a loop that the position does not belong to any more."""
         if loop is not self._current:
             raise StateError(
-                f"this loop over a {type(self).__name__} was ended by set_epoch, load_state_dict or another loop over it: use a loader "
+                f"this loop over a {type(self).__name__} was ended by set_epoch, load_state_dict or a second loop over it: use a loader "
                 "for each loop, and call these between two loops"
             )
 
@@ -154,16 +154,16 @@ class FileOrder:
             self._begin(self.epoch + 1)
             self._has_ended = _worker_info() is not None
 
-    def _place(self) -> int:
+    def _position(self) -> int:
         """Returns the index of the first file of the share that was not returned."""
         share, shares, _ = self._division
         return self._start + share + shares * self._taken
 
-    def _took(self, place: int) -> None:
+    def _took(self, position: int) -> None:
         """Counts a file that was returned."""
-        self._ahead.add(place)
-        while (place := self._place()) in self._ahead:
-            self._ahead.remove(place)
+        self._ahead.add(position)
+        while (position := self._position()) in self._ahead:
+            self._ahead.remove(position)
             self._taken += 1
 
     def state_dict(self) -> dict[str, Any]:
@@ -202,16 +202,16 @@ class FileOrder:
             epoch, start, taken, shares = (int(state[name]) for name in ("epoch", "start", "taken", "shares"))
             # States of earlier versions have no workers.
             share, workers, is_ordered = int(state.get("share", 0)), int(state.get("workers", 0)), state.get("ordered", True)
-            ahead, seed, shuffle = {int(place) for place in state["ahead"]}, state["seed"], state["shuffle"]
+            ahead, seed, shuffle = {int(position) for position in state["ahead"]}, state["seed"], state["shuffle"]
             offset, version = int(state.get("offset", 0)), state.get("version")
             if version is not None and not isinstance(version, str) or offset >= 1 << 63:
-                raise TypeError("a version or an offset of another kind")
+                raise TypeError("a version or an offset of a different kind")
             if min(epoch, start, taken, share, workers, offset, *ahead) < 0 or share >= shares or shares % max(workers, 1):
                 raise ValueError("a number is too small or too large")
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"this is not the state of a {type(self).__name__}: {error!r}") from None
         if (items := state.get("items", FileOrder._ITEMS)) != self._ITEMS:
-            raise StateError(f"the state is that of a loader of {items}, and this one returns {self._ITEMS}")
+            raise StateError(f"the state is from a loader of {items}, and this one returns {self._ITEMS}")
         if (seed, shuffle) != (self._seed, self._shuffle):
             raise StateError(
                 f"the state has shuffle={shuffle} with seed {seed}, and this loader shuffle={self._shuffle} with seed "

@@ -29,8 +29,8 @@ _OF_THE_LOADER = {
 def one_device(owner: str, loader: Any) -> None:
     """Raises ConfigError unless `loader` is a Loader with one device; `owner` is the adapter."""
     if not isinstance(loader, Loader):
-        what = shown(loader) if loader is None or isinstance(loader, str) else f"a {type(loader).__name__}"
-        raise ConfigError(f"{owner} takes a forebay.Loader, such as {owner}(forebay.Loader(remote=..., batch_size=...)), but this is {what}")
+        found = shown(loader) if loader is None or isinstance(loader, str) else f"a {type(loader).__name__}"
+        raise ConfigError(f"{owner} takes a forebay.Loader, such as {owner}(forebay.Loader(remote=..., batch_size=...)), but this is {found}")
     if not loader.adapter.has_one_device:
         raise ConfigError(f'{owner} has one batch per step, but device is a list: pass a name, such as device="cuda:0"')
 

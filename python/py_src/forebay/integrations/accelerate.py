@@ -32,7 +32,7 @@ class DataLoader(torch.DataLoader):
         loader: Loader with a single device.
         saves_position: Put the position into `save_state`. False for an evaluation: each one starts at its beginning, also
             after a `load_state` of a checkpoint that was saved while an evaluation ran or after one that was left by `break`.
-        **others: None. Batch size, threads and the like are the loader's.
+        **others: Nothing. Batch size, threads and the like are the loader's.
 
     Raises:
         ConfigError: As in `torch.DataLoader`; by `load_state`, a checkpoint was saved between two steps of the optimizer, and
@@ -142,6 +142,6 @@ def _check_accumulation(state: Any) -> None:
     raise ConfigError(
         f"the checkpoint was saved after {batches} batches of its epoch on {found['processes']} processes, within the "
         f"gradient_accumulation_steps={steps}, and cannot resume on {processes}: the processes would apply gradients after different "
-        f"batches, and wait for each other without end. Resume on at most {found['processes']}, or save after {before} or "
+        f"batches, and wait without end. Resume on at most {found['processes']}, or save after {before} or "
         f"{before + steps} batches, where accelerator.sync_gradients is true"
     )

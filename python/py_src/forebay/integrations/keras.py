@@ -94,7 +94,7 @@ class Batches(DataAdapter):
         targets: Output with the labels, or a list of outputs. None: the batches have none, as for `predict`.
         weights: Output with the weight of each sample.
         repeat: Continue with the next epoch where one ends: for `steps_per_epoch`, if that is not the epoch's length.
-        **others: None. Batch size, threads and the like are the loader's.
+        **others: Nothing. Batch size, threads and the like are the loader's.
 
     Raises:
         ConfigError: This is no loader, or one with several devices; there are no names, and the loader has no `transform`; or
@@ -254,7 +254,7 @@ class Batches(DataAdapter):
         if self.states is not None and not continues:
             self.states.clear()
         if self._begun is not None and self._begun.epoch.is_abandoned:
-            # Another state was loaded since.
+            # A new state was loaded since.
             self._begun = None
         start = self._begun or self._begin()
         # A pass that is not known to be trained on may be dropped at its first batch, if that is not the only one.
@@ -279,7 +279,7 @@ class Batches(DataAdapter):
             self._use_up(start)
 
     def _use_up(self, start: _Start) -> None:
-        """Makes the next pass begin an epoch other than `start`."""
+        """Makes the next pass begin a different epoch than `start`."""
         # TensorFlow's thread may be late: the next pass may have begun.
         if self._begun is start:
             self._begun = None
@@ -384,7 +384,7 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
         found = self._positions.get(self._steps())
         if found is None:
             raise ConfigError(
-                f"{self._file} has no position for weights of {self._steps()} steps: it belongs to another backup, remove the folder"
+                f"{self._file} has no position for weights of {self._steps()} steps: it belongs to a different backup, remove the folder"
             )
         first = self._batches._resume(found["state"])
         is_complete = first is None
@@ -393,7 +393,7 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
             # The steps decide instead of the loader's epochs. Without their number an epoch of Keras has no end.
             is_complete = steps is not None and done >= steps
         elif first is not None and (first < done or not self._batches._loader.adapter.may_lack_batches):
-            # With another batch size as many samples are another number of batches.
+            # With a different batch size as many samples are a different number of batches.
             done = first
         if is_complete:
             self._current_epoch, done = self._current_epoch + 1, 0
@@ -404,7 +404,7 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
         """Saves a backup after every `save_freq` batches."""
         states = self._batches.states
         if not states:
-            raise ConfigError("fit trains on other data than this callback has: pass the same Batches to both")
+            raise ConfigError("fit trains on different data than this callback has: pass the same Batches to both")
         # Keras numbers the batches of an epoch from 0, and calls once for several with `steps_per_execution`; the
         # last ones may be beyond the end.
         for _ in range(min(batch + 1 - self._steps_seen, len(states))):

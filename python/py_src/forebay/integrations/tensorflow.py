@@ -26,7 +26,7 @@ def dataset(loader: Loader, element_spec: Any = None, **others: Any) -> tf.data.
         loader: The loader, for one device.
         element_spec: Types of an element, as of `tf.data.Dataset.from_generator`. None: the types of a first batch, which is
             made for this and delivered later; a `transform` is called twice with it.
-        **others: None. Batch size, threads and the like are the loader's.
+        **others: Nothing. Batch size, threads and the like are the loader's.
 
     Raises:
         ConfigError: This is no loader, or one with several devices; there are more arguments; or its state is the end of an
@@ -42,7 +42,7 @@ def dataset(loader: Loader, element_spec: Any = None, **others: Any) -> tf.data.
         # A transform may have changed the number of rows, and batches are padded to different lengths.
         element_spec = _spec(example, loader.adapter.has_fixed_shapes, loader.adapter.padded)
     batches = _dataset(lambda: iter(loader), element_spec)
-    # Keras takes the batches of the first epoch for those of all, and warns at its end, if they are not known. TensorFlow's own
+    # Keras takes the batches of the first epoch for all epochs, and warns at its end, if they are not known. TensorFlow's own
     # assertion of them would be an error in an epoch that is resumed.
     batches.cardinality = lambda: tf.constant(len(loader), tf.int64)
     return batches
@@ -98,7 +98,7 @@ def _spec(batch: Any, is_full: bool, padded: Collection[str] = ()) -> Any:
 
     def loosened(spec: Any) -> Any:
         if isinstance(spec, tf.RaggedTensorSpec):
-            shape = [None if place <= spec.ragged_rank else size for place, size in enumerate(spec.shape)]
+            shape = [None if index <= spec.ragged_rank else size for index, size in enumerate(spec.shape)]
             return tf.RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank, spec.row_splits_dtype)
         if is_full or spec.shape.rank in (None, 0):
             return spec

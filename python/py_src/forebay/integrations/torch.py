@@ -34,7 +34,7 @@ class DataLoader(torch.utils.data.DataLoader):
 
     Args:
         loader: Loader with a single device.
-        **others: None. Batch size, threads and the like are the loader's.
+        **others: Nothing. Batch size, threads and the like are the loader's.
 
     Raises:
         ConfigError: This is no loader, or one with several devices, so that a step has several batches; or there are more
@@ -115,7 +115,7 @@ class Batches(torch.utils.data.Dataset):
         if self._is_over:
             raise StopIteration  # Skipped samples have emptied the last batches.
         if self._has_failed:
-            raise ClosedError("this pass over the DataLoader has ended with an error: start another one with iter")
+            raise ClosedError("this pass over the DataLoader has ended with an error: start a new one with iter")
         if self._batches is None:
             first, adapter = self.loader.first_batch, self.loader.adapter
             is_placed = adapter.is_resumed
@@ -131,7 +131,7 @@ class Batches(torch.utils.data.Dataset):
             self._batches, self._next = iter(self.loader), number
         if number != self._next:
             raise ConfigError(
-                f"batch {number} is asked for after batch {self._next - 1}: a library has put another sampler into this DataLoader, "
+                f"batch {number} is asked for after batch {self._next - 1}: a library has put a different sampler into this DataLoader, "
                 "but the loader's order is final and has this rank's share alone"
             )
         self._next += 1

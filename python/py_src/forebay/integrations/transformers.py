@@ -29,7 +29,7 @@ _CORRECTS_EPOCHS = hasattr(transformers.Trainer, "_init_training_state")
 class LoaderTrainer:
     """Part of a Trainer that accepts a loader as `train_dataset`, `eval_dataset` or test data set.
 
-    For Trainers other than `Trainer`: `class MyTrainer(LoaderTrainer, trl.SFTTrainer): ...`.
+    For subclasses of `Trainer`: `class MyTrainer(LoaderTrainer, trl.SFTTrainer): ...`.
 
     The loader's batches are passed to the model as they are: `fields` has the names of the model's arguments. Its batch size
     replaces `per_device_train_batch_size`, and `per_device_eval_batch_size` during an evaluation. Checkpoints have its state, and `resume_from_checkpoint` resumes it within an
@@ -49,11 +49,11 @@ class LoaderTrainer:
         for data in several:
             _refuse_data_loader("eval_dataset", data)
             if isinstance(data, Loader) and data is self.train_dataset:
-                raise ConfigError("train_dataset and eval_dataset are one Loader, whose epoch an evaluation would end: make a second one")
+                raise ConfigError("train_dataset and eval_dataset are one Loader, and an evaluation would end its epoch: make a second one")
         if isinstance(self.train_dataset, Loader):
             if self.args.auto_find_batch_size:
                 raise ConfigError(
-                    "auto_find_batch_size=True has no effect on a Loader, whose batches have the size that it was made with: leave it out, "
+                    "auto_find_batch_size=True has no effect on a Loader: its batches have the size that it was made with: leave it out, "
                     "and set the size by forebay.Loader(..., batch_size=)"
                 )
             self.args.per_device_train_batch_size = self.train_dataset.batch_size
@@ -140,7 +140,7 @@ class Trainer(LoaderTrainer, transformers.Trainer):
 def _refuse_data_loader(name: str, data: Any) -> None:
     """Raises ConfigError if `data` is a DataLoader, as Trainer would make one of it."""
     if isinstance(data, torch.utils.data.DataLoader):
-        raise ConfigError(f"{name} is a DataLoader, but Trainer makes that itself: pass the forebay.Loader, or the data set, in place of it")
+        raise ConfigError(f"{name} is a DataLoader, but Trainer makes that itself: pass the forebay.Loader, or the data set, instead of it")
 
 
 class _Position(transformers.TrainerCallback, ExportableState):
@@ -165,9 +165,9 @@ class _Position(transformers.TrainerCallback, ExportableState):
         epoch, steps = divmod(state.global_step, -(-length // args.gradient_accumulation_steps))
         trainer_s = epoch, steps * args.gradient_accumulation_steps
         at_end = loader.first_batch == length
-        place = (loader.epoch + 1, 0) if at_end else (loader.epoch, loader.first_batch)
+        resumed_at = (loader.epoch + 1, 0) if at_end else (loader.epoch, loader.first_batch)
         size = state.stateful_callbacks[_CALLBACK]["attributes"].get("samples_per_step", loader.adapter.samples_per_step)
-        if size == loader.adapter.samples_per_step and trainer_s == place:
+        if size == loader.adapter.samples_per_step and trainer_s == resumed_at:
             return
         if size == loader.adapter.samples_per_step and loader.adapter.may_lack_batches:
             # Trainer does not count batches that skipped samples have emptied.
@@ -179,7 +179,7 @@ class _Position(transformers.TrainerCallback, ExportableState):
             )
         raise ConfigError(
             f"Trainer resumes at batch {trainer_s[1]} of epoch {trainer_s[0]}, because it counts steps, but the loaded state is at "
-            f"batch {place[1]} of epoch {place[0]}, and samples between them would be left out or trained on again: resume with the global "
+            f"batch {resumed_at[1]} of epoch {resumed_at[0]}, and samples between them would be left out or trained on again: resume with the global "
             "batch size and the gradient_accumulation_steps of the checkpoint, or start the epoch again with ignore_data_skip=True"
         )
 

@@ -13,7 +13,7 @@ from ..fields.checks import Range, filled, range_of, two_of
 
 __all__ = ["ColorJitter", "GaussianBlur", "RadiusBlur", "RandomChannelPermutation", "RandomPhotometricDistort"]
 
-_sides = partial(filled, lengths=(1, 2), what="a number of pixels or (columns, rows)", check=partial(whole, least=1, below=U32))
+_sides = partial(filled, lengths=(1, 2), expected="a number of pixels or (columns, rows)", check=partial(whole, least=1, below=U32))
 
 
 @by_name()

@@ -31,7 +31,7 @@ def _inner(composition: Any) -> list[dict[str, Any]]:
             raise ConfigError(f"{name}: {op!r} is not an operation of forebay, such as ColorJitter(0.4)")
         if isinstance(op, _OUTSIDE):
             raise ConfigError(
-                f"{name} cannot hold {type(op).__name__}, since it is not drawn together with others: put it after the composition"
+                f"{name} cannot hold {type(op).__name__}, since it is not drawn together with operations: put it after the composition"
             )
         with within(name):
             specs.append(op._spec())
@@ -46,7 +46,7 @@ class _Composition(ImageOp):
         if isinstance(self.transforms, Iterable) and not isinstance(self.transforms, str):
             object.__setattr__(self, "transforms", tuple(self.transforms))
         if self._levels() > _LEVELS_MAX:
-            raise ConfigError(f"{type(self).__name__}: compositions hold each other at more than {_LEVELS_MAX} levels; put some after each other")
+            raise ConfigError(f"{type(self).__name__}: compositions are nested at more than {_LEVELS_MAX} levels; put some one after the next")
 
     def _levels(self) -> int:
         """Returns the compositions from this one down to the innermost one."""

@@ -13,7 +13,7 @@ from ..fields.checks import filled
 
 __all__ = ["JPEG", "GaussianNoise"]
 
-_qualities = partial(filled, lengths=(1, 2), what="a number from 1 to 100, or (smallest, largest)", check=partial(whole, least=1, below=101))
+_qualities = partial(filled, lengths=(1, 2), expected="a number from 1 to 100, or (smallest, largest)", check=partial(whole, least=1, below=101))
 
 
 @by_name()

@@ -45,8 +45,8 @@ def drawn(
         boxes: Left, top, right and bottom of the sample's boxes, for a field with `RandomIoUCrop`.
     """
     if not isinstance(field, (Image, Mask)):
-        what = "the Image or the Mask in the Joint" if isinstance(field, Joint) else "an Image or a Mask"
-        raise ConfigError(f"drawn needs {what}, but the field is {shown(field)}")
+        expected = "the Image or the Mask in the Joint" if isinstance(field, Joint) else "an Image or a Mask"
+        raise ConfigError(f"drawn needs {expected}, but the field is {shown(field)}")
     try:
         height, width = size
     except (TypeError, ValueError):
@@ -57,6 +57,6 @@ def drawn(
         whole("augment_seed", augment_seed),
         (whole("epoch", epoch), whole("stream", stream, 0, U32), whole("draw", draw), whole("view", view, 0, U32)),
         (whole("width", width, 1, U32), whole("height", height, 1, U32)),
-        None if boxes is None else [reals(f"boxes[{place}] of drawn", box, 4) for place, box in enumerate(boxes)],
+        None if boxes is None else [reals(f"boxes[{index}] of drawn", box, 4) for index, box in enumerate(boxes)],
     )
     return json.loads(steps)

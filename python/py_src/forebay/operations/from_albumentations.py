@@ -33,7 +33,7 @@ def from_albumentations(
     With fields it returns a `Joint` of them, in which pictures, masks and boxes follow the transforms together. `min_area`, `min_width` and
     `min_height` of `bbox_params` become `min_area` and `min_size` of the `Boxes`, which leave boxes out by their sizes after all operations.
 
-    Numbers are drawn from the same distributions, by the engine. Pixels are those of Pillow and torchvision: a resize is antialiased and
+    Numbers are drawn from the same distributions, by the engine. Pixels are as by Pillow and torchvision: a resize is antialiased and
     OpenCV's is not, changes of colours and blurs differ by a level here and there, and the odd pixel that a `CenterCrop` cuts off may be at
     the other side. `HueSaturationValue`, flips, random crops, borders and `Normalize` have the same pixels for the same numbers.
 
@@ -80,9 +80,9 @@ def _translated(transforms: Any, kind: Kind) -> list[native.ImageOp]:
     if getattr(transforms, "transforms", None) is None and not isinstance(transforms, (list, tuple)):
         transforms = [transforms]
     ops = _list(transforms, kind, problems, "")
-    for place, op in enumerate(ops[:-1]):
+    for index, op in enumerate(ops[:-1]):
         if isinstance(op, native.Normalize):
-            problems.found.append(f"number {place}, Normalize: put it after all other transforms but ToTensorV2")
+            problems.found.append(f"number {index}, Normalize: put it last, before ToTensorV2 only")
     if problems.found:
         raise ConfigError("from_albumentations cannot translate " + "; ".join(problems.found))
     return ops
@@ -165,7 +165,7 @@ _REASONS = {
     "CoarseDropout": "its holes have sides in pixels, and RandomErasing draws shares of the area: put forebay.RandomErasing after the list",
     "RandomBrightnessContrast": "it adds to levels; ColorJitter multiplies them",
 }
-"""Reasons, and what is near."""
+"""Reasons, and the nearest operations."""
 
 
 def _filter(transform: Any) -> Any:

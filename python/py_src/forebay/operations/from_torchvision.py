@@ -143,7 +143,7 @@ def _translated(transforms: Any, caller: str, context: _Context) -> list[native.
 
 
 def _first_erasing(ops: list[native.ImageOp]) -> int:
-    return next((place for place, op in enumerate(ops) if isinstance(op, erase.RandomErasing)), len(ops))
+    return next((index for index, op in enumerate(ops) if isinstance(op, erase.RandomErasing)), len(ops))
 
 
 def _first_after_normalize(ops: list[native.ImageOp]) -> int:
@@ -167,14 +167,14 @@ def _are_erased_before(found: list[native.ImageOp], ops: list[native.ImageOp]) -
 def _normalize_values(found: list[native.ImageOp], normalized: Any) -> None:
     """Adds a `Normalize` before the erased boxes of `found`, with the values that it makes of theirs."""
     first = _first_erasing(found)
-    for place in range(first, len(found)):
-        op: Any = found[place]
+    for index in range(first, len(found)):
+        op: Any = found[index]
         if isinstance(op.value, str):
             raise ConfigError("it would change the noise of RandomErasing: put RandomErasing after it")
         values = listed(op.value)
         values = values * 3 if len(values) == 1 else values
         each = zip(values, normalized.mean, normalized.std, strict=True)
-        found[place] = replace(op, value=tuple((value - mean) / std for value, mean, std in each))
+        found[index] = replace(op, value=tuple((value - mean) / std for value, mean, std in each))
     found.insert(first, normalized)
 
 
@@ -330,7 +330,7 @@ def _translate(transform: Any, context: _Context) -> list[native.ImageOp]:
     if library is not None and library.has(transform):
         return _made(library.makers.get(name), transform, context) if name not in library.conversions else []
     if _module(transform) == "timm":
-        raise ConfigError("pass the transforms to from_timm, which knows those of timm and of torchvision")
+        raise ConfigError("pass the transforms to from_timm, which knows the transforms of timm and torchvision")
     if not _is_torchvision(transform):
         if (make := maker_of_script(transform)) is not None:
             return _made(make, transform, context)

@@ -134,7 +134,7 @@ class Mix(Field):
         for name, value in (("by", by), ("p", p), ("mode", mode), ("weights", weights)):
             if isinstance(value, Field):
                 raise ConfigError(
-                    f"{name} of Mix is an argument, but it is a field: give the {type(value).__name__} another name, as in "
+                    f"{name} of Mix is an argument, but it is a field: give the {type(value).__name__} a different name, as in "
                     'Mix(MixUp(0.2), x=Image("image", ...), y=OneHot("class", 1000))'
                 )
         for name, field in fields.items():

@@ -75,7 +75,7 @@ def _crop(transform: Any) -> native.ImageOp:
 
 def _ten_crop(transform: Any) -> native.ImageOp:
     if transform.vertical_flip:
-        raise ConfigError("the second five crops are those of the picture mirrored left to right: pass vertical_flip=False")
+        raise ConfigError("the second five crops are of the picture mirrored left to right: pass vertical_flip=False")
     return native.TenCrop(transform.size)
 
 

@@ -31,7 +31,7 @@ def serves(scheme: str) -> bool:
         from fsspec.registry import get_filesystem_class, known_implementations, registry
     except ImportError as error:
         raise UnsupportedError(
-            f"{scheme}:// remotes are neither the engine's nor of a registered scheme, and all others need the package fsspec: pip "
+            f"{scheme}:// remotes are neither the engine's nor of a registered scheme, and all the rest need the package fsspec: pip "
             "install fsspec, and the package that fsspec needs for this scheme"
         ) from error
     if scheme not in registry and scheme not in known_implementations:
@@ -39,7 +39,7 @@ def serves(scheme: str) -> bool:
     try:
         get_filesystem_class(scheme)
     except ImportError as error:
-        raise UnsupportedError(f"{scheme}:// remotes need another package: {error}") from error
+        raise UnsupportedError(f"{scheme}:// remotes need one more package: {error}") from error
     return True
 
 

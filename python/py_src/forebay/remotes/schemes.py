@@ -39,7 +39,7 @@ def register(scheme: str, opener: Opener) -> None:
         ConfigError: It is no scheme, or one of the engine's own.
     """
     if not _SCHEME.fullmatch(scheme) or not _forebay.is_outside(f"{scheme}://host/folder"):
-        raise ConfigError(f"{scheme!r} is no scheme, or the engine itself opens remotes of it: choose another name")
+        raise ConfigError(f"{scheme!r} is no scheme, or the engine itself opens remotes of it: choose a different name")
     _registered[scheme] = opener
 
 

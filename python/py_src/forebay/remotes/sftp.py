@@ -148,16 +148,16 @@ def _explained(error: BaseException, server: Server) -> Error | None:
     if isinstance(error, ssh_exception.BadHostKeyException):
         name = server.host if server.port == _PORT else f"[{server.host}]:{server.port}"
         return AccessError(
-            f"the key of {server} is not the one in {hosts}: this may be another machine. If the server has a new key, remove the "
+            f"the key of {server} is not the one in {hosts}: this may be a different machine. If the server has a new key, remove the "
             f"old one with `ssh-keygen -R {shlex.quote(name)} -f {hosts}`"
         )
     if isinstance(error, ssh_exception.SSHException) and "not found in known_hosts" in str(error):
         return AccessError(
             f"{server} is not a known host: compare its key with the one that its administrator has, and add it with "
-            f"`ssh-keyscan {port}{server.host} >> {hosts}`. {_KNOWN_HOSTS} names another file"
+            f"`ssh-keyscan {port}{server.host} >> {hosts}`. {_KNOWN_HOSTS} names a different file"
         )
     if isinstance(error, ssh_exception.PasswordRequiredException):
-        return AccessError(f"a private key has a pass phrase: add the key to an agent with ssh-add, or name another one in {_KEY_FILE}")
+        return AccessError(f"a private key has a pass phrase: add the key to an agent with ssh-add, or name a different one in {_KEY_FILE}")
     if isinstance(error, ssh_exception.AuthenticationException) or "No authentication methods" in str(error):
         given = "with the password in the address, " if server.password is not None else ""
         key = f"the key in {os.environ[_KEY_FILE]}" if _KEY_FILE in os.environ else "the keys of the agent and of ~/.ssh"
@@ -196,7 +196,7 @@ class SftpFolder(RemoteFolder):
         return posixpath.join(self._path, key)
 
     @contextlib.contextmanager
-    def _explained(self, what: str, path: str | None = None) -> Iterator[None]:
+    def _explained(self, action: str, path: str | None = None) -> Iterator[None]:
         """Raises errors of the operation inside with the path and the change that helps."""
         from paramiko import SSHException
 
@@ -205,19 +205,19 @@ class SftpFolder(RemoteFolder):
         except Error:
             raise
         except FileNotFoundError as error:
-            raise NotFoundError(f"{what}: {path} does not exist on {self._server}") from error
+            raise NotFoundError(f"{action}: {path} does not exist on {self._server}") from error
         except PermissionError as error:
-            raise AccessError(f"{what}: the server denies access to {path}: check its owner and mode on {self._server}") from error
+            raise AccessError(f"{action}: the server denies access to {path}: check its owner and mode on {self._server}") from error
         except TimeoutError as error:
-            raise StalledError(f"{what}: {self._server} does not answer") from error
+            raise StalledError(f"{action}: {self._server} does not answer") from error
         except OSError as error:
             if error.errno is None and not isinstance(error, ConnectionError) and str(error) != "Socket is closed":
                 # A status of the server without a number: OpenSSH has none for a full disk.
-                raise IoError(f'{what}: the server reports "{error}" for {path}') from error
-            raise NetworkError(f"{what}: the connection to {self._server} was lost ({error})") from error
+                raise IoError(f'{action}: the server reports "{error}" for {path}') from error
+            raise NetworkError(f"{action}: the connection to {self._server} was lost ({error})") from error
         except (EOFError, SSHException) as error:
             reason = f" ({error})" if str(error) else ""
-            raise NetworkError(f"{what}: the connection to {self._server} was lost{reason}") from error
+            raise NetworkError(f"{action}: the connection to {self._server} was lost{reason}") from error
 
     def stat(self, key: str) -> Entry | None:
         path = self._of(key)

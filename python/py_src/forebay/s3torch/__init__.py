@@ -1,4 +1,4 @@
-"""The classes of `s3torchconnector`, over this package's stores: for S3 and all other schemes.
+"""The classes of `s3torchconnector`, over this package's stores: for S3 and all further schemes.
 
     from forebay.s3torch import S3IterableDataset
 

@@ -91,7 +91,7 @@ class S3FileSystem(filesystem.FileSystemBase):
     def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
         """Copies an object and removes the old one."""
         if bucket_and_key(os.fspath(path))[0] != bucket_and_key(os.fspath(new_path))[0]:
-            raise ValueError("a rename cannot lead to another bucket")
+            raise ValueError("a rename cannot lead to a different bucket")
         with self.create_stream(path, "rb") as reader, self.create_stream(new_path, "wb") as writer:
             while piece := reader.read(_COPIED):
                 writer.write(piece)

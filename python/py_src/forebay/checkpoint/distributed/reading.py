@@ -145,26 +145,26 @@ class _Load:
     def add(self, group: _Group) -> None:
         """Reads the structure of the records of a group, and requests their bytes."""
         group.opened.direct.drop(group.ends[0])
-        places: list[tuple[int, Any, Any]] = []
+        positions: list[tuple[int, Any, Any]] = []
         loaded: list[tuple[ReadItem, Any]] = []
         for record in group.records:
-            self._place(group.opened, record, places, loaded)
-        self._request(group.opened, places)
+            self._take(group.opened, record, positions, loaded)
+        self._request(group.opened, positions)
         self._blocks.then(lambda: self._commit(loaded))
 
-    def _request(self, opened: Opened, places: list[tuple[int, Any, Any]]) -> None:
-        opened.direct.request(self._targets.of(places), self._blocks)
-        places.clear()
+    def _request(self, opened: Opened, positions: list[tuple[int, Any, Any]]) -> None:
+        opened.direct.request(self._targets.of(positions), self._blocks)
+        positions.clear()
 
     def _commit(self, loaded: Iterable[tuple[ReadItem, Any]]) -> None:
         for item, target in loaded:
             self._planner.commit_tensor(item, target)
 
-    def _place(
+    def _take(
         self,
         opened: Opened,
         record: _Record,
-        places: list[tuple[int, Any, Any]],
+        positions: list[tuple[int, Any, Any]],
         loaded: list[tuple[ReadItem, Any]],
     ) -> None:
         """Adds the tensors of a record of torch, or reads it at once if it is no plain tensor."""
@@ -175,13 +175,13 @@ class _Load:
         if is_tensor and not descriptors and info.length > _SMALL:
             with contextlib.suppress(NoLayout):
                 layout = Layout(view)
-                at = layout.place(layout.object)
+                at = layout.first_byte(layout.object)
                 for item in items:
                     piece, target = self._pieces(layout.object, item)
                     if at is None:
                         target.copy_(piece)
                     else:
-                        places.append((info.offset + at, piece, target))
+                        positions.append((info.offset + at, piece, target))
                         self._targets.expect(target)
                     loaded.append((item, target))
                 return
@@ -198,7 +198,7 @@ class _Load:
             piece, target = self._pieces(tensor, item)
             if self._targets.are_expected_in(target):
                 # The copy is later than they are.
-                self._request(opened, places)
+                self._request(opened, positions)
                 self._blocks.drain()
             target.copy_(piece)
             loaded.append((item, target))

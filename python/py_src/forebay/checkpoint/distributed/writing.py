@@ -132,7 +132,7 @@ class StorageWriter(filesystem.FileSystemWriter):
             raise ConfigError("a checkpoint is whole on all ranks or on none: save it with use_collectives=True")
         if self._is_used and (self._folder.step is not None or self._folder.data is not None):
             raise ConfigError(
-                "this StorageWriter has saved already, and its step and the loader's state are those of that save: make one "
+                "this StorageWriter has saved already, and its step and the loader's state belong to that save: make one "
                 "for each save"
             )
         self._is_used = True
@@ -154,12 +154,12 @@ class StorageWriter(filesystem.FileSystemWriter):
         if getattr(planner, "_enable_plan_caching", False):
             if self._folder.overwrite:
                 raise ConfigError(
-                    "a planner with enable_plan_caching repeats the names of files, and overwrite needs other ones: use one of both"
+                    "a planner with enable_plan_caching repeats the names of files, and overwrite needs new ones: use one of both"
                 )
             # The names are from an earlier save, and only the coordinator has the names of this one.
             if self._root or plan.storage_data.root:
                 raise ConfigError(
-                    f"a planner with enable_plan_caching repeats the names of files, and {self.path} needs other ones after a save "
+                    f"a planner with enable_plan_caching repeats the names of files, and {self.path} needs new ones after a save "
                     "that was not finished: remove it by forebay.checkpoint.remove before the job starts, or cache no plans"
                 )
         done: Future[list[WriteResult]] = Future()

@@ -112,7 +112,7 @@ class ObjectStore(_ObjectStore):
 
 def _open_part(checkpoint: checkpoints.Checkpoint) -> Any:
     if len(checkpoint.parts) != 1:
-        raise ConfigError(f"{checkpoint.url} has {len(checkpoint.parts)} parts: Composer loads those of its CheckpointSaver, which have one")
+        raise ConfigError(f"{checkpoint.url} has {len(checkpoint.parts)} parts: Composer loads checkpoints of its CheckpointSaver, which have one part")
     return checkpoint.open_part(*checkpoint.parts)
 
 

@@ -126,7 +126,7 @@ class CheckpointSaver(_CheckpointSaver):
             for each in checkpoints.steps(self.url, store=self._store):
                 if each.step is not None and each.step > batch:
                     raise ConfigError(
-                        f"{each.url} is ahead of this run, which starts after batch {batch}: save to another folder, resume with "
+                        f"{each.url} is ahead of this run, which starts after batch {batch}: save to a different folder, resume with "
                         "autoresume=True, or pass overwrite=True"
                     )
 
