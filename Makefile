@@ -11,7 +11,7 @@ run: ## see it work: data set, object server, epochs, training, report (RUN_ARGS
 test: ## everything that must pass: gate, Rust, C, Python
 	@python/scripts/test.sh
 
-test-fast: ## the same in minutes, for daily work: no trainers, no other processes of Python, no models, no documentation
+test-fast: ## the same in minutes, for daily work: no trainers, no further processes of Python, no models, no documentation
 	@python/scripts/test.sh fast
 
 soak: ## many epochs through a faulty network (SOAK=1000 seeds, from 0)
@@ -30,7 +30,7 @@ gate: ## the checks that run no test: format, lints, docs, layering, drift
 docs: ## the documentation site, into target/docs
 	@python/scripts/docs.sh
 
-build: ## the extension in place, for PYTHONPATH=python/py_src
+build: ## the extension inside the package, for PYTHONPATH=python/py_src
 	@python/scripts/system.sh && python/scripts/extension.sh release
 
 wheel: ## an abi3 wheel for glibc 2.28 and newer, under target/wheels, checked (WHEEL_ARCH=aarch64 for ARM)
@@ -39,5 +39,5 @@ wheel: ## an abi3 wheel for glibc 2.28 and newer, under target/wheels, checked (
 install: ## the C library, its headers and its pkg-config file (PREFIX=/usr/local, DESTDIR, LIBDIR, INCLUDEDIR)
 	@python/scripts/system.sh && ffi/install.sh
 
-gpu-report: ## checks and figures on this machine's GPU, with what was built before (REPORT_ARGS="--photographs DIR")
+gpu-report: ## checks and figures on this machine's GPU, with the last build (REPORT_ARGS="--photographs DIR")
 	@python/scripts/gpu_report.sh $(REPORT_ARGS)

@@ -293,13 +293,13 @@ checkpoint.remove(f"{run}/both")
 assert not fb.list_files(f"{run}/"), fb.list_files(f"{run}/")[:]
 
 # The last requests of a save that stops between them.
-place = opened(None)
-assert place.version(f"{run}/x") is None and place.put_if(f"{run}/x", b"1", None)
-version = place.version(f"{run}/x")
-assert place.put_if(f"{run}/x", b"2", version)
-refused = [not place.put_if(f"{run}/x", b"3", other) for other in (None, version)]
+objects = opened(None)
+assert objects.version(f"{run}/x") is None and objects.put_if(f"{run}/x", b"1", None)
+version = objects.version(f"{run}/x")
+assert objects.put_if(f"{run}/x", b"2", version)
+refused = [not objects.put_if(f"{run}/x", b"3", other) for other in (None, version)]
 assert len(set(refused)) == 1, refused
-place.remove([f"{run}/x"])
+objects.remove([f"{run}/x"])
 print(*refused[:1])
 """
 

@@ -44,9 +44,9 @@ impl Array {
         let shape: Vec<usize> = item("shape")?.extract().map_err(refused)?;
         let (address, is_read_only): (usize, bool) = item("data")?.extract().map_err(refused)?;
         let has_gaps = !item("strides")?.is_none();
-        let [len] = shape[..] else { return Err(Error::internal("an array with other than one dimension")) };
+        let [len] = shape[..] else { return Err(Error::internal("an array does not have one dimension")) };
         if kind != "|u1" || has_gaps || is_filled && is_read_only {
-            return Err(Error::internal("an array of other than contiguous bytes, or without the right to write"));
+            return Err(Error::internal("an array without contiguous bytes, or without the right to write"));
         }
         let bytes = NonNull::new(std::ptr::with_exposed_provenance_mut(address)).unwrap_or(NonNull::dangling());
         Ok(Self { _array: array.clone().unbind(), bytes, len })

@@ -19,7 +19,7 @@ pub(crate) struct Own<T: Send, const DETACHES: bool = true> {
 }
 
 impl<T: Send, const DETACHES: bool> Own<T, DETACHES> {
-    /// Makes a value of this process. In another one, `elsewhere` is the message about it.
+    /// Makes a value of this process. In a different one, `elsewhere` is the message about it.
     pub(crate) fn new(value: T, elsewhere: &'static str) -> Self {
         Self { value: Some(value), pid: std::process::id(), elsewhere }
     }

@@ -21,7 +21,7 @@ const ELSEWHERE: &str = "a loader belongs to the process that made it: make one 
 /// Item of a batch of one engine.
 pub(crate) enum Item {
     Batch(Batch),
-    /// The outputs as a dict, or the object that the package has put in their place. None while it is dropped.
+    /// The outputs as a dict, or the object that the package has put instead. None while it is dropped.
     Object(Option<Py<PyAny>>),
 }
 
@@ -42,7 +42,7 @@ impl From<Batch> for Item {
 }
 
 impl Item {
-    /// Returns the object, which takes the place of the engine's batch once it is complete: until then, such as without
+    /// Returns the object, which replaces the engine's batch once it is complete: until then, such as without
     /// memory for it, the batch remains.
     fn object(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let made = match self {
@@ -56,7 +56,7 @@ impl Item {
     }
 }
 
-/// The items of a batch, taken out of it while objects are made of them: the interpreter may run other code meanwhile,
+/// The items of a batch, taken out of it while objects are made of them: the interpreter may run any code meanwhile,
 /// so they are not locked. The batch has them again afterwards, also if PyO3 panics because there is no memory.
 struct Lent<'a> {
     batch: &'a session::HeldBatch<Item>,
@@ -102,7 +102,7 @@ impl Session {
 #[pymethods]
 impl Session {
     /// `skips` has the number of samples that an epoch may leave out, the rows of a full batch, and true if there are
-    /// no other ranks.
+    /// no further ranks.
     #[new]
     fn new(
         engines: Vec<Py<Engine>>,
@@ -318,7 +318,7 @@ impl Pass {
     }
 }
 
-/// Base of the package's iterator, whose methods make a batch for the loop.
+/// Base of the package's iterator. Its methods make a batch for the loop.
 ///
 /// `next` is one call for the interpreter: from the moment when a batch counts as delivered to its arrival in the loop
 /// no Python runs, so no signal handler and no tracer can come between. The batch is released here, and not when it is
@@ -396,12 +396,12 @@ impl Taken {
         Ok(self.get(py)?.batch().number())
     }
 
-    /// Returns the outputs of each engine as dicts by name, or the objects in their place.
+    /// Returns the outputs of each engine as dicts by name, or the objects that replace them.
     fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         items(py, self.get(py)?.batch())
     }
 
-    /// Puts an object in place of the outputs of engine number `engine`.
+    /// Replaces the outputs of engine number `engine` by an object.
     fn replace(&self, py: Python<'_>, engine: usize, object: Py<PyAny>) -> PyResult<()> {
         replace(py, self.get(py)?.batch(), engine, object)
     }
@@ -473,6 +473,6 @@ fn replace(py: Python<'_>, batch: &session::HeldBatch<Item>, engine: usize, obje
     match before {
         // Dropped without the lock.
         Some(_) => Ok(()),
-        None => Err(error::to_python(py, &Error::internal("an object in place of no item"))),
+        None => Err(error::to_python(py, &Error::internal("an object that replaces no item"))),
     }
 }

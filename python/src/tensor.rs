@@ -61,7 +61,7 @@ impl Tensor {
         }
         if dl_device.is_some_and(|wanted| wanted != self.__dlpack_device__()) {
             return Err(PyBufferError::new_err(
-                "a batch is delivered on its own device: move it to another device afterwards",
+                "a batch is delivered on its own device: move it to a different device afterwards",
             ));
         }
         let tensor = self.0.clone();

@@ -73,7 +73,7 @@ fn value<'py>(py: Python<'py>, encoding: &Encoding, bytes: &[u8], column: &str) 
         Value::Float(float) => PyFloat::new(py, float).into_any(),
         Value::Scalar(scalar) => Numpy::of(py)?.scalar(py, scalar)?,
         Value::Array(array) => Numpy::of(py)?.array(py, &array)?,
-        other => return Err(raise(Error::internal(format!("a {} is decoded in Python", other.kind())))),
+        value => return Err(raise(Error::internal(format!("a {} is decoded in Python", value.kind())))),
     })
 }
 
@@ -101,7 +101,7 @@ impl Numpy {
     }
 
     fn scalar<'py>(&self, py: Python<'py>, scalar: Scalar) -> PyResult<Bound<'py, PyAny>> {
-        let of = self.types[place(scalar.dtype())].bind(py);
+        let of = self.types[position_of(scalar.dtype())].bind(py);
         match scalar {
             Scalar::U64(int) => of.call1((int,)),
             Scalar::F16(_) | Scalar::F32(_) | Scalar::F64(_) => of.call1((scalar.as_f64(),)),
@@ -111,7 +111,7 @@ impl Numpy {
 
     /// Returns a read-only array that owns its bytes.
     fn array<'py>(&self, py: Python<'py>, array: &Array<'_>) -> PyResult<Bound<'py, PyAny>> {
-        let dtype = self.dtypes[place(array.dtype)].bind(py);
+        let dtype = self.dtypes[position_of(array.dtype)].bind(py);
         let flat = self.frombuffer.bind(py).call1((PyBytes::new(py, &array.data), dtype))?;
         if array.shape.len() == 1 {
             return Ok(flat);
@@ -121,6 +121,6 @@ impl Numpy {
 }
 
 /// Index of `dtype` in [`DType::stored`].
-fn place(dtype: DType) -> usize {
+fn position_of(dtype: DType) -> usize {
     DType::stored().position(|d| d == dtype).unwrap_or_default()
 }

@@ -69,7 +69,7 @@ def attributes(value):
 
 
 def clean(value):
-    """Leaves out what is no attribute that JSON has."""
+    """Leaves out attributes that JSON does not have."""
     if isinstance(value, dict):
         return {name: clean(one) for name, one in value.items() if one is not ...}
     return [clean(one) for one in value if one is not ...] if isinstance(value, list) else value

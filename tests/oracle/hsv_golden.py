@@ -2,7 +2,7 @@
 
     python tests/oracle/hsv_golden.py
 
-Needs albumentations (1.4.18), its OpenCV and numpy. The tables are those of ultralytics' `RandomHSV`, and the second half of the cases
+Needs albumentations (1.4.18), its OpenCV and numpy. The tables are from ultralytics' `RandomHSV`, and the second half of the cases
 are results of albumentations' `HueSaturationValue` with the drawn numbers given. Sides of 64 pixels: OpenCV rounds columns that do not fill a
 vector differently.
 """

@@ -113,7 +113,7 @@ fn pictures_have_the_pixels_of_torchvision() {
 }
 
 #[test]
-fn normalised_pictures_equal_those_of_torchvision() {
+fn normalised_pictures_equal_torchvision_s() {
     let mut seen = 0;
     for (case, file, want) in cases().iter().filter(|c| c.0.dtype == DType::Float32) {
         let got = decode(case, file);

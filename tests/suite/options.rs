@@ -42,7 +42,7 @@ struct Group {
     /// Values of a document that sets nothing.
     defaults: Value,
     c: TextPart,
-    /// Without one, Python's values are others than the document's.
+    /// Without one, Python's values differ from the document's.
     python: Option<TextPart>,
 }
 

@@ -148,7 +148,7 @@ fn random_access_fetches_the_one_shard_that_it_needs() {
 }
 
 #[test]
-fn a_stream_with_its_own_fetcher_is_checked_and_kept_like_any_other() {
+fn a_stream_with_its_own_fetcher_is_checked_and_kept_like_the_rest() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let shards = tokens(data.path(), 1000, Some("zstd"));
     // A scheme that the engine does not know.
@@ -243,7 +243,7 @@ fn a_cache_limit_holds_for_readers_that_share_a_folder_and_all_get_every_sample(
 }
 
 #[test]
-fn an_idle_reader_occupies_no_space_that_another_needs() {
+fn an_idle_reader_occupies_no_space_that_a_second_one_needs() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     tokens(data.path(), 1000, None);
     let server = serve(data.path());

@@ -152,7 +152,7 @@ pub enum OrderWarning {
     #[error("sample_in_epoch was rounded down to a multiple of {multiple}")]
     ResumeRoundedDown { multiple: u64 },
     #[error(
-        "Shuffle block size was smaller than shard size for some shards, which therefore mix with no other: raise \
+        "Shuffle block size was smaller than shard size for some shards, which therefore mix with no shard: raise \
          shuffle_block_size"
     )]
     BlockSmallerThanShard,

@@ -118,7 +118,7 @@ fn between(batches: &[u64], first: u64, last: u64) -> Option<(u64, u64)> {
     Some((first, last))
 }
 
-/// Returns a function that is true for canonical nodes whose positions `node` may get. After a recut it may get
+/// Returns a function that is true for canonical nodes with positions that `node` may get. After a recut it may get
 /// positions of any.
 fn gets_from(partition: &Partition, node: u64) -> impl Fn(u64) -> bool {
     move |canonical| partition.is_recut() || partition.deal.is_dealt(node, canonical)
@@ -143,7 +143,7 @@ fn visit(sequence: &Sequence, is_selected: impl Fn(u64) -> bool, mut visit: impl
         let mut on_stretch = |stretch: Stretch| {
             let shard = sequence.draws.shard(units.find(stretch.draw));
             let places = (stretch.first - part.start, stretch.last - part.start);
-            let places = sequence.arrangement.places(canonical as u32, places, part.end - part.start);
+            let places = sequence.arrangement.positions(canonical as u32, places, part.end - part.start);
             if let Some(indices) = places.and_then(|places| indices(deal, canonical, places, end)) {
                 visit(shard, indices);
             }

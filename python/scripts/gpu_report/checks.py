@@ -15,7 +15,7 @@ def copies_are_exact(setting):
     return comparison.hold()
 
 
-def kept_batches_stay_what_they_are(setting):
+def kept_batches_stay_as_they_are(setting):
     """Kept batches are not overwritten by later ones."""
     framework, side = setting.framework, setting.scale.side
     with setting.on_device(setting.needs("few").folder, fields=crops(side), engine={"device_decode": True}) as batches:
@@ -56,7 +56,7 @@ CHECKS = (
     decoding.shared_decoding_agrees,
     decoding.device_decode_repeats_itself,
     rows.rows_from_disk_are_exact,
-    kept_batches_stay_what_they_are,
+    kept_batches_stay_as_they_are,
     a_state_resumes,
     sharing.capsules_old_and_new_are_taken,
     sharing.a_stream_of_the_consumer_s_own_reads_its_batches,

@@ -75,7 +75,7 @@ def describe(file):
     """Returns the features of a file, which may be damaged, that decoders treat differently."""
     found = {"file_bytes": len(file)}
     with contextlib.suppress(OSError, SyntaxError), Image.open(io.BytesIO(file)) as picture:
-        subsampling = {0: "4:4:4", 1: "4:2:2", 2: "4:2:0"}.get(JpegImagePlugin.get_sampling(picture), "another")
+        subsampling = {0: "4:4:4", 1: "4:2:2", 2: "4:2:0"}.get(JpegImagePlugin.get_sampling(picture), "unknown")
         found |= {"width": picture.width, "height": picture.height, "mode": picture.mode, "subsampling": subsampling}
         found["progressive"] = bool(picture.info.get("progressive"))
     return found

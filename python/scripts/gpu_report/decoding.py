@@ -129,7 +129,7 @@ def device_decode_repeats_itself(setting):
     return comparison.hold(LEVELS_MEAN_MAX, LEVELS_SAMPLE_MAX, batches=len(runs[0]), batches_that_differ=different)
 
 
-def damaged_files_leave_the_others_as_they_are(setting):
+def damaged_files_leave_the_rest_as_they_are(setting):
     """Damaged files are skipped or decoded, without an effect on the intact files."""
     pictures, framework = setting.needs("damaged"), setting.framework
     kwargs = {"fields": crops(setting.scale.side), "skip": fb.Skip(errors=8 * len(pictures.files))}

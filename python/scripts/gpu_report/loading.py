@@ -12,7 +12,7 @@ WAYS = {
     "device_decode": {"device_decode": True},
     "device_decode, share_decode": {"device_decode": True, "share_decode": True},
 }
-"""Options of `fb.Engine` by the place of decoding."""
+"""Options of `fb.Engine` by the device that decodes."""
 
 
 def thread_counts(way):

@@ -128,8 +128,8 @@ def test_a_data_set_in_a_foreign_format_is_read_as_the_hub_converts_it(hub):
 
 def test_a_data_set_that_does_not_exist_is_an_error_of_the_hub(hub):
     hub.put("me/set", "notes.txt", b"")
-    with pytest.raises(Exception, match="no data set me/other, or it is private"):
-        ids("hf://datasets/me/other")
+    with pytest.raises(Exception, match="no data set me/absent, or it is private"):
+        ids("hf://datasets/me/absent")
     with pytest.raises(FileNotFoundError):
         ids(NAME)
 

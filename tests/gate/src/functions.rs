@@ -64,7 +64,9 @@ fn check_with(exceptions: &[Exception], sources: &[Source], files: &[RustFile<'_
         violations.push(Violation {
             place: format!("{path}:{}", function.line),
             problem: format!("`{}` has {} lines, more than {}", function.name, function.lines, max_of(function)),
-            fix: "split it by what its parts do, or list it with its reason in tests/gate/src/functions.rs".to_owned(),
+            fix: "split it by the tasks of its parts, or list it with its reason in \
+                  tests/gate/src/functions.rs"
+                .to_owned(),
         });
     }
     let is_needed =
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_of_more_lines_than_allowed_is_caught_with_its_place() {
+    fn a_function_of_more_lines_than_allowed_is_caught_with_its_path() {
         let text = format!("trait T {{ fn declared();\n{}\n{} }}", function("fits", 80), function("long", 81));
         let found = problems(&[], &[("gpu/src/copy.rs", text)]);
         assert_eq!(found, ["gpu/src/copy.rs:82: `long` has 81 lines, more than 80"]);
@@ -189,6 +191,6 @@ mod tests {
         assert!(problems(&exceptions, &[("gpu/src/copy.rs", function("long", 81))]).is_empty());
         let found = problems(&exceptions, &[("gpu/src/copy.rs", function("long", 80))]);
         assert_eq!(found, ["tests/gate/src/functions.rs: `long` of gpu/src/copy.rs is short, or not there (a table)"]);
-        assert_eq!(problems(&exceptions, &[("gpu/src/copy.rs", function("other", 81))]).len(), 2);
+        assert_eq!(problems(&exceptions, &[("gpu/src/copy.rs", function("second", 81))]).len(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! Absolute paths of one machine, which do not exist on another.
+//! Absolute paths of one machine, which do not exist on a second one.
 
 use super::sources::Source;
 use crate::violation::Violation;

@@ -12,13 +12,13 @@ use std::collections::BTreeSet;
 /// The package.
 const PACKAGE: &str = "python/py_src/forebay/";
 
-/// Folders with the names of what they replace, where programs reach for private names as well.
+/// Folders with the names of the packages that they replace, where programs reach for private names as well.
 const INHERITED: &[&str] = &["python/py_src/forebay/streaming/"];
 
 /// Public in spite of the underscore, by the documentation of Python.
 const DOCUMENTED: &[&str] = &["_asdict", "_exit", "_fields", "_getframe", "_make", "_replace"];
 
-/// Names of other libraries that have no public ones for this: the file, the name, and the reason.
+/// Names of libraries that have no public ones for this: the file, the name, and the reason.
 const OF_LIBRARIES: &[(&str, &str, &str)] = &[
     ("arrow_data.py", "_indices", "datasets: rows that were selected"),
     ("checkpoint/distributed/writing.py", "_enable_plan_caching", "torch: option of a planner"),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn private_names_of_other_files_are_refused() {
+    fn private_names_of_all_files_but_their_own_are_refused() {
         for (text, found) in [
             ("loader._engines\n", "1 _engines"),
             ("\nself.loader._engines.close()\n", "2 _engines"),

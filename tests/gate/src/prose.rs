@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_docstring_of_python_opens_documentation_and_another_string_does_not() {
+    fn a_docstring_of_python_opens_documentation_and_a_plain_string_does_not() {
         let text =
             "def next_batch(x='it'):\n    \"\"\"Returns it.\n\n    More.\"\"\"\n    y = \"\"\"text\"\"\"  # note\n";
         let expected = [

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_unsafe_is_found_by_line_and_not_inside_other_words() {
+    fn the_word_unsafe_is_found_by_line_and_not_inside_longer_words() {
         let found = mentions("#![deny(unsafe_code)]\nfn f() {\n    unsafe { g() }\n}", &[]).expect("tokens");
         assert_eq!(found.unsafe_lines, [3]);
     }

@@ -38,7 +38,7 @@ pub(super) fn check(account: &AzureAccount, head: &Parts) -> Result<(), Refusal>
         return Err(("NoAuthenticationInformation", "the request is not signed".to_owned()));
     };
     if name != account.name {
-        return denied("another account");
+        return denied("a different account");
     }
     let Some(date) = parse_http(header("date")) else { return denied("no date") };
     let now = SystemTime::now();

@@ -192,22 +192,22 @@ fn check(account: &ServiceAccount, audience: &str, statement: &str) -> Result<()
         .verify(text.as_bytes(), &decoded(signature)?)
         .map_err(|_| "the signature is wrong")?;
     if document(head)?["alg"] != "RS256" {
-        return Err("another algorithm");
+        return Err("a different algorithm");
     }
     let claims = document(claims)?;
     let (issued, end) = (claims["iat"].as_u64().unwrap_or(0), claims["exp"].as_u64().unwrap_or(0));
     if claims["iss"] != account.email {
-        return Err("another account");
+        return Err("a different account");
     }
     if claims["aud"] != audience {
-        return Err("another audience");
+        return Err("a different audience");
     }
     if issued.abs_diff(now_s()) > 300 || end.saturating_sub(issued) > STATEMENT_S_MAX || end < now_s() {
         return Err("the token must be short-lived");
     }
     let scopes = ["read_only", "read_write"].map(|right| format!("https://www.googleapis.com/auth/devstorage.{right}"));
     if !scopes.iter().any(|scope| claims["scope"] == **scope) {
-        return Err("another scope");
+        return Err("a different scope");
     }
     Ok(())
 }

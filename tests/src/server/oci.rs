@@ -34,7 +34,7 @@ pub(super) fn check(key: &OciKey, head: &Parts, body: &Bytes) -> Result<(), Refu
         found.and_then(|value| value.strip_suffix('"')).ok_or_else(|| denied("the Authorization header lacks a field"))
     };
     if field("version")? != "1" || field("algorithm")? != "rsa-sha256" {
-        return Err(denied("another version or algorithm"));
+        return Err(denied("a different version or algorithm"));
     }
     if field("keyId")? != key.id {
         return Err(denied("no such key"));

@@ -42,8 +42,8 @@ pub(super) async fn answer(state: &Arc<ServerState>, request: Request<Incoming>)
     let answer = match Limited::new(body, PUT_BYTES_MAX).collect().await {
         Ok(body) => {
             let body = body.to_bytes();
-            let place = head.uri.path_and_query().map_or("", |place| place.as_str());
-            let flip = script::flip(&mut state.rules.lock(), &format!("{} {place}", head.method), body.len());
+            let path = head.uri.path_and_query().map_or("", |place| place.as_str());
+            let flip = script::flip(&mut state.rules.lock(), &format!("{} {path}", head.method), body.len());
             route(state, &head, flip.map_or(body.clone(), |at| flipped(&body, at)))
         }
         Err(_) => problem(state, StatusCode::BAD_REQUEST, "IncompleteBody", "the body ended early"),
@@ -89,8 +89,8 @@ fn route(state: &Arc<ServerState>, head: &Parts, body: Bytes) -> Answer {
         return answer;
     }
     let is_service = issuer::is_service(head.uri.path());
-    let place = head.uri.path_and_query().map_or("", |place| place.as_str());
-    let fault = script::fault(&mut state.rules.lock(), &format!("{} {place}", head.method));
+    let path = head.uri.path_and_query().map_or("", |place| place.as_str());
+    let fault = script::fault(&mut state.rules.lock(), &format!("{} {path}", head.method));
     if let (Some(issuer), None, true) = (&state.options.issuer, &fault, is_service) {
         let host = text(&head.headers, header::HOST).unwrap_or_default();
         let url = format!("{}://{host}", if state.options.tls { "https" } else { "http" });
@@ -112,7 +112,7 @@ fn route(state: &Arc<ServerState>, head: &Parts, body: Bytes) -> Answer {
             Found::Here(file) => place = file,
             Found::Elsewhere(address, mut tag) => {
                 if fault == Some(Fault::OtherETag) {
-                    tag = "\"another\"".to_owned();
+                    tag = "\"changed\"".to_owned();
                 }
                 let builder = Response::builder().status(302).header(header::LOCATION, address);
                 let builder = builder.header("x-linked-etag", tag);
@@ -149,7 +149,7 @@ fn route(state: &Arc<ServerState>, head: &Parts, body: Bytes) -> Answer {
         }
         (Some(mut answer), _) => {
             if fault == Some(Fault::OtherETag) {
-                answer.headers_mut().insert(header::ETAG, http::HeaderValue::from_static("\"another\""));
+                answer.headers_mut().insert(header::ETAG, http::HeaderValue::from_static("\"changed\""));
             }
             answer
         }
@@ -251,13 +251,13 @@ fn get(state: &Arc<ServerState>, head: &Parts, key: &str, fault: Option<Fault>) 
     let generation = writes::generation(&object);
     let Object { content, len, mut etag, modified, digest } = object;
     if fault == Some(Fault::OtherETag) {
-        etag = "\"another\"".to_owned();
+        etag = "\"changed\"".to_owned();
     }
     if let Some(wanted) = text(&head.headers, header::IF_MATCH)
         && wanted != "*"
         && !wanted.split(',').any(|tag| tag.trim() == etag)
     {
-        return problem(state, StatusCode::PRECONDITION_FAILED, "PreconditionFailed", "another entity tag");
+        return problem(state, StatusCode::PRECONDITION_FAILED, "PreconditionFailed", "a different entity tag");
     }
     let range =
         text(&head.headers, header::RANGE).filter(|_| !matches!(fault, Some(Fault::IgnoreRange | Fault::Unpacked)));

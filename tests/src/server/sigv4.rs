@@ -47,7 +47,7 @@ pub(super) fn check(keys: &Keys, head: &Parts, body: &Bytes) -> Result<(), Refus
         return check_as_sent(keys, head, body);
     }
     if let Some(name) = head.headers.keys().find(|name| name.as_str().starts_with("x-goog-")) {
-        return Err(("InvalidArgument", format!("header {name} is mixed with those of S3")));
+        return Err(("InvalidArgument", format!("header {name} is mixed with headers of S3")));
     }
     let mut head = head.clone();
     if let Some(encoding) = head.headers.get_mut("accept-encoding") {

@@ -1,4 +1,4 @@
-//! Damaged files of pictures other than JPEG: decoded if the format cannot detect the damage, otherwise rejected,
+//! Damaged files of pictures that are no JPEGs: decoded if the format cannot detect the damage, otherwise rejected,
 //! without a panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

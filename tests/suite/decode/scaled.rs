@@ -53,7 +53,7 @@ fn difference(a: &[u8], b: &[u8]) -> (f64, u8) {
 }
 
 #[test]
-fn a_reduced_decode_is_close_to_the_exact_result_and_at_the_same_place() {
+fn a_reduced_decode_is_close_to_the_exact_result_and_at_the_same_position() {
     let lists = [
         json!([{"op": "random_resized_crop", "size": [60, 50], "scale": [0.3, 1.0]}, {"op": "random_horizontal_flip"}]),
         json!([{"op": "resize", "size": 70}, {"op": "center_crop", "size": [64, 64]}]),

@@ -1,4 +1,4 @@
-//! Properties of the decoders of pictures other than JPEG, for any bytes: no panic, and every part has the pixels of
+//! Properties of the decoders of pictures that are no JPEGs, for any bytes: no panic, and every part has the pixels of
 //! the whole. Damaged seeds are tested on every run, and the fuzzer's inputs in fuzzing.
 
 use forebay_loader::decode::formats;

@@ -77,7 +77,7 @@ fn a_closed_connection_is_tried_again_and_the_program_lives() {
 /// Every status that a store, a disk or data cause. The rest is in `mistakes.c`, but for `internal`: no input leads to
 /// it, and the guard's own test in `ffi/src/status.rs` has a panic.
 #[test]
-fn failures_of_stores_and_data_have_a_status_and_name_the_place() {
+fn failures_of_stores_and_data_have_a_status_and_name_the_file() {
     let rig = Rig::new();
     let program = rig.compile("tests/failure.c", Sanitizer::Address);
     let field = json!({"fields": [["x", {"kind": "tokens", "column": "tokens", "length": 4}]]});

@@ -1,4 +1,4 @@
-//! The C interface from C, C++ and other languages.
+//! The C interface from C, C++ and further languages.
 //!
 //! * `rig`: data, compiler, sanitizers;
 //! * `programs`: the programs of `ffi/tests`, plain and under sanitizers and valgrind;

@@ -29,7 +29,7 @@ fn threads_share_objects_of_every_kind_and_each_frees_them() {
 }
 
 #[test]
-fn objects_may_be_freed_while_other_threads_wait_in_their_calls() {
+fn objects_may_be_freed_while_threads_wait_in_their_calls() {
     for sanitizer in [Sanitizer::None, Sanitizer::Address, Sanitizer::Thread] {
         let rig = Rig::new();
         let server = ObjectServer::start(Root::folder(rig.path("data")), Options::default()).expect("a server");

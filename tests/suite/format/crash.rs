@@ -12,7 +12,7 @@ const CHILD_SIZE_LIMIT: &str = "FOREBAY_CRASH_SIZE_LIMIT";
 
 /// Body of the child processes: writes 200 samples of 100 bytes in shards of the size in the environment.
 #[test]
-#[ignore = "the other tests call it in a separate process"]
+#[ignore = "the remaining tests call it in a separate process"]
 fn child() {
     let Some(dir) = std::env::var_os(CHILD_DIR) else { return };
     let size_limit = std::env::var(CHILD_SIZE_LIMIT).unwrap().parse().unwrap();

@@ -21,7 +21,7 @@ fn every_encoding_reads_and_writes_the_bytes_of_the_reference() {
 }
 
 #[test]
-fn all_17_hashes_equal_those_of_the_reference() {
+fn all_17_hashes_equal_the_reference_s() {
     assert_eq!(check("mds_every_hash").samples, 20);
 }
 

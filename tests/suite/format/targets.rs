@@ -328,19 +328,19 @@ pub(crate) fn array_record(bytes: &[u8]) {
         let start = footer_start(&bytes[end..], bytes.len() as u64)?;
         chunk_ranges(&bytes[usize::try_from(start).expect("in the file")..end], start)
     });
-    for place in places.into_iter().flatten().flatten() {
+    for chunk in places.into_iter().flatten().flatten() {
         let recipe = RecordChunks {
             key: "x".into(),
             file_bytes: bytes.len() as u64,
-            start: place.start,
-            end: place.end,
-            records: place.records,
-            record_bytes: place.record_bytes,
+            start: chunk.start,
+            end: chunk.end,
+            records: chunk.records,
+            record_bytes: chunk.record_bytes,
         };
-        let part = bytes[place.start as usize..place.end as usize].to_vec();
+        let part = bytes[chunk.start as usize..chunk.end as usize].to_vec();
         let layout = Layout::tfrecord(&FeatureCounts::default());
-        if let Ok(made) = recipe.assemble(&layout, place.records, vec![part.into()]) {
-            assert!(count_features(&made[..]).is_err() || made.len() as u64 >= place.record_bytes);
+        if let Ok(made) = recipe.assemble(&layout, chunk.records, vec![part.into()]) {
+            assert!(count_features(&made[..]).is_err() || made.len() as u64 >= chunk.record_bytes);
         }
     }
     let [kind, records, low, high, data @ ..] = bytes else { return };

@@ -83,7 +83,7 @@ impl<'a> Change<'a> {
                 let is_right = index.split_first_chunk().is_some_and(|(stored, rows)| *stored == check(file, rows));
                 let outcome = decoder.decode_scaled(file, index, scale, region, &mut indexed);
                 let counts = decoder.take_row_index_counts();
-                assert!(is_right || counts.used == 0, "a row index with another check was used");
+                assert!(is_right || counts.used == 0, "a row index with a different check was used");
                 // An index may lead around damage in the file, but must make nothing undecodable.
                 assert!(outcome.is_ok() || expected.is_err(), "{outcome:?} for the row index {index:?}");
                 let found = outcome.is_ok().then(|| cut(&indexed, region));

@@ -106,7 +106,7 @@ fn a_state_taken_after_the_last_batch_resumes_at_the_next_epoch() {
 }
 
 #[test]
-fn a_checkpoint_of_another_plan_lists_the_arguments() {
+fn a_checkpoint_of_a_different_plan_lists_the_arguments() {
     let dir = tempfile::tempdir().unwrap();
     tokens(dir.path(), 100, None);
     let plain = config(stream(Some(dir.path()), None));

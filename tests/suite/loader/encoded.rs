@@ -378,7 +378,7 @@ fn batches_equal_the_host_s_whichever_pictures_the_decoder_accepts() {
 }
 
 #[test]
-fn pictures_rejected_at_the_end_of_a_batch_are_decoded_on_the_host_while_another_batch_is_in_flight() {
+fn pictures_rejected_at_the_end_of_a_batch_are_decoded_on_the_host_while_the_next_batch_is_in_flight() {
     data_of_ordinary_files(SAMPLES, |directory| {
         let engine = EngineConfig { prefetch: Some(8), ..engine() };
         let config = LoaderConfig { threads: Some(1), engine, ..crops(directory) };
@@ -428,7 +428,7 @@ fn files_longer_than_their_rows_are_stored_after_the_rows_and_decoded_from_there
 }
 
 #[test]
-fn batches_that_lose_all_their_long_files_have_space_for_another() {
+fn batches_that_lose_all_their_long_files_have_space_for_one_more() {
     let dir = tempfile::tempdir().expect("a folder");
     data(dir.path(), 12, |number| if [3, 7].contains(&number) { FileKind::LongAndBroken } else { FileKind::Long });
     let config = LoaderConfig {
@@ -532,7 +532,7 @@ fn a_bad_picture_is_its_sample_s_error_and_skipped_within_the_budget() {
 }
 
 #[test]
-fn batches_whose_samples_the_decoder_all_rejects_are_omitted_or_repeat_a_sample() {
+fn batches_with_samples_that_the_decoder_all_rejects_are_omitted_or_repeat_a_sample() {
     let dir = tempfile::tempdir().expect("a folder");
     data(dir.path(), 12, |number| if [3, 7].contains(&number) { FileKind::Broken } else { FileKind::Ordinary });
     for ranks in [1, 2] {

@@ -206,7 +206,7 @@ fn with_several_ranks_a_batch_of_skipped_samples_repeats_one_of_the_next_and_all
 }
 
 #[test]
-fn a_bad_replacement_is_counted_and_another_sample_is_tried() {
+fn a_bad_replacement_is_counted_and_a_further_sample_is_tried() {
     let dir = tempfile::tempdir().unwrap();
     pictures(dir.path(), 12);
     [3, 4].iter().for_each(|bad| spoil(dir.path(), *bad));
@@ -256,7 +256,7 @@ fn a_replacement_is_fetched_even_if_the_cache_holds_little_more_than_its_shard()
 }
 
 #[test]
-fn a_shard_of_another_size_is_named_with_both_sizes() {
+fn a_shard_of_a_different_size_is_named_with_both_sizes() {
     let dir = tempfile::tempdir().unwrap();
     tokens(dir.path(), 200, None);
     let path = dir.path().join("shard.00003.mds");

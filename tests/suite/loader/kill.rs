@@ -70,7 +70,7 @@ impl Drop for Job {
 }
 
 #[test]
-fn a_process_killed_in_a_download_is_replaced_at_once_and_the_others_have_every_sample() {
+fn a_process_killed_in_a_download_is_replaced_at_once_and_the_rest_have_every_sample() {
     for (shard, bytes) in [(0, 0), (3, 1), (5, 700)] {
         let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         // Too few shards for a second request of the part that hangs, which may have a 20th of the bytes fetched.

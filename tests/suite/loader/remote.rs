@@ -88,16 +88,16 @@ fn an_epoch_under_a_cache_limit_has_every_sample_and_keeps_the_limit() {
 
 /// Waits until `done`, which depends on a second thread. A number of requests may be exceeded before it is seen: a
 /// shard that finds no room because a later one has it is exchanged for it, and the later one is fetched again.
-pub(crate) fn until(what: &str, done: impl Fn() -> bool) {
+pub(crate) fn until(action: &str, done: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
     while !done() {
-        assert!(begun.elapsed().as_secs() < 60, "{what}");
+        assert!(begun.elapsed().as_secs() < 60, "{action}");
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn a_loader_that_waits_for_its_consumer_releases_shards_kept_for_later_if_another_needs_space_now() {
+fn a_loader_that_waits_for_its_consumer_releases_shards_kept_for_later_if_a_second_one_needs_space_now() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let counts = tokens(data.path(), 200, None);
     let server = serve(data.path());
@@ -198,7 +198,7 @@ fn open_files() -> impl Iterator<Item = PathBuf> {
 }
 
 #[test]
-fn a_loader_without_a_limit_releases_shards_that_another_job_evicts() {
+fn a_loader_without_a_limit_releases_shards_that_a_second_job_evicts() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let counts = tokens(data.path(), 400, None);
     let server = serve(data.path());
@@ -283,7 +283,7 @@ fn two_loaders_with_one_folder_and_two_remotes_never_mix_them() {
 }
 
 #[test]
-fn a_folder_whose_index_has_no_hashes_belongs_to_one_remote_and_to_others_with_the_same_data() {
+fn a_folder_with_an_index_without_hashes_belongs_to_all_remotes_with_the_same_data() {
     let (one, two, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let counts = tokens(one.path(), 100, None);
     tokens(two.path(), 100, None);
@@ -351,7 +351,7 @@ fn an_omitted_batch_requests_no_shards() {
 }
 
 #[test]
-fn an_idle_loader_occupies_no_space_that_another_needs() {
+fn an_idle_loader_occupies_no_space_that_a_second_one_needs() {
     for ended in [true, false] {
         let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let counts = tokens(data.path(), 400, None);
@@ -374,7 +374,7 @@ fn an_idle_loader_occupies_no_space_that_another_needs() {
 }
 
 #[test]
-fn a_loader_without_a_limit_makes_progress_if_another_leaves_less_space_than_a_batch_needs() {
+fn a_loader_without_a_limit_makes_progress_if_a_second_one_leaves_less_space_than_a_batch_needs() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     // Batches touch every shard, and so do chunks of several samples.
     let counts = tokens(data.path(), 240, None);
@@ -544,7 +544,7 @@ fn shards_in_flight_follow_from_the_fetch_threads_with_and_without_a_cache_limit
 }
 
 #[test]
-fn shards_that_wait_for_their_next_attempt_let_others_pass() {
+fn shards_that_wait_for_their_next_attempt_let_the_rest_pass() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let server = serve(data.path());
     for shard in 0..16 {

@@ -141,7 +141,7 @@ fn a_damaged_index_costs_nothing_but_the_index() {
 }
 
 #[test]
-fn an_index_of_other_samples_is_rejected_sample_by_sample() {
+fn an_index_of_different_samples_is_rejected_sample_by_sample() {
     let dir = tempfile::tempdir().unwrap();
     let [plain, indexed] = ["plain", "indexed"].map(|name| dir.path().join(name));
     pictures(&plain, Options::default());

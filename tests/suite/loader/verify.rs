@@ -143,7 +143,7 @@ fn a_missing_shard_is_absent_and_a_missing_part_of_one_is_damage() {
 }
 
 #[test]
-fn a_damaged_shard_is_replaced_and_others_stay() {
+fn a_damaged_shard_is_replaced_and_the_rest_stay() {
     for compression in [None, Some("zstd")] {
         let (data, cache) = with_cache(compression);
         let before = fs::read(cache.path().join(DATA)).unwrap();
@@ -192,7 +192,7 @@ fn shards_are_replaced_while_a_job_reads_the_folder_and_intact_ones_are_no_error
 }
 
 #[test]
-fn what_cannot_be_verified_or_repaired_is_refused_with_a_reason() {
+fn files_that_cannot_be_verified_or_repaired_are_refused_with_a_reason() {
     let (data, cache) = with_cache(None);
     let error = open(cache.path(), None).repair(1).expect_err("no remote");
     assert!(error.to_string().contains("pass the URL"), "{error}");

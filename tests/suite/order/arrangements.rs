@@ -164,7 +164,7 @@ fn repeats_of_a_sample_go_to_different_ranks_in_the_same_or_the_next_step() {
 }
 
 #[test]
-fn an_epoch_with_repeats_needs_fewer_shards_and_epochs_need_others() {
+fn an_epoch_with_repeats_needs_fewer_shards_and_epochs_need_different_ones() {
     let shape = DataSetShape::new(&[vec![100; 60]]).expect("60 shards");
     let used = |repeat_augment, epoch| {
         let config = OrderConfig {
@@ -320,7 +320,7 @@ fn weights_combine_with_proportions_and_the_size_of_an_epoch() {
 }
 
 #[test]
-fn weights_that_are_none_or_of_other_samples_are_rejected() {
+fn weights_that_are_none_or_of_different_samples_are_rejected() {
     let plan = |first: Arc<SampleNumbers>| {
         let config = OrderConfig { sample_weights: vec![Some(first), None], ..OrderConfig::default() };
         EpochPlan::new(&shape(), &config, World::single(), 0, None)

@@ -18,7 +18,7 @@ fn answers(cases: &[Value]) -> Vec<Value> {
         .unwrap();
     let mut input = child.stdin.take().unwrap();
     let lines: String = cases.iter().map(|case| format!("{case}\n")).collect();
-    // The child answers each line before it reads the next: a thread writes, so that neither waits for the other.
+    // The child answers each line before it reads the next: a thread writes, so that neither waits.
     let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()));
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "the child ended with {}: too little memory?", output.status);

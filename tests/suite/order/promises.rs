@@ -147,7 +147,7 @@ pub(super) const METHODS: [BatchingMethod; 4] =
     [BatchingMethod::Random, BatchingMethod::PerStream, BatchingMethod::DevicePerStream, BatchingMethod::Stratified];
 
 #[test]
-fn resuming_anywhere_on_another_world_returns_the_remaining_global_batches() {
+fn resuming_anywhere_on_a_different_world_returns_the_remaining_global_batches() {
     for algo in ALGOS {
         for method in METHODS {
             let config = OrderConfig {

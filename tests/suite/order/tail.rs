@@ -83,7 +83,7 @@ fn uses_cover(plan: &EpochPlan) -> bool {
 }
 
 #[test]
-fn a_resumed_epoch_is_the_tail_of_the_whole_one_from_every_batch_to_the_last_place() {
+fn a_resumed_epoch_is_the_tail_of_the_whole_one_from_every_batch_to_the_last_position() {
     let pick = Picks(Cell::new(5));
     let (mut compared, mut longer_than_the_reference) = (0, 0);
     for _ in 0..600 {
@@ -121,7 +121,7 @@ fn a_resumed_epoch_is_the_tail_of_the_whole_one_from_every_batch_to_the_last_pla
 }
 
 #[test]
-fn a_position_among_the_places_that_canonical_nodes_add_resumes_and_a_later_one_is_an_error() {
+fn a_position_among_the_samples_that_canonical_nodes_add_resumes_and_a_later_one_is_an_error() {
     let shape = DataSetShape::new(&[vec![45, 45]]).unwrap();
     let config = OrderConfig { shuffle: true, num_canonical_nodes: Some(64), batch_size: 4, ..OrderConfig::default() };
     let world = World { nodes: 1, ranks_per_node: 2, workers_per_rank: 1 };

@@ -193,7 +193,7 @@ fn frequent_troubles_have_a_hint() {
 }
 
 #[test]
-fn signatures_are_not_sent_to_another_server() {
+fn signatures_are_not_sent_to_a_second_server() {
     let (rig, remote) = rig(signed(), |azure, _| azure.sas_token = Some(SAS_TOKEN.into()));
     let other = ObjectServer::in_memory(Options::default()).expect("loopback");
     for status in [301, 302, 303, 307, 308] {

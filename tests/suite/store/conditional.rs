@@ -73,7 +73,7 @@ fn stores_without_conditions_replace_any_object() {
 }
 
 #[test]
-fn a_write_whose_answer_is_lost_may_have_been_successful() {
+fn a_write_with_a_lost_answer_may_have_been_successful() {
     for store in STORES {
         let (rig, destination) = store.open();
         rig.server.script(Rule::once("PUT", Fault::LoseAnswer));

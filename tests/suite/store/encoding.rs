@@ -40,7 +40,7 @@ fn an_encoded_object_is_an_error_that_names_it_in_every_form_of_a_request() {
 }
 
 #[test]
-fn a_file_whose_name_has_the_encoding_is_read_as_it_is_stored() {
+fn a_file_with_the_encoding_in_its_name_is_read_as_it_is_stored() {
     for (key, encoding) in [("a.jsonl.gz", "gzip"), ("a.tar.GZ", "x-gzip"), ("shard.mds.zstd", "zstd"), ("a", "utf-8")]
     {
         let rig = Rig::new();
@@ -86,7 +86,7 @@ fn read(ahead: &Ahead<LineBatch>) -> Result<Vec<u8>> {
 }
 
 #[test]
-fn lines_of_an_encoded_text_are_those_of_the_file() {
+fn lines_of_an_encoded_text_are_the_file_s() {
     let text: Vec<u8> = (0..200_000).flat_map(|line| format!("line {line}\n").into_bytes()).collect();
     let stored = |name: &str| Compression::parse(name).expect("known").compress(&text).expect("packed");
     for (encoding, compression) in [("gzip", "gz:1"), ("zstd", "zstd:1"), ("br", "br:1")] {
@@ -110,7 +110,7 @@ fn lines_of_an_encoded_text_are_those_of_the_file() {
 }
 
 #[test]
-fn an_encoding_that_cannot_be_unpacked_is_an_error_and_no_other_text() {
+fn an_encoding_that_cannot_be_unpacked_is_an_error_and_no_wrong_text() {
     for (key, encoding) in [("a.txt", "deflate"), ("a.txt", "gzip, gzip"), ("a.txt.zst", "gzip")] {
         let rig = Rig::new();
         rig.server.put(key, content(350)).expect("memory");

@@ -152,7 +152,7 @@ fn delegates_of_an_impersonated_account_and_the_project_of_a_workforce_are_sent(
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("identity");
     std::fs::write(&file, "subject").expect("written");
-    for (project, accepted) in [("payer", true), ("another", false)] {
+    for (project, accepted) in [("payer", true), ("stranger", false)] {
         let issuer =
             Issuer { secrets: secrets("options", "%7B%22userProject%22%3A%22payer%22%7D"), ..Issuer::default() };
         let (rig, remote) = rig(options(issuer), |gcs, url| {
@@ -211,7 +211,7 @@ fn an_hmac_key_signs_requests() {
         "{:?}",
         rig.server.seen()
     );
-    let (_rig, remote) = with_secret("another");
+    let (_rig, remote) = with_secret("wrong");
     let error = remote.get_small("index.json", 10).expect_err("rejected");
     assert_eq!(error.kind(), ErrorKind::Permission);
     assert!(
@@ -299,7 +299,7 @@ fn frequent_troubles_have_a_hint() {
 }
 
 #[test]
-fn tokens_are_not_sent_to_another_server() {
+fn tokens_are_not_sent_to_a_second_server() {
     let (rig, remote) = service_account();
     let other = ObjectServer::in_memory(Options::default()).expect("loopback");
     for status in [301, 302, 303, 307, 308] {

@@ -88,7 +88,7 @@ fn no_bytes_are_requested_twice_beyond_the_budget_or_from_a_server_without_range
 }
 
 #[test]
-fn the_first_response_wins_if_the_second_is_another_version() {
+fn the_first_response_wins_if_the_second_is_a_different_version() {
     let rig = warm(40);
     rig.server.script(Rule::once("late", Fault::StallAfter(40)));
     rig.server.script(Rule::once("late", Fault::OtherETag));

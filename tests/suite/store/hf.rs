@@ -50,7 +50,7 @@ impl Set {
 }
 
 #[test]
-fn files_are_fetched_from_another_server_which_gets_no_token() {
+fn files_are_fetched_from_a_second_server_which_gets_no_token() {
     let set = Set::new(Some("hf_x"));
     for key in ["shard.00000.mds", "a+b c&d=e%41~.mds"] {
         set.put(&format!("some folder/ü/{key}"), &content(350));
@@ -80,7 +80,7 @@ fn the_hub_names_the_version() {
 }
 
 #[test]
-fn the_hub_is_asked_once_for_an_object_whose_other_parts_are_resumed_elsewhere() {
+fn the_hub_is_asked_once_for_an_object_with_parts_that_are_resumed_elsewhere() {
     let set = Set::new(Some("hf_x"));
     let remote = set.remote();
     for key in ["a", "b"] {
@@ -137,16 +137,16 @@ fn a_limit_of_requests_has_a_hint() {
 }
 
 #[test]
-fn what_is_missing_or_private_is_an_error_that_names_the_fix() {
+fn a_missing_or_private_data_set_is_an_error_that_names_the_fix() {
     let set = Set::new(Some("hf_x"));
     let small = |remote: &str| set.rig.stores.open(remote).expect("valid").get_small("index.json", 10);
     for (remote, kind, hint) in [
         ("hf://datasets/me/set@v1%2Fa/x", ErrorKind::NotFound, "there is no such object (404, EntryNotFound)"),
         ("hf://datasets/me/set@v2", ErrorKind::NotFound, "data set me/set has no revision v2"),
         (
-            "hf://datasets/me/other",
+            "hf://datasets/me/absent",
             ErrorKind::Permission,
-            "there is no data set me/other, or HF_TOKEN has no access to it",
+            "there is no data set me/absent, or HF_TOKEN has no access to it",
         ),
     ] {
         let error = small(remote).expect_err(remote);

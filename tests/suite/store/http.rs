@@ -79,7 +79,7 @@ fn requests_to_busy_servers_are_retried_after_the_requested_pause() {
 }
 
 #[test]
-fn a_fetch_that_waits_for_its_next_attempt_lets_others_pass() {
+fn a_fetch_that_waits_for_its_next_attempt_lets_the_rest_pass() {
     let config = StoreConfig { fetch_threads: 1, parts_in_flight: 1, ..config() };
     let rig = Rig::with(Options::default(), config);
     for key in ["a", "b"] {
@@ -103,7 +103,7 @@ fn a_fetch_that_waits_for_its_next_attempt_lets_others_pass() {
 }
 
 #[test]
-fn an_idle_thread_keeps_no_place_from_a_fetch_that_is_tried_again() {
+fn an_idle_thread_keeps_no_slot_from_a_fetch_that_is_tried_again() {
     let config = StoreConfig { fetch_threads: 1, parts_in_flight: 1, ..config() };
     let rig = Rig::with(Options::default(), config);
     rig.server.script(Rule::once("shard", Fault::Status(500, None)));
@@ -225,7 +225,7 @@ fn dripping(download_retry: u32, fault: Fault) -> Rig {
     let config = StoreConfig { fetch_threads: 1, part_bytes: 1 << 20, download_retry, ..config() };
     let rig = Rig::with(Options::default(), config);
     rig.server.put("slow", content(100_000)).expect("memory");
-    rig.server.put("other", content(1)).expect("memory");
+    rig.server.put("second", content(1)).expect("memory");
     rig.server.script(Rule::once("slow", fault));
     rig
 }
@@ -239,7 +239,7 @@ fn drip(rig: &Rig, done: impl Fn() -> bool) {
             rig.server.release();
         }
         // The fetch thread has its turn.
-        rig.remote().get_small("other", 1).expect("a different object");
+        rig.remote().get_small("second", 1).expect("a different object");
     }
 }
 
@@ -309,9 +309,9 @@ fn closing_the_stores_fails_fetches_in_flight_and_later_ones() {
 fn redirects_are_followed_and_loops_end() {
     let rig = Rig::new();
     for status in [301, 302, 307, 308] {
-        rig.server.script(Rule::once("shard", Fault::Redirect(status, "/other".into())));
+        rig.server.script(Rule::once("shard", Fault::Redirect(status, "/second".into())));
     }
-    rig.server.put("other", content(300)).expect("memory");
+    rig.server.put("second", content(300)).expect("memory");
     let fetched = rig.remote().fetch(FetchRequest::new("shard", 300)).expect("queued").wait();
     assert_eq!(*fetched.expect("followed"), *content(300));
     let rig = Rig::new();

@@ -141,7 +141,7 @@ fn a_listing_in_pages_is_complete_on_every_store() {
 }
 
 #[test]
-fn a_page_that_names_a_next_one_without_its_place_is_an_error() {
+fn a_page_that_names_a_next_one_without_its_mark_is_an_error() {
     let s3 = |page: &str| Fault::Page(format!("<ListBucketResult>{page}</ListBucketResult>"), None);
     let more = "<IsTruncated>true</IsTruncated><Contents><Key>k</Key><Size>3</Size></Contents>";
     let hub = |link: &str| Fault::Page("[]".into(), Some(("link", link.to_owned())));
@@ -161,7 +161,7 @@ fn a_page_that_names_a_next_one_without_its_place_is_an_error() {
 }
 
 #[test]
-fn a_page_with_another_number_of_keys_than_it_counts_is_an_error() {
+fn a_page_with_a_different_number_of_keys_than_it_counts_is_an_error() {
     let lister = Lister::Of(Store::S3);
     let page = |count: u32, folders: &str| {
         let key = "<Contents><Key>some folder/ü/a</Key><Size>3</Size></Contents>";
@@ -177,7 +177,7 @@ fn a_page_with_another_number_of_keys_than_it_counts_is_an_error() {
 }
 
 #[test]
-fn a_page_that_is_cut_or_another_document_is_an_error_at_any_byte() {
+fn a_page_that_is_cut_or_a_different_document_is_an_error_at_any_byte() {
     for lister in LISTERS {
         let Fault::Page(whole, _) = lister.page(&["a", "b"], None) else { panic!("a page") };
         let whole = whole.trim_end();
@@ -207,7 +207,7 @@ fn a_fault_of_one_page_is_repeated() {
 }
 
 #[test]
-fn a_place_of_an_earlier_page_is_an_error_at_once() {
+fn a_mark_of_an_earlier_page_is_an_error_at_once() {
     for lister in LISTERS {
         for (period, keys) in [(1, ["a", "b", "c"]), (2, ["a", "b", "c"]), (3, ["a", "b", "c"])] {
             let (rig, destination) = lister.open(Duration::from_secs(600));
@@ -223,7 +223,7 @@ fn a_place_of_an_earlier_page_is_an_error_at_once() {
 }
 
 #[test]
-fn the_first_page_under_ever_new_places_is_an_error() {
+fn the_first_page_under_ever_new_marks_is_an_error() {
     for lister in LISTERS {
         let error = lister.list(vec![lister.page(&["a"], Some("#"))]).expect_err("it has no end");
         check(lister, &error, 2, "repeats a page");
@@ -231,7 +231,7 @@ fn the_first_page_under_ever_new_places_is_an_error() {
 }
 
 #[test]
-fn empty_pages_under_ever_new_places_are_an_error() {
+fn empty_pages_under_ever_new_marks_are_an_error() {
     for lister in LISTERS {
         // No time passes, because the clock is manual: their number has a bound.
         let error =

@@ -64,7 +64,7 @@ fn an_object_that_is_replaced_between_two_ranges_is_not_mixed() {
     let range = objects.read_range(url, 70_000..200_000, peek.version.clone()).expect("the same");
     assert_eq!(range, content(200_000)[70_000..]);
     server.put("shard", vec![1; 200_000]).expect("memory");
-    assert_eq!(objects.read_range(url, 0..10, peek.version).expect_err("other").kind(), ErrorKind::Stale);
+    assert_eq!(objects.read_range(url, 0..10, peek.version).expect_err("stale").kind(), ErrorKind::Stale);
     let beyond = objects.read_range(url, 199_990..200_010, None).expect_err("too long");
     assert_eq!(beyond.kind(), ErrorKind::Checksum);
 }

@@ -96,7 +96,7 @@ fn wrong_and_missing_keys_and_buckets_are_errors_that_name_the_fix() {
 }
 
 #[test]
-fn signatures_are_not_sent_to_another_server() {
+fn signatures_are_not_sent_to_a_second_server() {
     let key = ServiceAccount::new("u");
     let (rig, remote) = rig(options("t/u/f:0", &key), &key, |_| {});
     let other = ObjectServer::in_memory(Options::default()).expect("loopback");

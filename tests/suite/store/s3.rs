@@ -52,7 +52,7 @@ fn a_resumed_range_is_signed_again() {
 
 #[test]
 fn a_wrong_key_is_rejected_with_the_server_s_explanation() {
-    let (rig, remote) = rig(options(), |s3| s3.secret_key = Some("another".into()));
+    let (rig, remote) = rig(options(), |s3| s3.secret_key = Some("wrong".into()));
     let error = remote.get_small("index.json", 10).expect_err("rejected");
     assert_eq!(error.kind(), ErrorKind::Permission);
     assert!(error.to_string().contains("SignatureDoesNotMatch"), "{error}");
@@ -161,7 +161,7 @@ fn the_region_is_learned_from_the_server() {
 }
 
 #[test]
-fn credentials_are_not_sent_to_another_server() {
+fn credentials_are_not_sent_to_a_second_server() {
     let keys = Keys { token: Some("session/token==".into()), ..Keys::new(TEST_KEYS.0, TEST_KEYS.1) };
     let (rig, remote) = rig(Options { keys: Some(keys), ..options() }, |s3| s3.token = Some("session/token==".into()));
     let other = ObjectServer::in_memory(Options::default()).expect("loopback");
@@ -179,7 +179,7 @@ fn credentials_are_not_sent_to_another_server() {
 }
 
 #[test]
-fn unsigned_requests_follow_a_redirect_to_another_server() {
+fn unsigned_requests_follow_a_redirect_to_a_second_server() {
     let (rig, remote) = rig(Options { keys: None, ..options() }, |s3| s3.anonymous = true);
     let other = ObjectServer::in_memory(Options::default()).expect("loopback");
     other.put("x", content(10)).expect("memory");
@@ -189,7 +189,7 @@ fn unsigned_requests_follow_a_redirect_to_another_server() {
 }
 
 #[test]
-fn a_disabled_metadata_service_is_not_asked_where_half_of_another_source_is_named() {
+fn a_disabled_metadata_service_is_not_asked_where_half_of_a_second_source_is_named() {
     for half in ["AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_WEB_IDENTITY_TOKEN_FILE"] {
         let metadata = ObjectServer::in_memory(Options::default()).expect("loopback");
         let (rig, remote) = rig(Options { keys: None, ..options() }, |s3| {

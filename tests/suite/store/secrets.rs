@@ -244,7 +244,7 @@ fn settings_and_tokens_of_azure_are_not_shown() {
         (None, None, secret.to_vec()),
     ];
     for (number, (account_key, sas_token, providers)) in sources.into_iter().enumerate() {
-        for prefix in [SECRET, "other"] {
+        for prefix in [SECRET, "wrong"] {
             let account = AzureAccount { name: "store".into(), key: key.clone(), sas_token: Some(sas.clone()) };
             let secrets = vec![("client_secret".to_owned(), prefix.to_owned())];
             let issuer = Issuer { secrets, prefix: SECRET.into(), ..Issuer::default() };
@@ -294,7 +294,7 @@ fn settings_and_tokens_of_azure_are_not_shown() {
 fn the_token_of_the_hub_and_the_addresses_that_it_signs_are_not_shown() {
     keep_log();
     let files = ObjectServer::in_memory(Options::default()).expect("loopback");
-    for token in [SECRET, "other"] {
+    for token in [SECRET, "wrong"] {
         let signed = format!("{}/{SECRET}", files.url());
         let hub = Hub { repository: "me/set".into(), revision: "main".into(), files: signed, ..Hub::default() };
         let issuer = Issuer { tokens: vec![SECRET.into()], ..Issuer::default() };
@@ -329,7 +329,7 @@ fn keys_and_sessions_of_oracle_are_not_shown() {
     std::fs::write(&session, SECRET).expect("written");
     let key = ServiceAccount::new("u");
     for (pem, id) in
-        [(&*key.private_key, format!("ST${SECRET}")), (&*key.private_key, "other".into()), (SECRET, "x".into())]
+        [(&*key.private_key, format!("ST${SECRET}")), (&*key.private_key, "wrong".into()), (SECRET, "x".into())]
     {
         let oci = Some(OciKey { id: id.clone(), key: key.clone() });
         let options = Options { bucket: Some("n/space/b/bucket/o".into()), oci, ..Options::default() };
@@ -361,7 +361,7 @@ fn keys_and_sessions_of_oracle_are_not_shown() {
 #[test]
 fn tokens_of_databricks_are_not_shown() {
     keep_log();
-    for (token, valid) in [(SECRET, SECRET), (SECRET, "other")] {
+    for (token, valid) in [(SECRET, SECRET), (SECRET, "wrong")] {
         let issuer = Issuer { tokens: vec![valid.into()], ..Issuer::default() };
         let bucket = Some("api/2.0/fs/files/Volumes/main".into());
         let server = ObjectServer::in_memory(Options { bucket, issuer: Some(issuer), ..Options::default() });

@@ -61,14 +61,14 @@ fn credentials_of_s3() {
         check(&s3_error("bucket", |_, _, _| response(status, code)), ErrorKind::Permission, advice);
     }
     let wrong = s3_error("bucket", |_, settings, _| {
-        settings.secret_key = Some("another".into());
+        settings.secret_key = Some("wrong".into());
         None
     });
     check(&wrong, ErrorKind::Permission, "check AWS_SECRET_ACCESS_KEY");
 }
 
 #[test]
-fn places_of_s3() {
+fn addresses_of_s3() {
     for (status, code) in [(400, "AuthorizationHeaderMalformed"), (301, "PermanentRedirect")] {
         let region = s3_error("bucket", |keys, settings, _| {
             keys.region = "eu-west-1".into();

@@ -89,7 +89,7 @@ fn a_file_that_was_replaced_in_a_folder_is_an_error() {
 }
 
 #[test]
-fn the_hub_names_a_file_in_its_own_storage_by_another_digest_than_its_listing() {
+fn the_hub_names_a_file_in_its_own_storage_by_a_different_digest_than_its_listing() {
     let files = ObjectServer::in_memory(Options::default()).expect("loopback");
     let (repository, revision) = ("me/set".into(), "main".into());
     let hub = Hub { repository, revision, files: files.url(), commit: String::new() };

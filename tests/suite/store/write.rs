@@ -176,7 +176,7 @@ fn a_whole_bucket_is_not_emptied() {
         (Store::Dbfs, "dbfs:/Volumes/main/default/volume"),
     ] {
         let (rig, _) = store.open();
-        rig.server.put("folder/other", content(3)).expect("memory");
+        rig.server.put("folder/foreign", content(3)).expect("memory");
         let destination = rig.stores.open_destination(root).expect("valid");
         let error = RemoteDir::create(destination, true).expect_err("it is not emptied");
         assert!(error.to_string().contains("name a folder in it"), "{store:?}: {error}");
@@ -252,7 +252,7 @@ fn files(folder: &std::path::Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn a_data_set_on_a_store_is_that_of_a_folder() {
+fn a_data_set_on_a_store_equals_a_folder_s() {
     let folder = tempfile::tempdir().expect("a folder");
     write(Box::new(LocalDir::create(folder.path(), false).expect("empty"))).expect("written");
     for store in STORES {
@@ -315,7 +315,7 @@ fn a_writer_that_is_dropped_leaves_no_index_and_no_parts() {
 }
 
 #[test]
-fn a_shard_that_another_program_removes_is_noticed_before_the_index() {
+fn a_shard_that_a_second_program_removes_is_noticed_before_the_index() {
     let (rig, destination) = Store::S3.open();
     let sink = RemoteDir::create(destination.clone(), false).expect("empty");
     let sink: Box<dyn forebay_loader::format::writer::Sink> = Box::new(sink);

@@ -1,4 +1,4 @@
-//! Writing next to other programs, after lost responses, and to the end of a cancelled writer.
+//! Writing next to further programs, after lost responses, and to the end of a cancelled writer.
 
 use crate::rig::{Rig, content};
 use crate::targets::{FOLDER, IN_PARTS, STORES, Store, put, small, stored};
@@ -17,7 +17,7 @@ fn foreign(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_file_that_another_program_replaces_is_noticed_before_the_index() {
+fn a_file_that_a_second_program_replaces_is_noticed_before_the_index() {
     for store in IN_PARTS {
         for len in [10, 350] {
             let (rig, destination) = store.open();
@@ -37,7 +37,7 @@ fn a_file_that_another_program_replaces_is_noticed_before_the_index() {
 }
 
 #[test]
-fn a_lost_response_does_not_make_the_object_of_another_program_ours() {
+fn a_lost_response_does_not_make_the_object_of_a_second_program_ours() {
     for (store, end) in [
         (Store::S3, "POST /bucket/some%20folder/%C3%BC/k?uploadId"),
         (Store::GcsHmac, "POST /bucket/some%20folder/%C3%BC/k?uploadId"),

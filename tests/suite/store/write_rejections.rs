@@ -34,7 +34,7 @@ fn conflicts_and_bodies_that_did_not_arrive_are_sent_again() {
 }
 
 #[test]
-fn blocks_of_another_program_are_explained() {
+fn blocks_of_a_second_program_are_explained() {
     for (status, code) in [(400, "InvalidBlobOrBlock"), (409, "BlockCountExceedsLimit")] {
         let (rig, destination) = Store::Azure.open();
         rig.server.script(Rule::always("comp=block&", Fault::Text(status, Store::Azure.rejection(code))));
@@ -147,7 +147,7 @@ fn read_head(stream: &mut TcpStream) -> usize {
 }
 
 #[test]
-fn a_connection_whose_request_was_not_read_to_its_end_is_not_used_again() {
+fn a_connection_with_an_unread_rest_of_a_request_is_not_used_again() {
     // More than the buffers of two sockets.
     const BYTES: usize = 48 << 20;
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");

@@ -81,7 +81,7 @@ impl Arrangement {
 
     /// First and last cell, in the part of a canonical node with `len` cells, of the draws that the shuffle puts at
     /// `first` to `last` of it; `None` if the epoch has none of them.
-    pub(super) fn places(&self, canonical: u32, (first, last): (u64, u64), len: u64) -> Option<(u64, u64)> {
+    pub(super) fn positions(&self, canonical: u32, (first, last): (u64, u64), len: u64) -> Option<(u64, u64)> {
         let first = first.saturating_mul(self.repeats);
         let last = last.saturating_mul(self.repeats).saturating_add(self.repeats - 1);
         let places = (first < len).then(|| (first, last.min(len - 1)))?;

@@ -17,7 +17,7 @@ named!(
         /// The longest document first, each into the fullest pack that has room for it. No document that fits into a
         /// pack is cut.
         BestFit = "best_fit",
-        /// One document after the other, cut where a pack is full.
+        /// One document after the next, cut where a pack is full.
         Cut = "cut",
     }
 );

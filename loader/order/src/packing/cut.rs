@@ -1,4 +1,4 @@
-//! `cut`: one document after the other, cut where a pack is full.
+//! `cut`: one document after the next, cut where a pack is full.
 
 use super::config::PackConfig;
 use super::fragments::Fragment;

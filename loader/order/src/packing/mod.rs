@@ -13,9 +13,9 @@
 //!                       PackOrder: batches of packs, as fragments of documents
 //! ```
 //!
-//! A window is packed without knowledge of any other window, world or rank, so the packs of a global batch are the same
+//! A window is packed without knowledge of a second window, world or rank, so the packs of a global batch are the same
 //! on any number of ranks. The second plan deals packs as the first deals samples: all ranks get equal numbers of
-//! batches, and canonical nodes with more packs than others pass some on to their neighbours.
+//! batches, and canonical nodes with more packs than the rest pass some on to their neighbours.
 //!
 //! A rank that resumes needs the number of packs of all windows, since the second plan is made from it. Windows are
 //! independent, so threads count them in parallel: 100 million documents take two threads 3 to 5 seconds and 0.5 GB.

@@ -95,7 +95,7 @@ fn an_epoch_has_each_token_once_and_no_pack_overflows() {
             for pack in steps(&plan).concat() {
                 let mut end = 0;
                 for (draw, offset, first, count) in pack {
-                    assert_eq!(offset, end, "fragments follow each other");
+                    assert_eq!(offset, end, "fragments are adjacent");
                     end = offset + count;
                     tokens.entry(draw).or_default().push((first, count));
                 }
@@ -251,7 +251,7 @@ fn counts_of_a_different_epoch_or_data_set_are_an_error() {
 }
 
 #[test]
-fn the_argument_of_a_checkpoint_names_what_changes_packs() {
+fn the_argument_of_a_checkpoint_names_all_that_changes_packs() {
     let job = job();
     let argument = PackPlan::argument(&job.packing, &job.lengths);
     assert!(argument.starts_with("best_fit of 64 tokens, overflow split, "), "{argument}");

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unshifted_samples_keep_their_places() {
+    fn unshifted_samples_keep_their_positions() {
         let spreads = [Spread { start: 0.0, size: 10.0, low: 0.0, high: 0.0 }];
         let spreads = [spreads[0], Spread { start: 10.0, ..spreads[0] }];
         assert_eq!(before(&spreads, &[19.5, -5.0, 9.5, 4.5, 100.0]), [20.0, 0.0, 10.0, 5.0, 20.0]);

@@ -1,6 +1,6 @@
 //! Import cycles between the files of a crate.
 //!
-//! Two files that import each other can only be read together. An edge is a path in one file that names an item of a
+//! Two files in a circle of imports can only be read together. An edge is a path in one file that names an item of a
 //! second file; `mod` declarations, re-exports and tests are no edges, and neither is the import of a module: its items
 //! are edges where they are named. A path that ends at a re-export counts as an edge to the file that defines the item,
 //! so a folder's root may offer the names of its leaves: [`definitions`].
@@ -40,7 +40,7 @@ fn check_with(known: &[Known], files: &[RustFile<'_>]) -> Vec<Violation> {
     let mut violations: Vec<Violation> = unknown
         .map(|cycle| Violation {
             place: cycle[0].to_owned(),
-            problem: format!("{} files import each other: {}", cycle.len(), cycle.join(", ")),
+            problem: format!("{} files form a circle of imports: {}", cycle.len(), cycle.join(", ")),
             fix: "move the types that both sides need into a file below them".to_owned(),
         })
         .collect();
@@ -92,7 +92,7 @@ impl Graph {
         Self { edges }
     }
 
-    /// Returns every set of modules that reach each other, of two modules or more.
+    /// Returns every set of modules in a circle of imports, of two modules or more.
     fn cycles(&self) -> Vec<Vec<&Module>> {
         let reached: BTreeMap<&Module, BTreeSet<&Module>> =
             self.edges.keys().map(|module| (module, self.reachable(module))).collect();
@@ -136,16 +136,16 @@ mod tests {
     }
 
     #[test]
-    fn two_files_that_import_each_other_are_a_cycle() {
+    fn two_files_in_a_circle_of_imports_are_a_cycle() {
         let cycle = problems(&[
             ("loader/src/a/x.rs", "use super::y::Y; pub struct X;"),
             ("loader/src/a/y.rs", "fn f() { crate::a::x::make() } pub struct Y;"),
         ]);
-        assert_eq!(cycle, ["2 files import each other: loader/src/a/x.rs, loader/src/a/y.rs"]);
+        assert_eq!(cycle, ["2 files form a circle of imports: loader/src/a/x.rs, loader/src/a/y.rs"]);
     }
 
     #[test]
-    fn a_root_that_calls_its_leaf_and_defines_what_the_leaf_imports_is_a_cycle() {
+    fn a_root_that_calls_its_leaf_and_defines_the_items_that_the_leaf_imports_is_a_cycle() {
         let root = "mod leaf; pub struct Config; fn f() { leaf::run() }";
         assert_eq!(problems(&[("gpu/src/a/mod.rs", root), ("gpu/src/a/leaf.rs", "use super::Config;")]).len(), 1);
         let root = "mod config; mod leaf; pub use config::Config; fn f() { leaf::run() }";
@@ -171,7 +171,7 @@ mod tests {
             ("loader/src/a/leaf.rs", "use crate::b::B; pub struct Leaf;"),
             ("loader/src/b.rs", "use crate::Leaf; pub struct B;"),
         ];
-        assert_eq!(problems(&files), ["2 files import each other: loader/src/a/leaf.rs, loader/src/b.rs"]);
+        assert_eq!(problems(&files), ["2 files form a circle of imports: loader/src/a/leaf.rs, loader/src/b.rs"]);
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         let layout = "use super::tar; pub struct Layout; fn f() { tar::split() }";
         let tar = ("loader/src/format/tar/mod.rs", "mod split; pub use split::split;");
         let split = ("loader/src/format/tar/split.rs", "use super::super::Layout; pub fn split() {}");
-        let cycle = "2 files import each other: loader/src/format/layout.rs, loader/src/format/tar/split.rs";
+        let cycle = "2 files form a circle of imports: loader/src/format/layout.rs, loader/src/format/tar/split.rs";
         assert_eq!(problems(&[root, ("loader/src/format/layout.rs", layout), tar, split]), [cycle]);
         // The same by a different name, and by a name that the root imports for the modules below it.
         let layout = "use super::tar::{self as archive}; pub struct Layout; fn f() { archive::split() }";
@@ -202,7 +202,7 @@ mod tests {
             ["use crate::Leaf; pub struct B;", "fn f() { crate::leaf::make() }", "use crate::a::leaf::*; struct B;"]
         {
             let found = problems(&[root, a, leaf, ("ffi/src/b.rs", b)]);
-            assert_eq!(found, ["2 files import each other: ffi/src/a/leaf.rs, ffi/src/b.rs"], "{b}");
+            assert_eq!(found, ["2 files form a circle of imports: ffi/src/a/leaf.rs, ffi/src/b.rs"], "{b}");
         }
     }
 

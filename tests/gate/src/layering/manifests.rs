@@ -24,7 +24,7 @@ pub(super) fn check(crates: &[Crate], metadata: &serde_json::Value) -> Vec<Viola
             violations.push(Violation {
                 place: format!("Cargo.toml of {name}"),
                 problem: format!("{name} is not in the table of crates"),
-                fix: format!("give it a place in {TABLE}"),
+                fix: format!("give it a row in {TABLE}"),
             });
         }
         let is_wrong = |on: &&str| {

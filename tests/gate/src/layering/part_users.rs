@@ -1,4 +1,4 @@
-//! Parts of a module that only some of its other parts may use.
+//! Parts of a module that only some parts may use.
 
 use super::super::rust_files::RustFile;
 use super::super::syntax::Mention;

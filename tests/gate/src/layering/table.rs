@@ -21,7 +21,7 @@ pub struct Crate {
     pub external: &'static [&'static str],
     /// Its modules, lowest first. In a crate without rows each module may use all the rest.
     pub layers: &'static [Layer],
-    /// Parts of a module that most of its other parts must not use, and the parts that may.
+    /// Parts of a module that most of its parts must not use, and the parts that may.
     pub used_only_by: &'static [(&'static str, &'static [&'static str])],
     /// Modules that may use `unsafe`; `*` is any one module, an empty path the whole crate.
     pub may_be_unsafe: &'static [&'static str],
@@ -167,7 +167,7 @@ const STORE: &[Layer] = &[
             "fetcher", "flight", "http", "retry", "source", "threads", "ticket", "transfer", "forebay_core",
         ],
     ),
-    // The schemes. None knows another one.
+    // The schemes. None knows a second one.
     layer(
         &["*"],
         &[
@@ -271,7 +271,7 @@ const LOADER: &[Layer] = &[
     ),
     // Pure. The catalog reads the files of numbers.
     layer(&["subsets"], &["error", "format::encoding"]),
-    // The pipeline, and the types that it and the loader pass to each other; each may use everything below.
+    // The pipeline, and the types that it and the loader exchange; each may use everything below.
     layer(
         &["config", "catalog", "batch", "delivery", "dlpack", "state", "pipeline"],
         &[

@@ -116,12 +116,12 @@ fn a_module_of_a_crate_below_is_the_same_by_each_of_its_names() {
 }
 
 #[test]
-fn a_crate_without_rows_may_use_what_its_manifest_allows() {
+fn a_crate_without_rows_may_use_all_that_its_manifest_allows() {
     assert!(forbidden("ffi/src/batch.rs", "use forebay_loader::io::Reader; use crate::handle::Handle;").is_empty());
 }
 
 #[test]
-fn tests_may_use_what_they_like() {
+fn tests_may_use_anything() {
     let text = "#[cfg(test)]\nmod tests { use crate::io::Reader; }";
     assert!(forbidden("loader/src/order/mod.rs", text).is_empty());
     assert!(forbidden("loader/src/order/tests.rs", "use crate::io::Reader;").is_empty());
@@ -243,7 +243,7 @@ fn a_crate_of_the_table_that_does_not_exist_is_caught() {
 }
 
 #[test]
-fn a_crate_for_other_projects_depends_on_the_listed_crates_alone() {
+fn a_crate_for_outside_projects_depends_on_the_listed_crates_alone() {
     let crates = [Crate { external: &["libc", "thiserror"], ..CRATES[0] }];
     let metadata = serde_json::json!({"packages": [
         {"name": "forebay-core", "dependencies": [
@@ -258,7 +258,7 @@ fn a_crate_for_other_projects_depends_on_the_listed_crates_alone() {
 }
 
 #[test]
-fn modules_without_a_row_share_the_row_of_the_others() {
+fn modules_without_a_row_share_the_row_of_the_rest() {
     let crates = [Crate {
         layers: &[
             Layer { modules: &["config"], may_use: &["*"] },
