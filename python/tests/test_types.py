@@ -82,7 +82,7 @@ def examples(tmp_path_factory):
                 shown[f"wrong/{name}"] = text.replace(*WRONG[name], 1)
     files = {}
     for name, text in shown.items():
-        # A page is a module of its own.
+        # A page is a separate module.
         file = project / "pages" / f"{re.sub(r'[/.-]', '_', name)}.py"
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)

@@ -44,7 +44,7 @@ impl TokenCounter {
             FieldSpec::Tokenize(tokens) => (tokens.length, tokens.pad, tokens.truncate) = (None, None, false),
             _ => {
                 return Err(Error::config(
-                    "lengths in tokens are those of a Tokenize or Tokens field, and not of another",
+                    "lengths in tokens are the lengths of a Tokenize or Tokens field, and of no further field",
                 ));
             }
         }
@@ -88,7 +88,7 @@ impl ColumnTokens {
     /// Returns the number of tokens of a stored value.
     ///
     /// # Errors
-    /// A value of which the field can make no tokens.
+    /// A value that the field can make no tokens of.
     pub fn count(&self, stored: &[u8], memory: &mut CountMemory) -> Result<u64> {
         self.decoder.tokens(stored, &mut memory.0)
     }

@@ -38,7 +38,7 @@ impl LengthIndex {
     /// # Errors
     ///
     /// Errors of the indexes, the cache directories, the stores and the shards; `Config` for a field or a column
-    /// without tokens; the error of the first sample of which no tokens can be made.
+    /// without tokens; the error of the first sample that no tokens can be made of.
     pub fn make(&self) -> Result<Vec<Arc<TokenLengths>>> {
         self.make_in(&Simulation::default())
     }
@@ -47,7 +47,7 @@ impl LengthIndex {
         let Self { config, stats, .. } = self;
         let Some([(_, field)]) = config.fields.as_deref() else {
             return Err(Error::config(
-                "lengths in tokens are those of one field: pass a Tokenize or Tokens field alone",
+                "lengths in tokens are the lengths of one field: pass a Tokenize or Tokens field alone",
             ));
         };
         let topology = Topology::detect()?;

@@ -30,7 +30,7 @@ pub(super) struct FilterColumn {
 ///
 /// # Errors
 ///
-/// As [`find`]; `Config` for a column of which no tokens can be made.
+/// As [`find`]; `Config` for a column that no tokens can be made of.
 pub(super) fn find_of(
     of: &FilteredStream<'_>,
     encoding: impl Fn(&str) -> Option<Encoding>,

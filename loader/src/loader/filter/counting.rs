@@ -9,14 +9,14 @@ use crate::sync::Mutex;
 #[derive(Debug)]
 pub(super) struct Counting {
     pub(super) column: ColumnTokens,
-    /// True if a value of which no tokens can be made is no error.
+    /// True if a value that no tokens can be made of is no error.
     pub(super) skips_errors: bool,
     /// Memory that no thread uses.
     spare: Mutex<Vec<CountMemory>>,
 }
 
 impl Counting {
-    /// Makes a counter for all threads. If it `skips_errors`, a value of which no tokens can be made is none.
+    /// Makes a counter for all threads. If it `skips_errors`, a value without tokens is none.
     pub(super) fn new(column: ColumnTokens, skips_errors: bool) -> Self {
         Self { column, skips_errors, spare: Mutex::new(Vec::new()) }
     }
@@ -25,7 +25,7 @@ impl Counting {
     ///
     /// # Errors
     ///
-    /// A value of which no tokens can be made.
+    /// A value that no tokens can be made of.
     pub(super) fn cell(&self, stored: &[u8]) -> Result<Cell<'static>> {
         let spare = self.spare.lock().pop();
         let mut memory = spare.unwrap_or_default();

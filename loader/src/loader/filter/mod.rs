@@ -13,7 +13,7 @@
 //! * `answer`: the trait of the sources' ways, and the bits of a shard; `answers`: the answers of all shards;
 //! * `kept`: the answers of a stream, and their file;
 //! * `numbers`: weights and lengths of samples;
-//! * `lengths`: tokens of samples, of which `counting` has the counters and `sizes` those that need no sample;
+//! * `lengths`: tokens of samples; `counting` has the counters, and `sizes` counts tokens without reading a sample;
 //! * `pass`: the pass over the shards without known answers, by one process of a machine;
 //! * `columns`: the columns that a filter names, and the cells of their values;
 //! * `context`: the parts of a loader that all ways use.

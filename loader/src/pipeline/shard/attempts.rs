@@ -53,7 +53,7 @@ impl<T> Attempts<T> {
     ///
     /// # Errors
     ///
-    /// That of `result`, unless all attempts returned the same bytes.
+    /// The error of `result`, unless all attempts returned the same bytes.
     pub(super) fn kept(self, result: Result<T>) -> Result<KeptAttempt<T>> {
         let Seen { made, digests, damaged } = self.0.into_inner();
         let are_equal = digests.len() == made && digests.windows(2).all(|pair| pair[0] == pair[1]);

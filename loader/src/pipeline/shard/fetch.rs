@@ -354,7 +354,7 @@ impl FetchedShard<'_> {
     ///
     /// # Errors
     ///
-    /// That of the first damaged sample.
+    /// The error of the first damaged sample.
     pub(crate) fn undamaged(mut self) -> Result<Self> {
         self.damage.take().map_or(Ok(self), Err)
     }
