@@ -53,8 +53,8 @@ pub(super) fn parts_of_path(kind: &str, path: Option<&JsonPath>) -> Result<Vec<P
     let Some(path) = path else { return Ok(Vec::new()) };
     path.parts().ok_or_else(|| {
         Error::config(format!(
-            "`path` of {kind} has an empty part or a broken position in a list: write it as in meta.boxes[0].label, or as \
-             a list"
+            "`path` of {kind} has an empty part or a broken position in a list: write it as in meta.boxes[0].label, or \
+             as a list"
         ))
         .with("path", serde_json::to_string(path).unwrap_or_default())
     })
