@@ -121,13 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("source", help=source)
     parser.add_argument("out", nargs="?", help="for MDS: folder for the copy, new or empty; else folder for index.json [default: theirs]")
     parser.add_argument("--overwrite", action="store_true", help="replace an index of tars or files")
-<<<<<<< HEAD
-    parser.add_argument("--files", choices=("each", "stem"), help="files of any kind: a sample each, or those of one stem")
-    parser.add_argument("--manifest", help="CSV, TSV or JSON-lines file, or annotations of COCO, that name the files")
-=======
     parser.add_argument("--files", choices=("each", "stem"), help="files of any kind: a sample each, or all files of one stem")
-    parser.add_argument("--manifest", help="CSV, TSV or JSON-lines file that names the files")
->>>>>>> c82a2e28 (Name nouns again in the Python package's texts)
+    parser.add_argument("--manifest", help="CSV, TSV or JSON-lines file, or annotations of COCO, that name the files")
     parser.add_argument("--transcode", action="store_true", help="rewrite progressive JPEGs as baseline, without loss")
     parser.add_argument("--threads", type=positive, help="shards at a time [default: the CPUs of this process; 16 tars]")
     _add_options_of_lengths(parser)

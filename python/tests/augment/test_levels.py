@@ -75,7 +75,7 @@ def test_one_of_two_filters_is_drawn(odd):
     assert 30 < sum(step["interpolation"] == "bicubic" for step in steps) < 90
     plain = [drawn_steps(fb.Image("image", fb.RandomResizedCrop(20)), pixels, number)[0] for number, pixels in enumerate(made)]
     assert [step["crop"] for step in steps] == [step["crop"] for step in plain]
-    with pytest.raises(fb.ConfigError, match="two of which one is drawn"):
+    with pytest.raises(fb.ConfigError, match="two, to draw one of them"):
         fb.RandomResizedCrop(20, interpolation=("bilinear",))._spec()
 
 

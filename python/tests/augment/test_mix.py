@@ -166,7 +166,7 @@ def test_a_mix_that_cannot_be_made_has_a_reason(folder, field, sentence):
     [
         (lambda: fb.Mix(fb.MixUp(), x=fb.Scalar("class")), r"only an Image, a OneHot or a MultiHot can be mixed: write OneHot\('class', classes=...\)"),
         (lambda: fb.Mix(fb.MixUp(), x=fb.Text("name")), "only an Image, a OneHot or a MultiHot can be mixed: leave it in the loader's fields"),
-        (lambda: fb.Mix(fb.MixUp(), picture()), r'p of Mix is an argument, .* another name, as in Mix\(MixUp\(0.2\), x=Image'),
+        (lambda: fb.Mix(fb.MixUp(), picture()), r'p of Mix is an argument, .* a different name, as in Mix\(MixUp\(0.2\), x=Image'),
         (lambda: fb.Image("image", fb.MixUp()), r"write Mix\(MixUp\(...\), x=Image\(...\), y=OneHot\(...\)\) in the loader's fields"),
     ],
 )
