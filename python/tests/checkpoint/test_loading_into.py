@@ -294,7 +294,7 @@ def test_a_layout_has_the_offsets_of_all_tensors(tmp_path):
         found = layout.Layout(opened)
     for name, tensor in weights().items():
         if tensor.numel():
-            size, at = tensor.numel() * tensor.element_size(), found.place(found.object[name])
+            size, at = tensor.numel() * tensor.element_size(), found.first_byte(found.object[name])
             assert content[at : at + size] == bytes(tensor.flatten().view(torch.uint8).tolist()), name
 
 
