@@ -42,8 +42,8 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `streams` (required): The data: at least one stream. A list of objects.
 /// * `fields` (null): Outputs of a batch by name. null: every column under its own name; pictures and pickles
 ///   undecoded. A list of pairs of an output's name and a field, in the outputs' order.
-/// * `window` (null): Tokens of a sample, in files of token ids, or a window of tokens. null: a sample is a document. A
-///   number, or an object such as `{"tokens": 2048, "stride": 1024}`.
+/// * `window` (null): Tokens of a sample, in files of token ids, or a window of tokens, or packs. null: a sample is a
+///   document. A number, or an object such as `{"tokens": 2048, "stride": 1024}` or, for packs, `{"length": 4096}`.
 /// * `extra` ([]): Names of outputs to add: "repeat", "sample_ids", "sample_draws" and "sample_keys".
 /// * `batch_size` (required): Rows of a batch on each device.
 /// * `drop_last` (false): Leave out a last batch that is not full.
@@ -95,6 +95,20 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 ///
 /// * `tokens` (required): Tokens of a sample.
 /// * `stride` (null): Tokens from the start of a window to the start of the next one. null: `tokens`.
+///
+/// Options of packs, which `window` of the document may have instead. A batch is then made of one field, `tokens` or
+/// `tokenize` without `length`. The program finds the longest sequence of `padding_free` in `cu_seq_lens_q`:
+///
+/// * `length` (required): Tokens of a pack.
+/// * `method` ("best_fit"): Method of packing: "best_fit", which cuts no document that fits into a pack, or "cut", one
+///   after the other.
+/// * `overflow` ("split"): Documents that are longer than a pack: "split" into several sequences, "truncate" or "drop".
+/// * `max_sequences` (null): Most sequences of a pack. null: no limit.
+/// * `pad_sequences_to` (1): Multiple of tokens at which each sequence begins, with padding before the next one.
+/// * `lengths` (null): Numbers of tokens, as for `weights`. null: taken from the sizes of stored ids, or counted once
+///   and kept.
+/// * `form` ("padding_free"): Outputs of a batch: "padding_free", "segments", "indexed_mask" or "sequence_id".
+/// * `pad` (0): Token id that fills the rest of a row.
 ///
 /// Options of `order`, equal on all ranks:
 ///

@@ -15,6 +15,8 @@ pub struct Batch {
     pub rows: usize,
     /// Outputs in the order of the fields.
     pub outputs: Vec<(Arc<str>, Output)>,
+    /// Numbers of the batch as a whole, such as the tokens of its longest sequence.
+    pub numbers: Vec<(&'static str, i64)>,
     /// Rows of the batch in the plan, skipped ones included. A checkpoint counts these.
     pub(crate) planned_rows: u64,
 }

@@ -4,7 +4,7 @@
 //! build this document, so all three have the same arguments, in the same groups:
 //!
 //! * `stream`: [`StreamConfig`], the location of the data, with `select`: [`SelectConfig`], its samples;
-//! * `window`: [`TokenWindow`], the samples of files of token ids;
+//! * `window`: [`TokenWindow`], the samples of files of token ids, or [`PackConfig`], the rows of packed documents;
 //! * `extra`: [`ExtraOutput`], the outputs besides the fields;
 //! * `order`: [`OrderConfig`], the order of the samples;
 //! * `fetch`: [`FetchConfig`], the fetches of shards;
@@ -23,6 +23,7 @@ mod json;
 mod limits;
 mod options;
 mod order;
+mod pack;
 mod paths;
 mod select;
 mod skip;
@@ -37,7 +38,7 @@ use crate::format::tokens;
 use crate::topology::Topology;
 use limits::require;
 use serde::{Deserialize, Serialize};
-use window::window_or_null;
+use window::loader_window_or_null;
 
 pub use engine::{EngineConfig, SAMPLE_BYTES_MAX};
 pub use extra::ExtraOutput;
@@ -47,10 +48,11 @@ pub(crate) use json::read;
 use options::options;
 pub use options::{ByteSize, Fraction, OptionInfo, SampleValues, Seconds, Steps, Subset};
 pub use order::OrderConfig;
+pub use pack::{PackConfig, PackForm};
 pub use select::SelectConfig;
 pub use skip::SkipConfig;
 pub use stream::{FilesAre, StreamConfig};
-pub use window::TokenWindow;
+pub use window::{LoaderWindow, TokenWindow};
 pub use world::WorldConfig;
 pub use writer::WriterConfig;
 
@@ -63,9 +65,9 @@ options! {
         pub streams: Vec<StreamConfig> = Vec::new(),
         /// Outputs of a batch by name. None: every column under its own name; pictures and pickles undecoded.
         pub fields: Option<Vec<(String, FieldSpec)>> = None,
-        /// Tokens of a sample, in files of token ids, or a window of tokens. None: a sample is a document.
-        #[serde(deserialize_with = "window_or_null")]
-        pub window: Option<TokenWindow> = None,
+        /// Tokens of a sample, in files of token ids, or a window of tokens, or packs. None: a sample is a document.
+        #[serde(deserialize_with = "loader_window_or_null")]
+        pub window: Option<LoaderWindow> = None,
         /// Names of outputs to add: "repeat", "sample_ids", "sample_draws" and "sample_keys".
         pub extra: Vec<ExtraOutput> = Vec::new(),
         /// Rows of a batch on each device.
@@ -122,7 +124,19 @@ impl LoaderConfig {
 
     /// Returns the windows of `stream`; `None` if its documents are the samples.
     pub fn window_of(&self, stream: &StreamConfig) -> Option<tokens::TokenWindow> {
-        stream.window.or(self.window).map(tokens::TokenWindow::from)
+        let of_loader = match self.window {
+            Some(LoaderWindow::Tokens(window)) => Some(window),
+            Some(LoaderWindow::Pack(_)) | None => None,
+        };
+        stream.window.or(of_loader).map(tokens::TokenWindow::from)
+    }
+
+    /// Returns the options of packs; `None` if the rows of a batch are samples.
+    pub fn pack(&self) -> Option<&PackConfig> {
+        match &self.window {
+            Some(LoaderWindow::Pack(pack)) => Some(pack),
+            Some(LoaderWindow::Tokens(_)) | None => None,
+        }
     }
 
     /// Returns the options of the fetches of `stream`.
@@ -148,13 +162,17 @@ impl LoaderConfig {
         for (i, stream) in self.streams.iter().enumerate() {
             stream.validate().map_err(|e| e.with("stream", i))?;
         }
-        self.window.as_ref().map_or(Ok(()), TokenWindow::validate)?;
+        self.window.as_ref().map_or(Ok(()), LoaderWindow::validate)?;
         require(self.batch_size >= 1, "batch_size is required and must be at least 1")?;
         require(self.threads != Some(0), "threads must be at least 1")?;
         self.world.validate()?;
         self.order.validate(self.world.world_size)?;
         self.fetch.validate()?;
         self.engine.validate()?;
+        require(
+            self.pack().is_none() || self.extra.is_empty(),
+            "`extra` has an output for each sample, and a row of packs has several: leave it out",
+        )?;
         for name in self.extra.iter().map(|output| output.name()) {
             let is_taken = self.fields.iter().flatten().any(|(field, _)| field == name);
             let message = format!("`extra` adds an output called `{name}`: rename the field of that name");
@@ -184,7 +202,7 @@ mod tests {
     #[test]
     fn a_config_survives_its_own_json() {
         let full = LoaderConfig {
-            window: Some(TokenWindow { tokens: 8, stride: Some(4) }),
+            window: Some(LoaderWindow::Tokens(TokenWindow { tokens: 8, stride: Some(4) })),
             extra: vec![ExtraOutput::SampleKeys, ExtraOutput::Repeat],
             ..good()
         };
@@ -331,8 +349,11 @@ mod tests {
             (|c| c.streams[0].select.fraction_seed = Some(1), "fraction_seed is the seed of fraction"),
             (|c| c.order.repeat_augment = 0, "order.repeat_augment is the number of rows"),
             (|c| c.order.repeat_augment = 257, "order.repeat_augment is the number of rows"),
-            (|c| c.window = Some(0.into()), "window.tokens is required and must be at least 1"),
-            (|c| c.window = Some(TokenWindow { tokens: 8, stride: Some(0) }), "window.stride must be at least 1"),
+            (|c| c.window = Some(LoaderWindow::Tokens(0.into())), "window.tokens is required and must be at least 1"),
+            (
+                |c| c.window = Some(LoaderWindow::Tokens(TokenWindow { tokens: 8, stride: Some(0) })),
+                "window.stride must be at least 1",
+            ),
             (|c| c.streams[0].window = Some(0.into()), "window.tokens is required and must be at least 1"),
             (|c| c.streams.clear(), "no data"),
             (|c| c.batch_size = 0, "batch_size"),

@@ -6,6 +6,7 @@
 //! * `description`: facts about a data set, without a loader;
 //! * `filter`: the samples that streams' filters keep, and numbers of each sample;
 //! * `length_index`: lengths in tokens, made before a loader needs them;
+//! * `packing`: packs of documents;
 //! * `plan`: from the configuration to the inputs of the parts;
 //! * `planner`: plans of epochs;
 //! * `position`: position in the epochs, and checkpoints;
@@ -17,6 +18,7 @@ mod description;
 mod filter;
 mod length_index;
 mod negotiate;
+mod packing;
 mod plan;
 mod planner;
 mod pools;
@@ -30,12 +32,12 @@ mod tests;
 use crate::batch::Batch;
 use crate::catalog::{Catalog, Stream};
 use crate::config::LoaderConfig;
-use crate::decode::FieldPlan;
+use crate::decode::{FieldPlan, Output};
 use crate::delivery::{Delivery, HostDelivery};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Layout;
 use crate::order::Resume;
-use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, TakeOutcome};
+use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, PackLayout, TakeOutcome};
 use crate::session;
 use crate::state::{ForebayState, LoaderState};
 use crate::stats::{Snapshot, Stats, TimeKind, working_on};
@@ -43,8 +45,9 @@ use crate::store::{Outside, Simulation};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use crate::topology::Topology;
 pub use description::Description;
-use filter::Filters;
+use filter::{Filters, TokenSource};
 pub use length_index::LengthIndex;
+use packing::Packing;
 use planner::Planner;
 use pools::Pools;
 pub use position::HELD_MAX;
@@ -88,6 +91,8 @@ pub struct Loader {
     catalog: Arc<Catalog>,
     fields: Vec<Arc<FieldPlan>>,
     layout: Arc<BatchLayout>,
+    /// Outputs of every batch, without those of `extra`.
+    outputs: Vec<Output>,
     /// Prefetch depth, in batches.
     prefetch: u32,
     open: Arc<OpenShards>,
@@ -167,6 +172,9 @@ impl Loader {
         let filters = Filters { config: &config, stats: &stats, topology: &topology, network, outside };
         filters.apply(&mut catalog)?;
         let samples = filters.sample_arguments(&catalog)?;
+        let ids = config.pack().map(|_| packing::ids_of(&config)).transpose()?;
+        let source = |field| TokenSource { field, lengths: config.pack().and_then(|pack| pack.lengths.as_deref()) };
+        let lengths = ids.map(|field| filters.token_lengths(&catalog, &source(field))).transpose()?;
         let catalog = Arc::new(catalog);
         // Data that fits into half of the memory stays in the page cache. O_DIRECT is faster per read, but would read
         // from the disk in every epoch.
@@ -175,10 +183,24 @@ impl Loader {
             stats.note("the data fits into memory: reads from disk stay in the page cache");
         }
         let (order, world) = plan::order_of(&config, samples)?;
-        let planner = Planner::new(catalog.clone(), order, world)?;
+        let packing = match config.pack().zip(lengths) {
+            None => None,
+            Some((pack, lengths)) => {
+                let arguments = pack.packing()?;
+                arguments.validate(&order)?;
+                Some(Packing::new(arguments, lengths, pools::threads_of(&config, &topology)))
+            }
+        };
+        let planner = Planner::new(catalog.clone(), order, world, packing)?;
         let fields = plan::fields_of(&config, &catalog)?;
         let layout = BatchLayout::new(&fields[0], config.batch_size as usize, plan::marks_of(&config))?;
         let mut layout = layout.with_repeats(config.order.repeat_augment);
+        let mut outputs = fields[0].outputs().to_vec();
+        if let Some(pack) = config.pack() {
+            let packs = PackLayout::new(pack, &outputs[0], config.batch_size as usize)?;
+            outputs = packs.outputs().collect();
+            layout = layout.with_packs(packs);
+        }
         let sample_bytes = catalog.sample_bytes_mean();
         // Rows without a fixed shape are about as long as the stored samples.
         let stored_bytes = sample_bytes.saturating_mul(config.batch_size.into());
@@ -197,6 +219,7 @@ impl Loader {
             planner,
             fields,
             layout,
+            outputs,
             prefetch,
             open,
             delivery,
@@ -212,9 +235,9 @@ impl Loader {
         })
     }
 
-    /// The outputs of every batch, without `repeat`.
-    pub fn outputs(&self) -> &[crate::decode::Output] {
-        self.fields[0].outputs()
+    /// The outputs of every batch, without `repeat`. The shapes of packs without padding differ from batch to batch.
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
     }
 
     /// The arguments.
@@ -234,14 +257,15 @@ impl Loader {
         self.catalog.shape().num_samples()
     }
 
-    /// Samples of an epoch, of all ranks together: without those that only fill the last batches, and with those that
-    /// `drop_last` leaves out.
+    /// Samples or packs of an epoch, of all ranks together: without those that only fill the last batches, and with
+    /// those that `drop_last` leaves out.
     ///
     /// # Errors
     ///
     /// `Config` for an impossible order.
     pub fn epoch_samples(&self) -> Result<u64> {
-        self.planner.epoch_samples()
+        let position = self.position()?;
+        self.planner.epoch_samples(position.epoch(), position.resume())
     }
 
     /// The epoch that the next [`start_epoch`](Self::start_epoch) begins or resumes.
@@ -269,8 +293,11 @@ impl Loader {
     ///
     /// As [`batches`](Self::batches).
     pub fn batches_from(&self, sample_in_epoch: u64) -> Result<u64> {
-        let resume = self.position()?.resume();
-        self.planner.batches(&self.config, resume, sample_in_epoch)
+        let (epoch, resume) = {
+            let position = self.position()?;
+            (position.epoch(), position.resume())
+        };
+        self.planner.batches(&self.config, resume, (epoch, sample_in_epoch))
     }
 
     /// Ends the current epoch, if there is one, and starts the next, or resumes at the loaded position.
@@ -284,7 +311,7 @@ impl Loader {
         position.stop();
         self.delivery.check()?;
         let plan = position.plan_next(&self.planner)?;
-        for warning in plan.warnings() {
+        for warning in plan.cells().warnings() {
             log::warn!("{warning}");
         }
         let pools = self.pools()?;
@@ -310,7 +337,7 @@ impl Loader {
                 predownload: self.predownload(),
                 chunk: self.chunk(threads),
             },
-            left_out: self.left_out(&mut position, plan.epoch())?,
+            left_out: self.left_out(&mut position, plan.cells().epoch())?,
             plan: plan.clone(),
         };
         position.start(plan, Epoch::start(setup)?);
@@ -429,7 +456,8 @@ impl Loader {
     }
 
     fn state_of(&self, position: Resume) -> LoaderState {
-        LoaderState::new(position, self.forebay_state())
+        let forebay = ForebayState { packs: self.planner.saved_packs(&position), ..self.forebay_state() };
+        LoaderState::new(position, forebay)
     }
 
     fn forebay_state(&self) -> ForebayState {
@@ -450,6 +478,10 @@ impl Loader {
             log::warn!("the checkpoint belongs to a different plan, which strict=False accepts: {differences}");
         }
         self.add_skipped_steps(state, strict)?;
+        let packs = state.forebay.as_ref().filter(|_| state.differences(&now).is_none());
+        if let Some(packs) = packs.and_then(|forebay| forebay.packs.as_deref()) {
+            self.planner.load_packs(&state.resume(), packs)?;
+        }
         let mut position = self.position()?;
         position.stop();
         *position = Position::new(state.epoch, Some(state.resume()));

@@ -4,7 +4,7 @@
 
 use crate::config::read;
 use crate::error::{Error, ErrorKind, Result};
-use crate::order::{BUCKETS, REPEAT_AUGMENT, Resume, SAMPLE_WEIGHTS};
+use crate::order::{BUCKETS, PACKING, REPEAT_AUGMENT, Resume, SAMPLE_WEIGHTS};
 use crate::session::SavedState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ pub const STATE_VERSION: u32 = 1;
 pub(crate) const SELECTION: &str = "selection";
 
 /// Names in [`ForebayState::plan`] that are absent without the argument, with the words for that.
-const OPTIONAL: [(&str, &str); 4] =
-    [(SELECTION, "all samples"), (REPEAT_AUGMENT, "1"), (SAMPLE_WEIGHTS, "none"), (BUCKETS, "none")];
+const OPTIONAL: [(&str, &str); 5] =
+    [(SELECTION, "all samples"), (REPEAT_AUGMENT, "1"), (SAMPLE_WEIGHTS, "none"), (BUCKETS, "none"), (PACKING, "none")];
 
 /// Checkpoint. The first five keys are the reference's, which ignores the rest.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -51,6 +51,9 @@ pub struct ForebayState {
     /// Steps that the run leaves out.
     #[serde(default, skip_serializing_if = "SkippedSteps::is_empty")]
     pub skipped: SkippedSteps,
+    /// Numbers of packs of the epoch, as base64; absent if documents are not packed, or are counted again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packs: Option<String>,
     /// Arguments that determine the order, each as a short text or a hash.
     pub plan: BTreeMap<String, String>,
     /// Descriptions of the arguments in `plan` that are hashes, for messages. Empty in older checkpoints.
@@ -93,7 +96,12 @@ impl SavedState for LoaderState {
     }
 
     fn at(self, epoch: u64, sample: u64) -> Self {
-        Self { epoch, sample_in_epoch: sample, ..self }
+        let mut at = Self { epoch, sample_in_epoch: sample, ..self };
+        if let Some(forebay) = at.forebay.as_mut().filter(|_| epoch != self.epoch) {
+            // They belong to one epoch.
+            forebay.packs = None;
+        }
+        at
     }
 
     fn has_skipped_steps(&self) -> bool {
@@ -123,7 +131,7 @@ impl LoaderState {
         read(text, "the checkpoint of the loader").map_err(|e| e.of_kind(ErrorKind::State))
     }
 
-    /// Returns the checkpoint as JSON; under 1 kB.
+    /// Returns the checkpoint as JSON; under 1 kB, with packs under 4 kB.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("plain maps and numbers")
     }
@@ -221,6 +229,7 @@ mod tests {
             draws_version: 1,
             augment_seed: 9,
             skipped,
+            packs: None,
             plan,
             described,
         }

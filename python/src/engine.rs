@@ -184,7 +184,17 @@ impl Engine {
         enter::enter(py, || self.0.loader()?.batches_from(sample_in_epoch))
     }
 
-    /// Number of samples of an epoch, of all ranks together.
+    /// Returns the epoch of a step, counted through all epochs, and its batch there.
+    fn place_of_step(&self, py: Python<'_>, step: u64) -> PyResult<(u64, u64)> {
+        enter::enter(py, || self.0.loader()?.place_of_step(step))
+    }
+
+    /// Number of the first step of `epoch`.
+    fn first_step_of(&self, py: Python<'_>, epoch: u64) -> PyResult<u64> {
+        enter::enter(py, || self.0.loader()?.first_step_of(epoch))
+    }
+
+    /// Number of samples or packs of an epoch, of all ranks together.
     fn epoch_samples(&self, py: Python<'_>) -> PyResult<u64> {
         enter::enter(py, || self.0.loader()?.epoch_samples())
     }
@@ -263,9 +273,9 @@ impl Engine {
 
 /// Returns the outputs of a batch as a dict in the order of the fields. The batch stays as it is, for a call after an
 /// error.
-pub(crate) fn dict_of<'py>(py: Python<'py>, outputs: &[(Arc<str>, Output)]) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn dict_of<'py>(py: Python<'py>, batch: &Batch) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    for (name, output) in outputs {
+    for (name, output) in &batch.outputs {
         match output {
             Output::Tensor(tensor) => dict.set_item(&**name, Bound::new(py, Tensor::new(tensor.clone()))?)?,
             Output::Text(rows) => dict.set_item(&**name, rows)?,
@@ -279,6 +289,9 @@ pub(crate) fn dict_of<'py>(py: Python<'py>, outputs: &[(Arc<str>, Output)]) -> P
                 dict.set_item(&**name, Bound::new(py, Ragged { rows })?)?;
             }
         }
+    }
+    for (name, number) in &batch.numbers {
+        dict.set_item(*name, *number)?;
     }
     Ok(dict)
 }

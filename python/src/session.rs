@@ -46,7 +46,7 @@ impl Item {
     /// memory for it, the batch remains.
     fn object(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let made = match self {
-            Self::Batch(batch) => dict_of(py, &batch.outputs)?.into_py_any(py)?,
+            Self::Batch(batch) => dict_of(py, batch)?.into_py_any(py)?,
             Self::Object(object) => {
                 return Ok(object.as_ref().map_or_else(|| py.None(), |object| object.clone_ref(py)));
             }

@@ -10,8 +10,8 @@
 //! Each check renders the text that it expects and looks for it in the part of the file that describes the group.
 
 use forebay_loader::config::{
-    EngineConfig, FetchConfig, LoaderConfig, OptionInfo, OrderConfig, SelectConfig, SkipConfig, StreamConfig,
-    TokenWindow, WorldConfig, WriterConfig,
+    EngineConfig, FetchConfig, LoaderConfig, OptionInfo, OrderConfig, PackConfig, SelectConfig, SkipConfig,
+    StreamConfig, TokenWindow, WorldConfig, WriterConfig,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -55,6 +55,7 @@ fn groups() -> Vec<Group> {
         group::<StreamConfig>(StreamConfig::OPTIONS, (C, "a stream"), Some((STREAM, "Stream"))),
         group::<SelectConfig>(SelectConfig::OPTIONS, (C, "`select`"), Some((GROUPS, "Select"))),
         group::<TokenWindow>(TokenWindow::OPTIONS, (C, "`window`"), Some((GROUPS, "TokenWindow"))),
+        group::<PackConfig>(PackConfig::OPTIONS, (C, "packs"), Some((GROUPS, "Pack"))),
         group::<OrderConfig>(OrderConfig::OPTIONS, (C, "`order`"), Some((GROUPS, "Order"))),
         group::<FetchConfig>(FetchConfig::OPTIONS, (C, "`fetch`"), Some((GROUPS, "Fetch"))),
         group::<EngineConfig>(EngineConfig::OPTIONS, (C, "`engine`"), Some((GROUPS, "Engine"))),
@@ -98,6 +99,7 @@ fn a_changed_default_sentence_or_annotation_is_found_in_every_group() {
         ((GROUPS, "Select"), "fraction_seed: int", "fraction_seed: Count"),
         ((GROUPS, "Select"), "balance: Column", "balance: Name"),
         ((GROUPS, "TokenWindow"), "stride: Tokens", "stride: Ids"),
+        ((GROUPS, "Pack"), "max_sequences: Most", "max_sequences: Many"),
         ((GROUPS, "Order"), "bucket_batches: Count = 64", "bucket_batches: Count = 65"),
         ((GROUPS, "Order"), "epoch_size: Samples of", "epoch_size: Length of"),
         ((GROUPS, "Fetch"), "retry: Count = 2", "retry: Count = 3"),
@@ -109,6 +111,7 @@ fn a_changed_default_sentence_or_annotation_is_found_in_every_group() {
         ((C, "a stream"), "* `window` (null)", "* `window` (1)"),
         ((C, "`select`"), "* `balance` (null): Column", "* `balance` (null): Name"),
         ((C, "`window`"), "* `tokens` (required)", "* `tokens` (0)"),
+        ((C, "packs"), "* `pad` (0)", "* `pad` (1)"),
         ((C, "`order`"), "* `bucket_batches` (64)", "* `bucket_batches` (65)"),
         ((C, "`fetch`"), "* `timeout` (60.0)", "* `timeout` (null)"),
         ((C, "`engine`"), "* `mmap` (false): Copy", "* `mmap` (false): Move"),
@@ -188,7 +191,7 @@ fn sentence(option: &OptionInfo) -> String {
 /// Default of an option as JSON, `{}` for a group; `required` for options without one.
 fn default_of(option: &OptionInfo, defaults: &Value) -> String {
     match (option.name, &defaults[option.name]) {
-        ("streams" | "batch_size" | "tokens" | "columns" | "out", _) => "required".to_owned(),
+        ("streams" | "batch_size" | "tokens" | "length" | "columns" | "out", _) => "required".to_owned(),
         (_, Value::Object(_)) => "{}".to_owned(),
         (_, default) => default.to_string(),
     }
@@ -211,16 +214,19 @@ fn annotation(option: &OptionInfo) -> String {
         ("batching_method", _) => "BatchingMethod",
         ("extra", _) => "Sequence[Extra]",
         ("files", _) => "Grouping",
+        ("method", _) => "PackMethod",
+        ("overflow", _) => "PackOverflow",
         ("partition_algo", _) => "PartitionAlgo",
         ("sampling_method", _) => "SamplingMethod",
         ("shuffle_algo", _) => "ShuffleAlgo",
         ("validate_hash", _) => "Hash",
         // A number is a window, too.
         (_, "TokenWindow") => "Count | TokenWindow",
+        (_, "LoaderWindow") => "Count | TokenWindow | Pack",
         (_, "String") => "str",
         (_, "f64") => "float",
         (_, "u32") => "Count",
-        (_, "u64") => "int",
+        (_, "u64" | "i64") => "int",
         (_, same) => same.strip_suffix("Config").unwrap_or(same),
     };
     format!("{annotation}{none}")

@@ -1,7 +1,7 @@
 //! Windows of tokens, which are the samples of a stream instead of documents.
 
 use super::stream::IndexedStream;
-use crate::config::LoaderConfig;
+use crate::config::{LoaderConfig, LoaderWindow};
 use crate::error::{Error, Result};
 
 /// Checks that options of windows are given for files of tokens alone.
@@ -19,7 +19,7 @@ pub(super) fn check_windows(config: &LoaderConfig, opened: &[IndexedStream]) -> 
             return Err(message("this stream has none").with("stream", &opened.name));
         }
     }
-    if config.window.is_some() && !opened.iter().any(has_tokens) {
+    if matches!(config.window, Some(LoaderWindow::Tokens(_))) && !opened.iter().any(has_tokens) {
         return Err(message("no stream has any"));
     }
     Ok(())

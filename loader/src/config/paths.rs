@@ -4,6 +4,7 @@ use super::engine::EngineConfig;
 use super::fetch::FetchConfig;
 use super::options::OptionInfo;
 use super::order::OrderConfig;
+use super::pack::PackConfig;
 use super::select::SelectConfig;
 use super::skip::SkipConfig;
 use super::stream::StreamConfig;
@@ -11,13 +12,14 @@ use super::window::TokenWindow;
 use super::world::WorldConfig;
 
 /// Groups of options. A stream may have those with `true`.
-const GROUPS: [(&str, bool, &[OptionInfo]); 7] = [
+const GROUPS: [(&str, bool, &[OptionInfo]); 8] = [
     ("order", false, OrderConfig::OPTIONS),
     ("engine", false, EngineConfig::OPTIONS),
     ("skip", false, SkipConfig::OPTIONS),
     ("world", false, WorldConfig::OPTIONS),
     ("select", true, SelectConfig::OPTIONS),
     ("window", true, TokenWindow::OPTIONS),
+    ("window", false, PackConfig::OPTIONS),
     ("fetch", true, FetchConfig::OPTIONS),
 ];
 

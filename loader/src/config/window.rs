@@ -1,11 +1,12 @@
-//! Windows of tokens, which are the samples of files of token ids instead of documents.
+//! Windows of tokens, which are the samples of files of token ids instead of documents, or packs of documents.
 
 use super::limits::require;
 use super::options::{OptionInfo, options};
+use super::pack::PackConfig;
 use crate::error::Result;
 use crate::format::tokens;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Unexpected, Visitor};
+use serde::de::value::{MapAccessDeserializer, StringDeserializer};
+use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
@@ -39,6 +40,81 @@ impl From<TokenWindow> for tokens::TokenWindow {
     }
 }
 
+/// Rows of a batch that are no documents: windows of tokens, or packs. A JSON document has the options of one of them.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum LoaderWindow {
+    /// Windows of tokens.
+    Tokens(TokenWindow),
+    /// Packs of documents.
+    Pack(PackConfig),
+}
+
+impl LoaderWindow {
+    pub(super) fn validate(&self) -> Result<()> {
+        match self {
+            Self::Tokens(window) => window.validate(),
+            Self::Pack(pack) => pack.validate(),
+        }
+    }
+}
+
+/// As [`window_or_null`], or the options of packs.
+pub(super) fn loader_window_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<LoaderWindow>, D::Error> {
+    struct Window;
+    impl<'de> Visitor<'de> for Window {
+        type Value = Option<LoaderWindow>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(
+                "a number of tokens, or an object such as {\"tokens\": 2048, \"stride\": 1024} or {\"length\": 4096}",
+            )
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_u64<E: serde::de::Error>(self, tokens: u64) -> Result<Self::Value, E> {
+            let tokens = u32::try_from(tokens).map_err(|_| E::invalid_value(Unexpected::Unsigned(tokens), &self))?;
+            Ok(Some(LoaderWindow::Tokens(tokens.into())))
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            // No option has both meanings.
+            let first = map.next_key::<String>()?;
+            let is_of_pack = |name: &String| PackConfig::OPTIONS.iter().any(|option| option.name == name);
+            let is_pack = first.as_ref().is_some_and(is_of_pack);
+            let map = MapAccessDeserializer::new(Begun { first, map });
+            if is_pack {
+                return PackConfig::deserialize(map).map(|pack| Some(LoaderWindow::Pack(pack)));
+            }
+            TokenWindow::deserialize(map).map(|window| Some(LoaderWindow::Tokens(window)))
+        }
+    }
+    from.deserialize_any(Window)
+}
+
+/// Object with a first name that was read already.
+struct Begun<A> {
+    first: Option<String>,
+    map: A,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Begun<A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
+        let Some(first) = self.first.take() else { return self.map.next_key_seed(seed) };
+        let name: StringDeserializer<A::Error> = first.into_deserializer();
+        seed.deserialize(name).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.map.next_value_seed(seed)
+    }
+}
+
 /// Windows as a number of tokens or as an object, or null.
 pub(super) fn window_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TokenWindow>, D::Error> {
     struct Window;
@@ -67,16 +143,54 @@ pub(super) fn window_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Optio
 
 #[cfg(test)]
 mod tests {
-    use crate::config::LoaderConfig;
+    use super::LoaderWindow;
+    use crate::config::{LoaderConfig, PackForm};
+
+    #[test]
+    fn a_window_of_the_loader_may_have_the_options_of_packs() {
+        let window = |text: &str| LoaderConfig::from_json(&format!("{{\"window\": {text}}}")).map(|read| read.window);
+        let text = "{\"form\": \"segments\", \"length\": 8, \"max_sequences\": 3}";
+        let Some(LoaderWindow::Pack(pack)) = window(text).expect("packs") else { panic!("no packs") };
+        assert_eq!((pack.length, pack.max_sequences, pack.form), (8, Some(3), PackForm::Segments));
+        assert_eq!((&*pack.method, &*pack.overflow, pack.pad_sequences_to), ("best_fit", "split", 1));
+        for (text, message) in [
+            ("{\"length\": 8, \"overflo\": 4}", "window.overflo: unknown field `overflo`: did you mean `overflow`?"),
+            ("{\"length\": -1}", "window.length: invalid value: integer `-1`"),
+            ("{\"length\": 8, \"form\": \"thd\"}", "window.form: unknown variant `thd`"),
+        ] {
+            let e = window(text).expect_err(text).to_string();
+            assert!(e.contains(message), "{text}: {e}");
+        }
+        let stream = LoaderConfig::from_json(r#"{"streams": [{"window": {"length": 8}}]}"#).expect_err("of the loader");
+        assert!(stream.to_string().contains("as in {\"window\": {\"length\": ...}}"), "{stream}");
+    }
+
+    #[test]
+    fn options_of_packs_out_of_range_are_rejected_by_name() {
+        for (text, message) in [
+            ("{\"length\": 0}", "window.length is required"),
+            ("{\"length\": 8, \"max_sequences\": 0}", "window.max_sequences must be"),
+            ("{\"length\": 8, \"pad_sequences_to\": 0}", "window.pad_sequences_to must be"),
+            ("{\"length\": 8, \"pad_sequences_to\": 2}", "has no padding"),
+            ("{\"length\": 8, \"method\": \"first_fit\"}", "window.method"),
+            ("{\"length\": 8, \"overflow\": \"wrap\"}", "window.overflow"),
+        ] {
+            let text = format!("{{\"window\": {text}, \"batch_size\": 2, \"streams\": [{{\"local\": \"data\"}}]}}");
+            let e = LoaderConfig::from_json(&text).expect("well-formed").validate().expect_err(&text).to_string();
+            assert!(e.contains(message), "{text}: {e}");
+        }
+    }
 
     #[test]
     fn a_window_is_a_number_an_object_or_null() {
         let window = |text: &str| LoaderConfig::from_json(&format!("{{\"window\": {text}}}")).map(|read| read.window);
-        assert_eq!(window("null").expect("null"), None);
-        assert_eq!(window("2048").expect("a number"), Some(2048.into()));
-        assert_eq!(window("{\"tokens\": 8}").expect("an object"), Some(8.into()));
-        let with_stride = window("{\"tokens\": 8, \"stride\": 4}").expect("an object").expect("a window");
-        assert_eq!((with_stride.tokens, with_stride.stride), (8, Some(4)));
+        assert!(window("null").expect("null").is_none());
+        let tokens = |text: &str| match window(text).expect(text) {
+            Some(LoaderWindow::Tokens(window)) => (window.tokens, window.stride),
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!((tokens("2048"), tokens("{\"tokens\": 8}")), ((2048, None), (8, None)));
+        assert_eq!(tokens("{\"tokens\": 8, \"stride\": 4}"), (8, Some(4)));
         for (text, message) in [
             ("-1", "read: window: invalid type: integer `-1`, expected a number of tokens, or an object such as {"),
             ("5000000000", "read: window: invalid value: integer `5000000000`, expected a number of tokens"),

@@ -47,8 +47,16 @@ pub fn read_ragged(row: &[u8]) -> Result<(DType, Vec<usize>, &[u8])> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A ragged row of one dimension, of 64-bit numbers.
+    pub(crate) fn ragged_of(dtype: DType, values: &[i64]) -> Vec<u8> {
+        let mut row = Vec::new();
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+        start_ragged(&mut row, dtype, &[values.len()]).unwrap().copy_from_slice(&bytes);
+        row
+    }
 
     #[test]
     fn a_ragged_row_reads_back() {

@@ -1,12 +1,13 @@
 //! Plans of a loader's epochs.
 
+use super::packing::Packing;
 use crate::catalog::{Catalog, Selections, shortened};
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::decode::DRAWS_VERSION;
 use crate::error::Result;
 use crate::format::HashAlgo;
 use crate::order::{EpochPlan, OrderConfig, Rank, Resume, SAMPLE_WEIGHTS, Weight, World};
-use crate::pipeline::MakePlan;
+use crate::pipeline::{BatchPlan, MakePlan};
 use crate::state::{ForebayState, SELECTION, STATE_VERSION, SkippedSteps};
 use crate::subsets::values::words_of;
 use crate::sync::{Arc, Mutex};
@@ -21,13 +22,15 @@ pub(super) struct Planner {
     catalog: Arc<Catalog>,
     order: OrderConfig,
     pub(super) world: World,
+    /// Packs, if documents are packed.
+    packing: Option<Arc<Packing>>,
     /// The last plan, which clones have in common: a plan of a million shards takes a second.
     last: Arc<Mutex<Option<KeptPlan>>>,
 }
 
 /// Plan that may be asked for again.
 struct KeptPlan {
-    plan: EpochPlan,
+    plan: BatchPlan,
     /// True if no checkpoint had a part in it.
     is_fresh: bool,
 }
@@ -35,11 +38,12 @@ struct KeptPlan {
 impl KeptPlan {
     /// Returns true if it is the plan of these arguments.
     fn is_of(&self, epoch: u64, resume: Option<&Resume>) -> bool {
-        let start = self.plan.sample_in_epoch();
-        let Some(resume) = resume else { return self.is_fresh && self.plan.epoch() == epoch && start == 0 };
+        let cells = self.plan.cells();
+        let start = cells.sample_in_epoch();
+        let Some(resume) = resume else { return self.is_fresh && cells.epoch() == epoch && start == 0 };
         // A checkpoint of an earlier epoch skips nothing.
         let resume = if resume.epoch >= epoch { *resume } else { Resume { epoch, sample_in_epoch: 0, ..*resume } };
-        self.plan.state(start) == resume
+        cells.state(start) == resume
     }
 }
 
@@ -47,53 +51,91 @@ impl Planner {
     /// # Errors
     ///
     /// `Config` for arguments of the order that cannot work.
-    pub(super) fn new(catalog: Arc<Catalog>, order: OrderConfig, world: World) -> Result<Self> {
+    pub(super) fn new(
+        catalog: Arc<Catalog>,
+        order: OrderConfig,
+        world: World,
+        packing: Option<Packing>,
+    ) -> Result<Self> {
         // The plan itself is made later; this check finds mistakes in the arguments now.
         crate::order::check(catalog.shape(), &order, world)?;
-        Ok(Self { catalog, order, world, last: Arc::default() })
+        Ok(Self { catalog, order, world, packing: packing.map(Arc::new), last: Arc::default() })
     }
 
     /// Plans `epoch`, or the rest of it if `resume` is a checkpoint of it.
-    pub(super) fn plan(&self, epoch: u64, resume: Option<&Resume>) -> Result<EpochPlan> {
+    pub(super) fn plan(&self, epoch: u64, resume: Option<&Resume>) -> Result<BatchPlan> {
         // Held while a plan is made: a second thread that asks for the same one waits for it.
         let mut last = self.last.lock();
         if let Some(kept) = last.as_ref().filter(|kept| kept.is_of(epoch, resume)) {
             return Ok(kept.plan.clone());
         }
-        let plan = EpochPlan::new(self.catalog.shape(), &self.order, self.world, epoch, resume)?;
+        let (shape, order, world) = (self.catalog.shape(), &self.order, self.world);
+        let plan = match &self.packing {
+            None => BatchPlan::Samples(EpochPlan::new(shape, order, world, epoch, resume)?),
+            Some(packing) => BatchPlan::Packs(packing.plan(shape, order, world, epoch, resume)?),
+        };
         *last = Some(KeptPlan { plan: plan.clone(), is_fresh: resume.is_none() });
         Ok(plan)
     }
 
     /// Returns a function that plans the epoch of `plan` from its beginning.
-    pub(super) fn whole_plan(&self, plan: &EpochPlan) -> MakePlan {
+    pub(super) fn whole_plan(&self, plan: &BatchPlan) -> MakePlan {
         let (planner, plan) = (self.clone(), plan.clone());
-        Box::new(move || match plan.sample_in_epoch() {
+        Box::new(move || match plan.cells().sample_in_epoch() {
             0 => Ok(plan.clone()),
-            _ => planner.plan(plan.epoch(), Some(&plan.state(0))),
+            _ => planner.plan(plan.cells().epoch(), Some(&plan.cells().state(0))),
         })
     }
 
     /// Returns a function that plans the epoch after the epoch of `plan`.
-    pub(super) fn next_plan(&self, plan: &EpochPlan) -> MakePlan {
-        let (planner, epoch, resume) = (self.clone(), plan.epoch() + 1, plan.state(0));
+    pub(super) fn next_plan(&self, plan: &BatchPlan) -> MakePlan {
+        let (planner, epoch, resume) = (self.clone(), plan.cells().epoch() + 1, plan.cells().state(0));
         Box::new(move || planner.plan(epoch, Some(&resume)))
     }
 
+    /// True if documents are packed. Epochs then differ in length.
+    pub(super) fn makes_packs(&self) -> bool {
+        self.packing.is_some()
+    }
+
     /// Batches of an epoch for this rank from `sample_in_epoch` on, with the canonical nodes and seed of `resume`.
-    pub(super) fn batches(&self, config: &LoaderConfig, resume: Option<Resume>, sample_in_epoch: u64) -> Result<u64> {
-        let resume = resume.map(|r| Resume { epoch: 0, sample_in_epoch: 0, ..r });
-        let mut plan = self.plan(0, resume.as_ref())?;
+    pub(super) fn batches(
+        &self,
+        config: &LoaderConfig,
+        resume: Option<Resume>,
+        (epoch, sample_in_epoch): (u64, u64),
+    ) -> Result<u64> {
+        let epoch = if self.makes_packs() { epoch } else { 0 };
+        let resume = resume.map(|r| Resume { epoch, sample_in_epoch: 0, ..r });
+        let mut plan = self.plan(epoch, resume.as_ref())?;
         if sample_in_epoch > 0 {
-            plan = self.plan(0, Some(&plan.state(sample_in_epoch)))?;
+            plan = self.plan(epoch, Some(&plan.cells().state(sample_in_epoch)))?;
         }
-        let order = plan.rank(Rank(config.world.rank));
+        let order = plan.cells().rank(Rank(config.world.rank));
         Ok(if config.drop_last { order.samples() / u64::from(config.batch_size) } else { order.batches() })
     }
 
-    /// Samples of an epoch, of all ranks together.
-    pub(super) fn epoch_samples(&self) -> Result<u64> {
+    /// Samples or packs of an epoch, of all ranks together.
+    pub(super) fn epoch_samples(&self, epoch: u64, resume: Option<Resume>) -> Result<u64> {
+        if self.makes_packs() {
+            let resume = resume.map(|r| Resume { epoch, sample_in_epoch: 0, ..r });
+            return Ok(self.plan(epoch, resume.as_ref())?.cells().shape().num_samples());
+        }
         Ok(crate::order::shares_of(self.catalog.shape(), &self.order)?.epoch_size)
+    }
+
+    /// The numbers of packs of the epoch of a checkpoint, if they are known and few.
+    pub(super) fn saved_packs(&self, at: &Resume) -> Option<String> {
+        self.packing.as_ref()?.saved_counts(at)
+    }
+
+    /// Keeps the numbers of packs of a checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// `State` if they are damaged.
+    pub(super) fn load_packs(&self, at: &Resume, text: &str) -> Result<()> {
+        self.packing.as_ref().map_or(Ok(()), |packing| packing.load_counts(at, text))
     }
 
     /// The part of a checkpoint that only this loader reads.
@@ -103,6 +145,9 @@ impl Planner {
             plan.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let digests: Vec<&str> = self.catalog.streams().iter().map(|s| s.index_digest.as_str()).collect();
         plan.insert("index".to_owned(), HashAlgo::Xxh3_64.hex(digests.join(",").as_bytes()));
+        if let Some((name, value)) = self.packing.as_ref().map(|packing| packing.argument()) {
+            plan.insert(name.to_owned(), value);
+        }
         let selection = Selections(self.catalog.streams());
         if let Some(digest) = selection.digest() {
             plan.insert(SELECTION.to_owned(), digest);
@@ -121,6 +166,7 @@ impl Planner {
             draws_version: DRAWS_VERSION,
             augment_seed: config.augment_seed(),
             skipped: SkippedSteps::default(),
+            packs: None,
             plan,
             described: described.into_iter().map(|(name, words)| (name.to_owned(), words)).collect(),
         }

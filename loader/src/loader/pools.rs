@@ -80,6 +80,12 @@ fn memory_bytes(config: &LoaderConfig, topology: &Topology, batch_bytes: usize) 
     }
 }
 
+/// Number of threads that work on samples.
+pub(super) fn threads_of(config: &LoaderConfig, topology: &Topology) -> usize {
+    let default = || topology.threads_default(config.world.local_world_size as usize);
+    config.threads.map_or_else(default, |threads| threads as usize)
+}
+
 /// Number of batch slots: the batches in flight and the consumer's batch.
 fn batch_slots(prefetch: u32) -> u64 {
     u64::from(prefetch) + 2
@@ -112,7 +118,7 @@ fn is_placed(topology: &Topology) -> bool {
 /// and has all threads on one node has them on that node.
 fn placements(topology: &Topology, config: &LoaderConfig, near: Option<usize>) -> Vec<Placement> {
     let (rank, local) = (config.world.local_rank as usize, config.world.local_world_size as usize);
-    let threads = config.threads.map_or_else(|| topology.threads_default(local), |threads| threads as usize);
+    let threads = threads_of(config, topology);
     let cpus: Vec<u32> = topology.cpus_usable().iter().collect();
     let bound = |(i, placement): (usize, usize)| {
         if config.engine.pin_threads {

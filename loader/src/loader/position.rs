@@ -4,7 +4,7 @@ use super::planner::Planner;
 use crate::batch::Batch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::order::{EpochPlan, Resume};
-use crate::pipeline::Epoch;
+use crate::pipeline::{BatchPlan, Epoch};
 use crate::session::Held;
 use crate::sync::Arc;
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ pub(super) struct Position {
     epoch: u64,
     /// The checkpoint that the next start resumes, or that set the order's constants.
     resume: Option<Resume>,
-    plan: Option<EpochPlan>,
+    plan: Option<BatchPlan>,
     /// Rows of the plan delivered since the plan's start, skipped ones included.
     delivered: u64,
     /// `delivered` before each of the last batches that had rows, the newest last.
@@ -28,8 +28,8 @@ pub(super) struct Position {
     /// Batches delivered since the plan's start. Kept at the end of the epoch.
     batches_delivered: u64,
     phase: Phase,
-    /// Batches of a whole epoch, once computed.
-    pub(super) batches: Option<u64>,
+    /// Epoch, and the batches of the whole of it, once computed.
+    pub(super) batches: Option<(u64, u64)>,
     /// The threads of the current epoch; `None` once it was closed.
     pub(super) running: Option<Arc<Epoch>>,
 }
@@ -67,6 +67,11 @@ impl Position {
         self.epoch + u64::from(self.phase == Phase::Started)
     }
 
+    /// The current epoch; if none has been started, the one that the next start begins.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     /// The checkpoint that set the order's constants, if any.
     pub(super) fn resume(&self) -> Option<Resume> {
         self.resume
@@ -96,7 +101,7 @@ impl Position {
     }
 
     /// Leaves an epoch that has been started, and plans the next.
-    pub(super) fn plan_next(&mut self, planner: &Planner) -> Result<EpochPlan> {
+    pub(super) fn plan_next(&mut self, planner: &Planner) -> Result<BatchPlan> {
         if self.phase == Phase::Started {
             self.epoch += 1;
             self.phase = Phase::NotStarted;
@@ -105,16 +110,17 @@ impl Position {
     }
 
     /// Moves to the start of `plan`, which `running` delivers.
-    pub(super) fn start(&mut self, plan: EpochPlan, running: Epoch) {
+    pub(super) fn start(&mut self, plan: BatchPlan, running: Epoch) {
         self.running = Some(Arc::new(running));
-        self.epoch = plan.epoch();
+        let cells = plan.cells();
+        self.epoch = cells.epoch();
         self.phase = Phase::Started;
         self.delivered = 0;
         self.starts.clear();
         self.ended.clear();
         self.batches_delivered = 0;
         // The first plan's canonical nodes and seed hold for all later epochs, as in the reference.
-        self.resume = Some(plan.state(plan.sample_in_epoch()));
+        self.resume = Some(cells.state(cells.sample_in_epoch()));
         self.plan = Some(plan);
     }
 
@@ -134,7 +140,8 @@ impl Position {
     pub(super) fn end(&mut self, epoch: &Arc<Epoch>) {
         if self.runs(epoch) {
             self.stop();
-            let places = |plan: &EpochPlan| {
+            let places = |plan: &BatchPlan| {
+                let plan = plan.cells();
                 let ends = self.starts.iter().chain([&self.delivered]).map(|rows| after(plan, *rows));
                 // The end of some epochs has the state of the next start, see `state_after`.
                 ends.filter(|place| !is_next_start(plan, *place)).map(|place| plan.state(place)).collect()
@@ -197,10 +204,11 @@ impl Position {
     fn state_after(&self, planner: &Planner, delivered: u64) -> Result<Resume> {
         let start_of = |epoch, resume: Option<&Resume>| -> Result<Resume> {
             let plan = planner.plan(epoch, resume)?;
-            Ok(plan.state(plan.sample_in_epoch()))
+            Ok(plan.cells().state(plan.cells().sample_in_epoch()))
         };
         match &self.plan {
             Some(plan) if self.phase == Phase::Started => {
+                let plan = plan.cells();
                 let place = after(plan, delivered);
                 if is_next_start(plan, place) {
                     start_of(self.epoch + 1, Some(&plan.state(0)))

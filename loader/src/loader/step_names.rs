@@ -2,10 +2,11 @@
 
 use super::Loader;
 use super::position::Position;
-use super::steps::{NamedSample, batches_of};
+use super::steps::{NamedFragment, NamedSample, batches_in, first_step, place_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Index, Shard};
 use crate::order::{Rank, Resume, ShardId, StreamId};
+use crate::pipeline::{PlannedBatch, RowFragment};
 use crate::state::{LoaderState, SkippedSteps};
 use std::collections::{HashMap, HashSet};
 
@@ -36,25 +37,49 @@ impl Loader {
         }
         let (batches, resume) = {
             let mut position = self.position()?;
-            (batches_of(&mut position, &self.planner, &self.config)?, position.resume())
+            (batches_in(&mut position, &self.planner, &self.config, epoch)?, position.resume())
         };
         if batch >= batches {
             return Err(Error::config("there is no such batch").with("batch", batch).with("batches", batches));
         }
         let resume = resume.map(|resume| Resume { epoch, sample_in_epoch: 0, ..resume });
         let mut order = self.planner.plan(epoch, resume.as_ref())?.rank(Rank(rank));
-        let mut rows = Vec::new();
+        let mut planned = PlannedBatch::default();
         order.seek(batch);
-        order.next_batch(&mut rows);
+        order.next_batch(&mut planned)?;
         let mut numbers = FirstNumbers::default();
-        let mut names = Vec::with_capacity(rows.len());
-        for planned in rows {
-            let located = self.catalog.locate_sample(planned.sample);
+        let mut names = Vec::with_capacity(planned.samples.len());
+        for sample in &planned.samples {
+            let located = self.catalog.locate_sample(sample.sample);
             let (id, index) =
                 located.ok_or_else(|| Error::internal("a plan has a sample that the data set has not"))?;
-            names.push(NamedSample { repeat: planned.repeat, ..self.named(id, index, &mut numbers) });
+            names.push(NamedSample { repeat: sample.repeat, ..self.named(id, index, &mut numbers) });
         }
-        Ok(names)
+        let Some(packs) = planned.packs else { return Ok(names) };
+        let fragments = packs.fragments.iter().map(|fragment| {
+            let &RowFragment { row, pack, offset, first: first_token, tokens, repeat, .. } = fragment;
+            let fragment = Some(NamedFragment { pack, offset, first_token, tokens });
+            NamedSample { repeat, fragment, ..names[row as usize].clone() }
+        });
+        Ok(fragments.collect())
+    }
+
+    /// Returns the epoch of step number `step`, counted through all epochs, and its batch there.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for an impossible order, `Closed` in a forked child.
+    pub fn place_of_step(&self, step: u64) -> Result<(u64, u64)> {
+        place_of(&mut *self.position()?, &self.planner, &self.config, step)
+    }
+
+    /// Returns the number of the first step of `epoch`.
+    ///
+    /// # Errors
+    ///
+    /// As [`place_of_step`](Self::place_of_step).
+    pub fn first_step_of(&self, epoch: u64) -> Result<u64> {
+        first_step(&mut *self.position()?, &self.planner, &self.config, epoch)
     }
 
     /// Returns the sample with an index in a shard of a stream, as the output `sample_ids` has it.
@@ -93,6 +118,7 @@ impl Loader {
             row_group: row.as_ref().map(|row| row.group),
             row_in_group: row.as_ref().map(|row| row.row),
             repeat: false,
+            fragment: None,
         }
     }
 
@@ -102,8 +128,8 @@ impl Loader {
         if steps.is_empty() {
             return Ok(HashSet::new());
         }
-        let batches = batches_of(position, &self.planner, &self.config)?;
-        let first = epoch.saturating_mul(batches);
+        let first = first_step(position, &self.planner, &self.config, epoch)?;
+        let batches = batches_in(position, &self.planner, &self.config, epoch)?;
         Ok(steps.range(first..first.saturating_add(batches)).map(|step| step - first).collect())
     }
 

@@ -5,7 +5,7 @@
 use super::planner::Planner;
 use super::position::Position;
 use crate::config::LoaderConfig;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -30,16 +30,75 @@ pub struct NamedSample {
     pub row_in_group: Option<u64>,
     /// True if the row only makes ranks equally long.
     pub repeat: bool,
+    /// Part of the sample in a pack, if documents are packed.
+    #[serde(flatten)]
+    pub fragment: Option<NamedFragment>,
 }
 
-/// Batches of a whole epoch for this rank.
+/// Part of a document in a pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct NamedFragment {
+    /// Pack of the batch, from 0.
+    pub pack: u32,
+    /// First token in the pack.
+    pub offset: u32,
+    /// First token in the document.
+    pub first_token: u32,
+    /// Tokens.
+    pub tokens: u32,
+}
+
+/// Batches of the whole of the current epoch for this rank. Epochs of packs differ a little.
 pub(super) fn batches_of(position: &mut Position, planner: &Planner, config: &LoaderConfig) -> Result<u64> {
-    if let Some(batches) = position.batches {
+    let epoch = position.epoch();
+    if let Some((_, batches)) = position.batches.filter(|(of, _)| *of == epoch || !planner.makes_packs()) {
         return Ok(batches);
     }
-    let batches = planner.batches(config, position.resume(), 0)?;
-    position.batches = Some(batches);
+    let batches = planner.batches(config, position.resume(), (epoch, 0))?;
+    position.batches = Some((epoch, batches));
     Ok(batches)
+}
+
+/// Batches of the whole of `epoch` for this rank.
+pub(super) fn batches_in(position: &mut Position, planner: &Planner, config: &LoaderConfig, epoch: u64) -> Result<u64> {
+    if planner.makes_packs() && position.epoch() != epoch {
+        return planner.batches(config, position.resume(), (epoch, 0));
+    }
+    batches_of(position, planner, config)
+}
+
+/// Number of the first step of `epoch`.
+pub(super) fn first_step(position: &mut Position, planner: &Planner, config: &LoaderConfig, epoch: u64) -> Result<u64> {
+    if !planner.makes_packs() {
+        return Ok(epoch.saturating_mul(batches_of(position, planner, config)?));
+    }
+    let mut first = 0;
+    for before in 0..epoch {
+        first += batches_in(position, planner, config, before)?;
+    }
+    Ok(first)
+}
+
+/// Epoch of a step, and its batch there.
+pub(super) fn place_of(
+    position: &mut Position,
+    planner: &Planner,
+    config: &LoaderConfig,
+    step: u64,
+) -> Result<(u64, u64)> {
+    if !planner.makes_packs() {
+        let batches = batches_of(position, planner, config)?.max(1);
+        return Ok((step / batches, step % batches));
+    }
+    let mut batch = step;
+    for epoch in 0.. {
+        let batches = batches_in(position, planner, config, epoch)?.max(1);
+        if batch < batches {
+            return Ok((epoch, batch));
+        }
+        batch -= batches;
+    }
+    Err(Error::internal("the epochs have an end"))
 }
 
 /// The steps that `config` leaves out.

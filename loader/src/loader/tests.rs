@@ -5,6 +5,7 @@ use crate::batch::Output;
 use crate::config::{SelectConfig, StreamConfig};
 use crate::format::writer::{LocalDir, Options, Writer};
 use crate::format::{Encoding, Layout, Value};
+use crate::pipeline::BatchPlan;
 use std::path::Path;
 
 fn loader(directory: &Path) -> Loader {
@@ -274,29 +275,30 @@ fn a_filter_that_finds_its_shard_removed_each_time_fails_with_the_reason() {
 fn a_plan_is_made_once_for_all_that_ask_for_it() {
     let dir = tempfile::tempdir().expect("a folder");
     let loader = loader(dir.path());
-    let is_same = |epoch: u64, resume: Option<Resume>, plan: &crate::order::EpochPlan| {
-        std::ptr::eq(loader.planner.plan(epoch, resume.as_ref()).expect("a plan").shares(), plan.shares())
+    let is_same = |epoch: u64, resume: Option<Resume>, plan: &BatchPlan| {
+        let made = loader.planner.plan(epoch, resume.as_ref()).expect("a plan");
+        std::ptr::eq(made.cells().shares(), plan.cells().shares())
     };
     let first = loader.planner.plan(0, None).expect("a plan");
     assert!(is_same(0, None, &first));
     // The checkpoint of its own start, and one of an earlier epoch, have the same plan.
-    assert!(is_same(0, Some(first.state(0)), &first));
-    let second = loader.planner.plan(1, Some(&first.state(0))).expect("a plan");
-    assert!(is_same(1, Some(first.state(4)), &second));
-    assert_eq!((second.epoch(), second.sample_in_epoch()), (1, 0));
+    assert!(is_same(0, Some(first.cells().state(0)), &first));
+    let second = loader.planner.plan(1, Some(&first.cells().state(0))).expect("a plan");
+    assert!(is_same(1, Some(first.cells().state(4)), &second));
+    assert_eq!((second.cells().epoch(), second.cells().sample_in_epoch()), (1, 0));
     for other in [
-        Resume { shuffle_seed: 77, ..second.state(0) },
-        Resume { num_canonical_nodes: 2, ..second.state(0) },
-        second.state(2),
-        first.state(2),
+        Resume { shuffle_seed: 77, ..second.cells().state(0) },
+        Resume { num_canonical_nodes: 2, ..second.cells().state(0) },
+        second.cells().state(2),
+        first.cells().state(2),
     ] {
         let epoch = other.epoch;
         let plan = loader.planner.plan(epoch, Some(&other)).expect("a plan");
-        assert!(!std::ptr::eq(plan.shares(), second.shares()), "{other:?}");
-        assert_eq!(plan.state(plan.sample_in_epoch()), other);
+        assert!(!std::ptr::eq(plan.cells().shares(), second.cells().shares()), "{other:?}");
+        assert_eq!(plan.cells().state(plan.cells().sample_in_epoch()), other);
     }
     // A plan of a checkpoint is not the one of a new run.
-    let resumed = loader.planner.plan(0, Some(&first.state(0))).expect("a plan");
+    let resumed = loader.planner.plan(0, Some(&first.cells().state(0))).expect("a plan");
     assert!(!is_same(0, None, &resumed));
 }
 

@@ -2,6 +2,7 @@
 
 use super::consumer::Consumer;
 use super::device::offload::{DeviceFeatures, DeviceOffload};
+use super::plan::BatchPlan;
 use super::refill::{MakePlan, Refills};
 use super::sample::batch_layout::BatchLayout;
 use super::sample::consumer_memory::ConsumerMemory;
@@ -23,7 +24,7 @@ use crate::decode::FieldPlan;
 use crate::delivery::Delivery;
 use crate::error::Result;
 use crate::memory::BatchPool;
-use crate::order::{EpochPlan, Rank};
+use crate::order::Rank;
 use crate::stats::Stats;
 use crate::sync::{Arc, Mutex};
 use crossbeam::channel::unbounded;
@@ -52,7 +53,7 @@ const COUNTERS: &[&str] = &[
 /// Arguments of [`Epoch::start`]. Everything behind an `Arc` outlives the epoch.
 pub(crate) struct EpochSetup<'a> {
     pub(crate) config: &'a LoaderConfig,
-    pub(crate) plan: EpochPlan,
+    pub(crate) plan: BatchPlan,
     /// Plans the epoch from its beginning: `plan` may be the rest of it.
     pub(crate) whole_plan: MakePlan,
     /// Plans the epoch after it.
@@ -92,10 +93,10 @@ impl Epoch {
     pub(crate) fn start(setup: EpochSetup<'_>) -> Result<Self> {
         let EpochSetup { config, plan, whole_plan, next_plan, catalog, open_shards, .. } = setup;
         let EpochSetup { fields, layout, batches, workers, delivery, device, stats, pace, .. } = setup;
-        let (epoch, rank) = (plan.epoch(), Rank(config.world.rank));
+        let (epoch, rank) = (plan.cells().epoch(), Rank(config.world.rank));
         let order = plan.rank(rank);
-        let global_batch = plan.parallel_world().ranks() * u64::from(config.batch_size);
-        let first_batch = plan.sample_in_epoch() / global_batch;
+        let global_batch = plan.cells().parallel_world().ranks() * u64::from(config.batch_size);
+        let first_batch = plan.cells().sample_in_epoch() / global_batch;
         COUNTERS.iter().for_each(|name| drop(stats.counter(name)));
         let run = Run::new();
         let reorder = Arc::new(ReorderQueue::new(setup.ahead));

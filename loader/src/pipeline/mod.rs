@@ -31,10 +31,11 @@
 //! 14. `core/src/flow/reorder.rs`: the batch waits until it is next in plan order;
 //! 15. `pipeline/consumer.rs`: `Loader::next` takes it, or learns that the epoch makes no progress.
 //!
-//! The remaining files are `shard` (the shard plane), `sample/read` (samples that are not in the page cache), `refill`
-//! (batches that lost every sample), `skip` (bad samples), `threads`, `workers` (the
-//! threads of one NUMA node), and `epoch`, which makes the stages and connects them. Stages never use it. A device
-//! takes work over through `sample/offload`, which [`device`] implements; only `epoch` uses [`device`].
+//! The remaining files are `plan` (batches of samples or of packs), `shard` (the shard plane), `sample/read`
+//! (samples that are not in the page cache), `refill` (batches that lost every sample), `skip` (bad samples),
+//! `threads`, `workers` (the threads of one NUMA node), and `epoch`, which makes the stages and connects them.
+//! Stages never use it. A device takes work over through `sample/offload`, which [`device`] implements; only
+//! `epoch` uses [`device`].
 //!
 //! Decode threads and a read thread with its pool of read slots work on each NUMA node that has decode threads. The
 //! nodes share the queue of chunks; misses and loaded samples stay on their node. Batch slots come from one queue,
@@ -48,6 +49,7 @@ mod consumer;
 mod device;
 mod done_batch;
 mod epoch;
+mod plan;
 mod refill;
 mod sample;
 mod schedule;
@@ -61,8 +63,10 @@ pub(crate) use device::direct_storage::{ROW_BYTES_MIN, StorageReader};
 pub(crate) use device::offload::DeviceFeatures;
 pub(crate) use epoch::{Epoch, EpochSetup};
 pub(crate) use forebay_core::flow::{Run, TakeOutcome};
+pub(crate) use plan::{BatchPlan, PlannedBatch, RowFragment};
 pub(crate) use refill::MakePlan;
 pub(crate) use sample::batch_layout::BatchLayout;
+pub(crate) use sample::pack_layout::PackLayout;
 pub(crate) use sample::row_marks::MarkOutput;
 pub(crate) use schedule::Pace;
 pub(crate) use shard::fetch::{Origin, ShardFetch};

@@ -7,12 +7,13 @@
 //! of the epoch. The shards of near batches are likely to be on disk; far ones are tried in case a whole stretch of the
 //! data is bad.
 
+use super::plan::BatchPlan;
 use crate::error::Result;
-use crate::order::{EpochPlan, PlannedSample, Rank, RankOrder};
+use crate::order::{PlannedSample, Rank, RankOrder};
 use crate::sync::Mutex;
 
 /// Makes the plan of an epoch.
-pub(crate) type MakePlan = Box<dyn Fn() -> Result<EpochPlan> + Send + Sync>;
+pub(crate) type MakePlan = Box<dyn Fn() -> Result<BatchPlan> + Send + Sync>;
 
 /// Samples that this rank may repeat.
 pub(crate) struct Refills {
@@ -34,7 +35,9 @@ impl Refills {
     pub(crate) fn sample(&self, number: u64, tries: u32) -> Result<Option<PlannedSample>> {
         let mut order = self.order.lock();
         if order.is_none() {
-            *order = Some((self.plan)()?.rank(self.rank));
+            // Packs have no samples to repeat: a lost document leaves its pack shorter.
+            let BatchPlan::Samples(plan) = (self.plan)()? else { return Ok(None) };
+            *order = Some(plan.rank(self.rank));
         }
         let Some(order) = &mut *order else { return Ok(None) };
         let Some(distance) = 1_u64.checked_shl(tries).filter(|distance| *distance < order.batches()) else {
@@ -48,13 +51,13 @@ impl Refills {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::order::{DataSetShape, OrderConfig, World};
+    use crate::order::{DataSetShape, EpochPlan, OrderConfig, World};
 
     fn refills(samples: u64, batch_size: u64) -> Refills {
         let plan = move || {
             let shape = DataSetShape::new(&[vec![samples]])?;
             let config = OrderConfig { batch_size, ..OrderConfig::default() };
-            Ok(EpochPlan::new(&shape, &config, World::single(), 0, None)?)
+            Ok(BatchPlan::Samples(EpochPlan::new(&shape, &config, World::single(), 0, None)?))
         };
         Refills::new(Box::new(plan), Rank(0))
     }

@@ -6,6 +6,7 @@
 //! sends a chunk to the decode threads when its shards are resident.
 
 use super::done_batch::DoneBatch;
+use super::plan::{BatchOrder, PackedRows, PlannedBatch};
 use super::sample::batch_builder::{BatchBuilder, MakeExtension};
 use super::sample::batch_layout::BatchLayout;
 use super::sample::row_marks::RowMark;
@@ -16,7 +17,7 @@ use crate::decode::DrawKey;
 use crate::delivery::RowMemory;
 use crate::error::{Error, Result};
 use crate::memory::{BatchPool, RowMut};
-use crate::order::{PlannedSample, RankOrder, ShardId};
+use crate::order::{PlannedSample, ShardId};
 use crate::stats::{Counter, Stage, TimeKind, working_on};
 use crate::sync::{Arc, Mutex};
 use crossbeam::channel::Sender;
@@ -32,7 +33,7 @@ pub(crate) struct Task {
     pub(crate) shard: ShardId,
     /// Index of the sample in its shard.
     pub(crate) index: u32,
-    /// Position among the rank's samples of this run, from 0.
+    /// Position among the rank's samples of this run, from 0; of packs, the position of the first one that needs it.
     pub(crate) position: u64,
 }
 
@@ -71,6 +72,9 @@ pub(crate) struct SampleRow<'a> {
     pub(crate) layout_number: usize,
 }
 
+/// Memory of the consumer for each row of a chunk.
+pub(crate) type ConsumerRows = Vec<Option<Box<dyn RowMemory>>>;
+
 /// Consecutive rows of one batch. All their shards are resident when a decode thread takes the chunk.
 #[derive(Debug)]
 pub(crate) struct Chunk {
@@ -82,7 +86,7 @@ pub(crate) struct Chunk {
     pub(crate) rows: Vec<RowMut>,
     /// The consumer's memory for each sample's row of bytes, once it was allocated: see
     /// [`ConsumerMemory`](super::sample::consumer_memory::ConsumerMemory).
-    pub(crate) consumer_rows: Option<Vec<Option<Box<dyn RowMemory>>>>,
+    pub(crate) consumer_rows: Option<ConsumerRows>,
 }
 
 impl Chunk {
@@ -190,13 +194,14 @@ impl LeftOut {
     /// The batch without rows instead of one of `planned_rows`.
     fn batch(&self, number: u64, planned_rows: u64) -> Batch {
         self.count.add(1);
-        Batch { epoch: self.epoch, number: self.first_batch + number, rows: 0, outputs: Vec::new(), planned_rows }
+        let (epoch, number) = (self.epoch, self.first_batch + number);
+        Batch { epoch, number, rows: 0, outputs: Vec::new(), numbers: Vec::new(), planned_rows }
     }
 }
 
 /// Batch of the window.
 enum Ahead {
-    Tasks(Vec<Task>),
+    Tasks(Vec<Task>, Option<PackedRows>),
     /// A batch of this many rows that is left out.
     LeftOut(u64),
 }
@@ -220,10 +225,10 @@ pub(crate) struct Scheduler {
 
 impl Scheduler {
     /// Walks `order` to its end, or until the run stops.
-    pub(crate) fn run(&self, mut order: RankOrder) -> Result<()> {
+    pub(crate) fn run(&self, mut order: BatchOrder) -> Result<()> {
         let Self { pace, stage, .. } = self;
         let mut window = VecDeque::<Ahead>::new();
-        let (mut rows, mut announced) = (Vec::new(), Vec::new());
+        let (mut planned, mut announced) = (PlannedBatch::default(), Vec::new());
         let (mut position, mut planned_batches) = (0, 0);
         for number in 0.. {
             working_on(Some(self.left_out.first_batch + number));
@@ -231,31 +236,34 @@ impl Scheduler {
                 return Ok(());
             }
             stage.timed(TimeKind::Busy, || {
-                while window.len() <= pace.predownload && order.next_batch(&mut rows) {
-                    if pace.drop_last && rows.len() < pace.batch {
+                while window.len() <= pace.predownload && order.next_batch(&mut planned)? {
+                    let cells = planned.cells as u64;
+                    if pace.drop_last && planned.cells < pace.batch {
                         // The last batch is not delivered, so its shards are not announced.
                         break;
                     }
                     planned_batches += 1;
                     if self.left_out.contains(planned_batches - 1) {
-                        position += rows.len() as u64;
-                        window.push_back(Ahead::LeftOut(rows.len() as u64));
+                        position += cells;
+                        window.push_back(Ahead::LeftOut(cells));
                         continue;
                     }
-                    let mut tasks = Vec::with_capacity(rows.len());
-                    for planned in rows.drain(..) {
-                        tasks.push(Task::new(planned, position, &self.catalog)?);
-                        position += 1;
+                    let mut tasks = Vec::with_capacity(planned.samples.len());
+                    for (sample, cell) in planned.samples.iter().zip(planned.cells_of_rows()) {
+                        tasks.push(Task::new(*sample, position + cell, &self.catalog)?);
                     }
+                    position += cells;
                     announced.clear();
                     announced.extend(tasks.iter().map(|task: &Task| (task.shard, task.position)));
                     self.dispatcher.residency.announce(&mut announced);
-                    window.push_back(Ahead::Tasks(tasks));
+                    window.push_back(Ahead::Tasks(tasks, planned.packs.take()));
                 }
                 Ok::<_, Error>(())
             })?;
             match window.pop_front() {
-                Some(Ahead::Tasks(tasks)) => stage.timed(TimeKind::Busy, || self.begin_batch(number, tasks))?,
+                Some(Ahead::Tasks(tasks, packs)) => {
+                    stage.timed(TimeKind::Busy, || self.begin_batch(number, tasks, packs))?;
+                }
                 Some(Ahead::LeftOut(rows)) => self.reorder.put(number, self.left_out.batch(number, rows).into()),
                 None => {
                     self.reorder.end(number);
@@ -268,7 +276,7 @@ impl Scheduler {
     }
 
     /// Takes a slot for batch `number` and dispatches its samples in chunks.
-    fn begin_batch(&self, number: u64, tasks: Vec<Task>) -> Result<()> {
+    fn begin_batch(&self, number: u64, tasks: Vec<Task>, packs: Option<PackedRows>) -> Result<()> {
         let marks: Vec<RowMark> = tasks.iter().map(|task| task.mark(self.left_out.epoch, &self.catalog)).collect();
         // Slots that a failed device holds may never return.
         let slot = self.batches.take_unless(self.layout.slot_bytes(), || self.run.is_stopped())?;
@@ -280,7 +288,8 @@ impl Scheduler {
         let first_position = tasks.first().map_or(0, |task| task.position);
         let key = tasks.first().map_or_else(DrawKey::default, |task| task.draw_key(self.left_out.epoch));
         let extension = self.extension.as_ref().map(|make| make());
-        let batch = BatchBuilder::begin((number, first_position, key), self.layout.clone(), slot, &marks, extension);
+        let numbers = (number, first_position, key);
+        let batch = BatchBuilder::begin(numbers, self.layout.clone(), slot, (&marks, packs), extension);
         let len = self.pace.chunk;
         let ranges: Vec<Range<usize>> =
             (0..tasks.len()).step_by(len).map(|first| first..(first + len).min(tasks.len())).collect();

@@ -350,6 +350,20 @@ def byte_size(name: str, value: Any) -> int | None:
     return int(size)
 
 
+_TEXTS = (
+    "BatchingMethod",
+    "Grouping",
+    "Hash",
+    "PackForm",
+    "PackMethod",
+    "PackOverflow",
+    "PartitionAlgo",
+    "SamplingMethod",
+    "ShuffleAlgo",
+    "str",
+)
+"""Types of options that are texts."""
+
 _CHECKS: dict[str, Check] = {
     "bool": flag,
     "ByteSize": byte_size,
@@ -360,7 +374,7 @@ _CHECKS: dict[str, Check] = {
     "Seconds": seconds,
     "Steps": steps,
     # The engine has the values of the next ones, and names them in its errors.
-    **dict.fromkeys(("BatchingMethod", "Grouping", "Hash", "PartitionAlgo", "SamplingMethod", "ShuffleAlgo", "str"), text),
+    **dict.fromkeys(_TEXTS, text),
     "str | os.PathLike[str]": path,
 }
 

@@ -21,6 +21,9 @@ __all__ = [
     "MapKind",
     "Mode",
     "OpenMode",
+    "PackForm",
+    "PackMethod",
+    "PackOverflow",
     "PaddingMode",
     "PartitionAlgo",
     "SamplingMethod",
@@ -41,6 +44,13 @@ ShuffleAlgo = Literal["py1e", "py1br", "py1s", "py2s", "naive"]
 PartitionAlgo = Literal["relaxed", "orig"]
 SamplingMethod = Literal["balanced", "fixed"]
 BatchingMethod = Literal["random", "stratified", "per_stream", "device_per_stream"]
+
+PackMethod = Literal["best_fit", "cut"]
+"""Way to fill packs."""
+PackOverflow = Literal["split", "truncate", "drop"]
+"""Treatment of documents that are longer than a pack."""
+PackForm = Literal["padding_free", "segments", "indexed_mask", "sequence_id"]
+"""Outputs of a batch of packs."""
 
 Hash = Literal[
     "blake2b",

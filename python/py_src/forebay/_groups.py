@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any, get_args
 
 from ._arguments import U32, ByteSize, Check, Count, Samples, Seconds, Steps, by_name, checked, checks, none_or, shown, whole, within
-from ._choices import BatchingMethod, Extra, Hash, PartitionAlgo, SamplingMethod, ShuffleAlgo
+from ._choices import BatchingMethod, Extra, Hash, PackForm, PackMethod, PackOverflow, PartitionAlgo, SamplingMethod, ShuffleAlgo
 from .errors import ConfigError
 from ._selections import Fraction, SampleValues, Subset, fraction, sample_values, subset
 
-__all__ = ["Engine", "Fetch", "Order", "Select", "Skip", "TokenWindow"]
+__all__ = ["Engine", "Fetch", "Order", "Pack", "Select", "Skip", "TokenWindow"]
 
 
 class _Group:
@@ -84,6 +84,44 @@ class TokenWindow(_Group):
 
     tokens: Count
     stride: Count | None = None
+
+
+@by_name("", elsewhere, max_length="length", packing_strategy="method", strategy="method", pad_token_id="pad", max_sequences_per_bin="max_sequences")
+@dataclass(frozen=True, repr=False)
+class Pack(_Group):
+    """Packs of token sequences, which are the rows of a batch in place of documents.
+
+    The plan of an epoch has the packs, so they are the same on any number of ranks, and a checkpoint names one. Documents are
+    packed in windows of 65,536 of the shuffled order. A batch is made of one field, a `Tokenize` or a `Tokens` without `length`, and
+    has the outputs of `form`:
+
+    * "padding_free": `input_ids` (the name of the field), `labels`, `position_ids` (1 row of all tokens), `cu_seq_lens_q` and
+      `cu_seq_lens_k` (int32), and the numbers `max_length_q` and `max_length_k`, for models of Hugging Face.
+    * "segments": the ids, `segment_ids` (from 1, 0 is padding) and `positions`, both int32, for JAX.
+    * "indexed_mask": the ids, `labels`, `attention_mask` (numbers of the sequences from 1, 0 is padding) and `position_ids`.
+    * "sequence_id": the ids, `labels`, `attention_mask` and `sequence_id` (from 0, -1 is padding), for llm-foundry.
+
+    Labels are the ids, with -100 at the first token of each sequence and for padding; a model shifts them.
+
+    Args:
+        length: Tokens of a pack.
+        method: Method of packing: "best_fit", which cuts no document that fits into a pack, or "cut", one after the other.
+        overflow: Documents that are longer than a pack: "split" into several sequences, "truncate" or "drop".
+        max_sequences: Most sequences of a pack. None: no limit.
+        pad_sequences_to: Multiple of tokens at which each sequence begins, with padding before the next one.
+        lengths: Numbers of tokens, as for `weights`. None: taken from the sizes of stored ids, or counted once and kept.
+        form: Outputs of a batch: "padding_free", "segments", "indexed_mask" or "sequence_id".
+        pad: Token id that fills the rest of a row.
+    """
+
+    length: Count
+    method: PackMethod = "best_fit"
+    overflow: PackOverflow = "split"
+    max_sequences: Count | None = None
+    pad_sequences_to: Count = 1
+    lengths: SampleValues | None = None
+    form: PackForm = "padding_free"
+    pad: int = 0
 
 
 @by_name('shuffle_algo="py1s"', elsewhere, algo="shuffle_algo", canonical_nodes="num_canonical_nodes", block_size="shuffle_block_size")
@@ -215,12 +253,13 @@ GROUPS: dict[str, tuple[type[Any], str]] = {
 _OWN_CHECKS: dict[str, Check] = {
     "bucket_by": sample_values,
     "fraction": partial(none_or, fraction),
+    "lengths": sample_values,
     "subset": partial(none_or, subset),
     "weights": sample_values,
 }
 _CHECKS = {
     cls: checks(cls.__annotations__, without=_OWN_CHECKS) | {name: check for name, check in _OWN_CHECKS.items() if name in cls.__annotations__}
-    for cls in (*(cls for cls, _ in GROUPS.values()), TokenWindow)
+    for cls in (*(cls for cls, _ in GROUPS.values()), TokenWindow, Pack)
 }
 
 
@@ -257,6 +296,11 @@ def token_window(name: str, value: Any) -> int | dict[str, int | None] | None:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ConfigError(f"{name} is a number of tokens, or a window such as TokenWindow(2048, stride=1024), but it is {shown(value)}")
     return whole(name, value, 1, U32)
+
+
+def loader_window(name: str, value: Any) -> int | dict[str, Any] | None:
+    """Returns the engine's form of the `window` of a loader, which may be a `Pack`."""
+    return _checked(Pack, name, value) if isinstance(value, Pack) else token_window(name, value)
 
 
 _OUTPUTS = get_args(Extra)

@@ -21,10 +21,11 @@ from ._devices import names_of, world_of
 from ._epoch import BatchMaker, Epoch, LoaderParts
 from .errors import ClosedError, ConfigError
 from .fields import Field, paddings, specs
-from ._groups import Engine, Fetch, Order, Select, Skip, TokenWindow, extra_outputs, given, group, moved, token_window
+from ._groups import Engine, Fetch, Order, Pack, Select, Skip, TokenWindow, extra_outputs, given, group, loader_window, moved
 from ._mapping.mapper import HIDDEN, Mapper
 from ._mapping.options import Map
 from ._mapping.options import checked as checked_map
+from ._packs import check_rows, ids_of
 from ._position import LeftEpochs, load, saved
 from .remotes import outside
 from ._samples import Run, Sample, in_any_folder
@@ -151,7 +152,7 @@ class Loader(Generic[BatchT]):
         streams: Several sources with their shares, instead of `remote`.
         select: Samples to keep or draw; also of the streams, for options that they do not set.
         fields: Outputs of a batch by name. None: every column under its own name, pictures undecoded.
-        window: Tokens of a sample, in files of token ids, or a window of tokens. None: a sample is a document.
+        window: Tokens of a sample, in files of token ids, or a window of tokens, or packs. None: a sample is a document.
         extra: Names of outputs to add: "repeat", "sample_ids", "sample_draws" and "sample_keys".
             `repeat` (bool) is true for rows that only make ranks equally long. `sample_ids` and `sample_draws` (int64,
             N x 3) have stream, shard and index of each row, and the epoch, stream and draw that key its random draws.
@@ -191,7 +192,7 @@ class Loader(Generic[BatchT]):
         streams: Sequence[Stream] | None = None,
         select: Select | None = None,
         fields: Mapping[str, Field] | None = None,
-        window: Count | TokenWindow | None = None,
+        window: Count | TokenWindow | Pack | None = None,
         extra: Sequence[Extra] = (),
         batch_size: Count,
         drop_last: bool = False,
@@ -223,8 +224,11 @@ class Loader(Generic[BatchT]):
             sources = configs_of(streams, split, of_streams)
         if "fraction_seed" in of_streams and not any("fraction" in source.get("select", ()) for source in sources):
             raise ConfigError("fraction_seed is the seed of fraction, which is not set: pass both, or neither")
+        if isinstance(window, Pack):
+            check_rows(window, map=map, sharding=sharding)
+            fields = ids_of(fields)
         outputs = specs(fields)
-        padding = paddings(fields)
+        padding = None if isinstance(window, Pack) else paddings(fields)
         self._single = isinstance(device, str) or not isinstance(device, Sequence)
         devices = names_of([device] if self._single else list(device))
         values = checked(_OPTIONS, options)
@@ -457,7 +461,7 @@ class Loader(Generic[BatchT]):
 
 
 _OPTIONS = checks(Loader.__init__.__annotations__, without={*_PYTHON_ONLY, *_GROUPS, "window", "extra"})
-_OPTIONS |= {"window": token_window, "extra": extra_outputs} | dict.fromkeys(_GROUPS, group)
+_OPTIONS |= {"window": loader_window, "extra": extra_outputs} | dict.fromkeys(_GROUPS, group)
 
 
 def _refuse_worker() -> None:

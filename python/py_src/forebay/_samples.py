@@ -41,6 +41,9 @@ class Sample(NamedTuple):
         repeat: True if the row only makes ranks equally long.
         row_group: Row group of a Parquet file or batch of an Arrow file, from 0, if the sample is a row of a table.
         row_in_group: Row in that group, from 0.
+        offset: First token in the pack, which is the row, if documents are packed.
+        first_token: First token in the document.
+        tokens: Tokens of the document in the pack.
     """
 
     stream: int
@@ -54,6 +57,9 @@ class Sample(NamedTuple):
     repeat: bool
     row_group: int | None = None
     row_in_group: int | None = None
+    offset: int | None = None
+    first_token: int | None = None
+    tokens: int | None = None
 
 
 def of_engine(engine: _forebay.Engine, epoch: int, batch: int, ranks: Iterable[int]) -> list[Sample]:
@@ -61,7 +67,7 @@ def of_engine(engine: _forebay.Engine, epoch: int, batch: int, ranks: Iterable[i
     samples = []
     for rank in ranks:
         rows = json.loads(engine.samples_of(epoch, batch, rank))
-        samples += [Sample(rank=rank, row=row, **sample) for row, sample in enumerate(rows)]
+        samples += [Sample(rank=rank, row=sample.pop("pack", row), **sample) for row, sample in enumerate(rows)]
     return samples
 
 
@@ -108,7 +114,6 @@ class Run:
         self._streams = [options | {"streams": [stream], "batch_size": 1} for stream in config["streams"]]
         self.engine = _forebay.Engine(json.dumps(config), "cpu", outside(*(s.get("remote") for s in config["streams"])))
         self.engine.load_state_dict(json.dumps(document["state"]), True)
-        self.steps_per_epoch = self.engine.batches()
 
     @staticmethod
     def save(path: str | os.PathLike[str], config: dict[str, Any], state: dict[str, Any]) -> None:
@@ -125,8 +130,11 @@ class Run:
 
     def samples_of(self, step: int, ranks: Iterable[int] | None = None) -> list[Sample]:
         """Returns the samples of step number `step`, of all ranks or of `ranks`."""
-        epoch, batch = divmod(step, self.steps_per_epoch)
-        return of_engine(self.engine, epoch, batch, range(self.ranks) if ranks is None else ranks)
+        return of_engine(self.engine, *self.place_of(step), range(self.ranks) if ranks is None else ranks)
+
+    def place_of(self, step: int) -> tuple[int, int]:
+        """Returns the epoch of a step and the batch in it."""
+        return self.engine.place_of_step(step)
 
     def with_keys(self, samples: Sequence[Sample]) -> list[Sample]:
         """Returns `samples`, and samples of tars with their keys. Tars that are not on this machine are fetched into the run's folders."""

@@ -41,4 +41,4 @@ class StepsOfRun:
     def _batch_of(self, step: int, epoch: int | None) -> tuple[int, int]:
         """Returns the epoch of a step and the batch in it."""
         step = whole("step", step)
-        return divmod(step, max(self._engines[0].batches(), 1)) if epoch is None else (whole("epoch", epoch), step)
+        return self._engines[0].place_of_step(step) if epoch is None else (whole("epoch", epoch), step)

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         run = Run(given.run, given.remote)
-        step = given.step if given.epoch is None else given.epoch * run.steps_per_epoch + given.step
+        step = given.step if given.epoch is None else run.engine.first_step_of(given.epoch) + given.step
         samples = run.samples_of(step, None if given.rank is None else [given.rank])
         if given.keys:
             samples = run.with_keys(samples)
@@ -43,10 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for sample in samples:
             print(json.dumps(sample._asdict()))
         return 0
-    epoch, batch = divmod(step, run.steps_per_epoch)
+    epoch, batch = run.place_of(step)
     print(f"step {step}: batch {batch} of epoch {epoch}, {len(samples)} samples")
     for sample in samples:
         repeat = "  (repeat)" if sample.repeat else ""
+        if sample.tokens is not None:
+            repeat = f", tokens {sample.first_token} to {sample.first_token + sample.tokens - 1} at {sample.offset}{repeat}"
         print(f"rank {sample.rank} row {sample.row}: {_described(sample)} (stream {sample.stream}, number {sample.number}){repeat}")
     return 0
 

@@ -15,6 +15,9 @@ const KEPT_BYTES: u64 = 1 << 20;
 /// Content of a compressed file, which is unpacked while it is read. Reads do not go back by more than a mebibyte.
 pub struct ForwardFile<'a>(RefCell<ForwardContent<'a>>);
 
+/// Function that is called with pieces of the content.
+type Watch<'a> = Box<dyn FnMut(&[u8]) + 'a>;
+
 struct ForwardContent<'a> {
     reader: Box<dyn Read + 'a>,
     compression: Compression,
@@ -27,7 +30,7 @@ struct ForwardContent<'a> {
     /// Failure for the next read.
     failure: Option<Error>,
     /// Called once with each byte of the content, in their order.
-    watch: Option<Box<dyn FnMut(&[u8]) + 'a>>,
+    watch: Option<Watch<'a>>,
 }
 
 impl<'a> ForwardFile<'a> {

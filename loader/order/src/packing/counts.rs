@@ -9,6 +9,9 @@ use crate::error::OrderError;
 /// Form of the bytes of [`PackCounts`].
 const VERSION: u8 = 1;
 
+/// Most windows of a checkpoint, so that damaged bytes ask for no more memory than a plan may have.
+const WINDOWS_MAX: u64 = 1 << 24;
+
 /// Number of packs of each window of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackCounts {
@@ -58,17 +61,27 @@ impl PackCounts {
         self.tokens
     }
 
-    /// Some 2 bytes for each window, for a checkpoint.
+    /// Some 9 bits for each window, for a checkpoint.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![VERSION];
-        push_number(&mut bytes, self.tokens);
-        push_number(&mut bytes, self.packs.len() as u64);
+        let (least, most) = (self.packs.iter().min().copied(), self.packs.iter().max().copied());
+        let (least, most) = (least.unwrap_or(0), most.unwrap_or(0));
         // Windows have about equal numbers.
-        let mut before = 0;
+        let bits = u32::BITS - (most - least).leading_zeros();
+        let mut bytes = vec![VERSION];
+        for number in [self.tokens, self.packs.len() as u64, least.into(), bits.into()] {
+            push_number(&mut bytes, number);
+        }
+        let (mut waiting, mut count) = (0_u64, 0);
         for &packs in &self.packs {
-            let difference = i64::from(packs) - before;
-            push_number(&mut bytes, (difference << 1 ^ difference >> 63) as u64);
-            before = i64::from(packs);
+            waiting |= u64::from(packs - least) << count;
+            count += bits;
+            while count >= 8 {
+                bytes.push(waiting as u8);
+                (waiting, count) = (waiting >> 8, count - 8);
+            }
+        }
+        if count > 0 {
+            bytes.push(waiting as u8);
         }
         bytes
     }
@@ -84,16 +97,26 @@ impl PackCounts {
     fn parse(bytes: &[u8]) -> Option<Self> {
         let (&VERSION, mut rest) = bytes.split_first()? else { return None };
         let tokens = take_number(&mut rest)?;
-        let windows = take_number(&mut rest)?;
-        // Each number takes at least a byte, so the list is no longer than the bytes.
-        let mut packs = Vec::new();
-        let mut before = 0_i64;
-        for _ in 0..windows {
-            let number = take_number(&mut rest)?;
-            before = before.checked_add((number >> 1) as i64 ^ -((number & 1) as i64))?;
-            packs.push(u32::try_from(before).ok()?);
+        let windows = take_number(&mut rest).filter(|windows| *windows <= WINDOWS_MAX)?;
+        let least = u32::try_from(take_number(&mut rest)?).ok()?;
+        let bits = take_number(&mut rest).filter(|bits| *bits <= u32::BITS.into())?;
+        if (windows * bits).div_ceil(8) != rest.len() as u64 {
+            return None;
         }
-        rest.is_empty().then_some(Self { packs, tokens })
+        let (mut waiting, mut count) = (0_u64, 0);
+        let mut packs = Vec::new();
+        for _ in 0..windows {
+            while count < bits {
+                let (&byte, others) = rest.split_first()?;
+                rest = others;
+                waiting |= u64::from(byte) << count;
+                count += 8;
+            }
+            let more = (waiting & ((1 << bits) - 1)) as u32;
+            packs.push(least.checked_add(more)?);
+            (waiting, count) = (waiting >> bits, count - bits);
+        }
+        Some(Self { packs, tokens })
     }
 }
 
@@ -125,7 +148,9 @@ mod tests {
 
     #[test]
     fn counts_survive_their_bytes() {
-        for packs in [vec![], vec![0], vec![5, 0, u32::MAX, 7], (0..1000).map(|at| 4000 + at % 17).collect()] {
+        for packs in
+            [vec![], vec![0], vec![9; 3], vec![5, 0, u32::MAX, 7], (0..1000).map(|at| 4000 + at % 17).collect()]
+        {
             let counts = PackCounts { packs, tokens: u64::MAX };
             assert_eq!(PackCounts::from_bytes(&counts.to_bytes()), Ok(counts));
         }
@@ -142,7 +167,11 @@ mod tests {
         let version = [&[9], &good[1..]].concat();
         let endless = [&[VERSION][..], &[0xff; 12]].concat();
         let huge = [&[VERSION, 0][..], &[0xff; 9], &[1]].concat();
-        for bytes in [long, version, endless, huge] {
+        let wide = vec![VERSION, 0, 1, 0, 33, 0, 0, 0, 0, 0];
+        let beyond = vec![VERSION, 0, 1, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 1];
+        // As many windows as one likes take no bytes if all have the same number of packs.
+        let many = vec![VERSION, 0, 0xff, 0xff, 0xff, 0xff, 0x7f, 0, 0];
+        for bytes in [long, version, endless, huge, wide, beyond, many] {
             assert_eq!(PackCounts::from_bytes(&bytes), Err(OrderError::PackCounts));
         }
     }

@@ -8,6 +8,7 @@ use super::lengths::TokenLengths;
 use super::window::{Document, PackWindow, Packer, WindowCount};
 use crate::batching::Sequence;
 use crate::epoch::EpochPlan;
+use crate::ids::{SampleId, StreamId};
 use crate::shuffle::Cursor;
 
 /// Windows of an epoch. Each canonical node's documents are cut into windows of about equal length.
@@ -48,6 +49,12 @@ impl WindowLayout {
 
     pub(super) fn sequence(&self) -> &Sequence {
         &self.documents.0.sequences[0]
+    }
+
+    /// Tokens of a document.
+    pub(super) fn tokens_of(&self, sample: SampleId, stream: StreamId) -> u32 {
+        let of_stream = sample.0 - self.documents.shape().samples_of(stream).start;
+        self.lengths[stream.index()].values()[of_stream as usize]
     }
 
     /// Number of windows.
@@ -130,8 +137,7 @@ impl WindowReader {
             let draw = cursor.draw(canonical, position);
             let sample = sequence.sample(shape, draw);
             let stream = sequence.stream.unwrap_or_else(|| shape.stream_of_sample(sample));
-            let of_stream = sample.0 - shape.samples_of(stream).start;
-            lengths.push(layout.lengths[stream.index()].values()[of_stream as usize]);
+            lengths.push(layout.tokens_of(sample, stream));
             keep(Document { draw, sample });
         }
     }

@@ -21,6 +21,8 @@ pub struct PackedFragment {
     pub first: u32,
     /// Tokens.
     pub tokens: u32,
+    /// Tokens of the whole document.
+    pub document_tokens: u32,
 }
 
 /// Batch of packs.
@@ -120,7 +122,16 @@ fn push_pack(
         let stream = shape.stream_of_sample(document.sample);
         let sample = PlannedSample { sample: document.sample, stream, draw: document.draw, repeat };
         let (first, tokens) = (fragment.first, fragment.tokens);
-        fragments.push(PackedFragment { sample, pack, offset, first, tokens });
+        let document_tokens = plan.0.layout.tokens_of(document.sample, stream);
+        // The parts of a long document are cut again, and may meet in a pack.
+        let before = fragments.last_mut().filter(|before| {
+            let follows = before.first + before.tokens == first && before.offset + before.tokens == offset;
+            follows && before.pack == pack && before.sample == sample
+        });
+        match before {
+            Some(before) => before.tokens += tokens,
+            None => fragments.push(PackedFragment { sample, pack, offset, first, tokens, document_tokens }),
+        }
         offset += plan.0.layout.config.occupied(tokens);
     }
 }

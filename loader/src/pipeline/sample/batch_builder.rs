@@ -10,6 +10,7 @@ use crate::decode::DrawKey;
 use crate::delivery::OutputLayout;
 use crate::error::{Error, Result};
 use crate::memory::{BatchSlot, RowMut};
+use crate::pipeline::plan::PackedRows;
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use std::any::Any;
 use std::fmt::Debug;
@@ -37,8 +38,10 @@ pub(crate) struct BatchBuilder {
     /// Key of the draws of its first planned sample, from which the batch's are made.
     pub(crate) key: DrawKey,
     pub(crate) layout: Arc<BatchLayout>,
-    /// Rows that the plan has for it.
+    /// Rows to decode.
     pub(crate) rows: usize,
+    /// Packs that are made of the rows; `None`: the rows are the batch's.
+    pub(crate) packs: Option<PackedRows>,
     slot: Mutex<Option<BatchSlot>>,
     /// Rows that are neither decoded nor skipped, and chunks that are in progress: a chunk borrows the slot until it
     /// ends.
@@ -76,12 +79,12 @@ pub(crate) struct FilledBatch {
 
 impl BatchBuilder {
     /// Begins batch `number`, with its first row at `first_position` and with `key`, in `slot`, with one entry of
-    /// `marks` per row.
+    /// `marks` per row, and `packs` of them.
     pub(crate) fn begin(
         (number, first_position, key): (u64, u64, DrawKey),
         layout: Arc<BatchLayout>,
         mut slot: BatchSlot,
-        marks: &[RowMark],
+        (marks, packs): (&[RowMark], Option<PackedRows>),
         extension: Option<Box<dyn BatchExtension>>,
     ) -> Arc<Self> {
         let rows = marks.len();
@@ -97,6 +100,7 @@ impl BatchBuilder {
             first_position,
             key,
             rows,
+            packs,
             slot: Mutex::new(Some(slot)),
             remaining: AtomicUsize::new(rows),
             lists,
@@ -104,6 +108,11 @@ impl BatchBuilder {
             extension,
             layout,
         })
+    }
+
+    /// Rows of the batch in the plan: samples, or packs.
+    pub(crate) fn planned_rows(&self) -> usize {
+        self.packs.as_ref().map_or(self.rows, |packs| packs.packs)
     }
 
     /// The device's part of the batch, if it has one of type `T`.

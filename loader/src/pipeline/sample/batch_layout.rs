@@ -3,6 +3,7 @@
 //! The outputs of fixed shape are in sequence in one slot of the batch pool, each aligned for any device copy. There
 //! may be room after them for files of pictures that the device decodes and that are longer than their rows.
 
+use super::pack_layout::PackLayout;
 use super::row_marks::{MarkOutput, RowMark};
 use crate::decode::mix::{Mix, RowRange};
 use crate::decode::{DrawKey, FieldPlan, Output};
@@ -37,6 +38,8 @@ pub(crate) struct BatchLayout {
     mixes: Vec<Mix>,
     /// Rows of each sample, which may be consecutive.
     repeats: usize,
+    /// Packs, which the batch has in place of its rows.
+    pub(crate) packs: Option<PackLayout>,
 }
 
 impl BatchLayout {
@@ -70,12 +73,18 @@ impl BatchLayout {
             row_bytes,
             mixes: plan.mixes().to_vec(),
             repeats: 1,
+            packs: None,
         })
     }
 
     /// Sets the number of rows of each sample, which are not mixed together.
     pub(crate) fn with_repeats(self, repeats: u32) -> Self {
         Self { repeats: repeats as usize, ..self }
+    }
+
+    /// Sets the packs that are made of the rows.
+    pub(crate) fn with_packs(self, packs: PackLayout) -> Self {
+        Self { bytes: packs.bytes(), packs: Some(packs), ..self }
     }
 
     /// Adds room for files of pictures that are longer than their rows, for samples of `sample_bytes` stored bytes on

@@ -15,11 +15,10 @@ use super::place::PlaceStage;
 use super::read::ReadQueues;
 use crate::batch::RowBytes;
 use crate::decode::FieldPlan;
-use crate::delivery::RowMemory;
 use crate::error::{Error, Result};
 use crate::memory::ReadLease;
 use crate::order::ShardId;
-use crate::pipeline::schedule::{Chunk, SampleRow, Task};
+use crate::pipeline::schedule::{Chunk, ConsumerRows, SampleRow, Task};
 use crate::pipeline::shard::open_shard::OpenShard;
 use crate::pipeline::shard::source::ShardSource;
 use crate::pipeline::skip::SkipBudget;
@@ -209,7 +208,7 @@ impl<'a> DecodeThread<'a> {
 
     /// Takes the consumer's memory for the rows of `chunk`; `None` if the chunk is parked until the consumer has
     /// allocated it.
-    fn with_consumer_rows(&mut self, mut chunk: Chunk) -> Option<(Chunk, Vec<Option<Box<dyn RowMemory>>>)> {
+    fn with_consumer_rows(&mut self, mut chunk: Chunk) -> Option<(Chunk, ConsumerRows)> {
         let lengths = match chunk.consumer_rows.take() {
             Some(rows) => return Some((chunk, rows)),
             None if self.uses_consumer_memory => {

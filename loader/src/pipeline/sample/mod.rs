@@ -6,6 +6,7 @@
 //!   and of `large` ones; `miss`: the samples.
 //! * `batch_layout`, `batch_builder`: the layout of a batch and the batch while it is filled.
 //! * `stored_columns`: columns with rows that are read directly into their destination.
+//! * `pack_layout`: packs of documents, which are made of the rows of a batch.
 //! * `row_marks`: outputs that the plan gives, and not the sample.
 //! * `place`: filled batches to the consumer.
 //! * `consumer_memory`: rows of bytes in the consumer's own memory.
@@ -25,6 +26,7 @@ pub(crate) mod large;
 mod loose_reads;
 pub(crate) mod miss;
 pub(crate) mod offload;
+pub(crate) mod pack_layout;
 pub(crate) mod page_cache;
 pub(crate) mod place;
 pub(crate) mod read;

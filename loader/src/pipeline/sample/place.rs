@@ -3,12 +3,15 @@
 use super::batch_builder::{BatchBuilder, FilledBatch};
 use super::batch_layout::BatchLayout;
 use super::offload::Offload;
+use super::pack_layout::{LengthMismatch, PackLayout, PackTensor};
 use crate::batch::{Batch, Output, RowBytes, Tensor};
 use crate::catalog::Catalog;
 use crate::decode::RowShape;
 use crate::delivery::{Delivery, DeviceRows, PartialBatch, TensorMemory};
 use crate::error::{Error, Result};
+use crate::memory::BatchSlot;
 use crate::pipeline::done_batch::DoneBatch;
+use crate::pipeline::plan::PackedRows;
 use crate::pipeline::refill::Refills;
 use crate::pipeline::schedule::{Chunk, Dispatcher, Task};
 use crate::stats::{Counter, Stage, TimeKind};
@@ -122,6 +125,9 @@ impl PlaceStage {
     ) -> Result<Batch> {
         let layout = &batch.layout;
         let unfinished = || Error::internal("a batch was finished before its rows were");
+        if let (Some(layout), Some(packs)) = (&layout.packs, &batch.packs) {
+            return self.place_packs(batch, (layout, packs), slot);
+        }
         if layout.has_mixes() {
             layout.mix(slot.bytes_mut().ok_or_else(unfinished)?, &kept, batch.key);
             skipped.extend(kept.drain(layout.rows_after_mix(kept.len())..));
@@ -139,6 +145,45 @@ impl PlaceStage {
         Ok(Batch { rows: kept.len(), outputs: outputs(batch, &memory, &skipped)?, ..self.empty(batch) })
     }
 
+    /// Places the packs of a batch with these rows of ids.
+    fn place_packs(
+        &self,
+        batch: &BatchBuilder,
+        (layout, packs): (&PackLayout, &PackedRows),
+        mut slot: BatchSlot,
+    ) -> Result<Batch> {
+        let rows = owned(batch.take_lists(&[]).next().unwrap_or_default())?;
+        let ids = rows.iter().enumerate().map(|(row, ids)| (!batch.is_skipped(row)).then_some(&**ids));
+        let unfinished = || Error::internal("a batch was finished before its rows were");
+        let bytes = slot.bytes_mut().ok_or_else(unfinished)?;
+        let contents = layout.assemble(packs, &ids.collect::<Vec<_>>(), bytes)?;
+        let contents = contents.map_err(|mismatch| self.other_length(batch, &mismatch))?;
+        let memory = self.delivery.deliver(slot.freeze().map_err(|_| unfinished())?, batch.layout.bytes)?;
+        let tensor = |tensor: PackTensor<'_>| {
+            let PackTensor { name, dtype, offset, shape } = tensor;
+            (Arc::from(name), Output::Tensor(Tensor::new(memory.clone(), offset, dtype, shape)))
+        };
+        let outputs = contents.tensors.into_iter().map(tensor).collect();
+        Ok(Batch { rows: packs.packs, outputs, numbers: contents.numbers, ..self.empty(batch) })
+    }
+
+    /// Error of a document that has other tokens than the plan, so that its packs are no longer what they should be.
+    fn other_length(&self, batch: &BatchBuilder, mismatch: &LengthMismatch) -> Error {
+        let &LengthMismatch { row, planned, found } = mismatch;
+        let error = Error::config("a sample has another number of tokens than it is packed with")
+            .with("tokens", found)
+            .with("packed", planned)
+            .hinting("pass the right numbers as `lengths` of packs, or leave lengths out and remove the kept answers");
+        let document = batch.packs.as_ref().and_then(|packs| packs.documents.get(row).copied());
+        let place = document.and_then(|sample| Some((sample, self.catalog.locate_sample(sample)?)));
+        match place {
+            Some((sample, (shard, index))) => {
+                self.catalog.describe_sample(error, shard, index).with("sample", sample.0)
+            }
+            None => error,
+        }
+    }
+
     /// The batch without its rows.
     pub(crate) fn empty(&self, batch: &BatchBuilder) -> Batch {
         Batch {
@@ -146,7 +191,8 @@ impl PlaceStage {
             number: self.first_batch + batch.number,
             rows: 0,
             outputs: Vec::new(),
-            planned_rows: batch.rows as u64,
+            numbers: Vec::new(),
+            planned_rows: batch.planned_rows() as u64,
         }
     }
 }

@@ -4,10 +4,11 @@
 //! no longer needs stays if the next one begins with it. Only the first use of each shard in the next epoch is kept;
 //! later uses are too far away to matter.
 
-use crate::order::{EpochPlan, Rank, ShardId, ShardUse};
+use crate::order::{Rank, ShardId, ShardUse};
+use crate::pipeline::plan::BatchPlan;
 
-/// Uses of shards, in positions of the rank's own samples. Positions count from the start of this epoch's plan and
-/// continue into the next.
+/// Uses of shards, in positions of the rank's own samples or packs. Positions count from the start of this epoch's plan
+/// and continue into the next.
 #[derive(Debug)]
 pub(super) struct NextUses {
     /// This epoch's uses: shard, first and last position, sorted. A shard may be used more than once.
@@ -19,10 +20,10 @@ pub(super) struct NextUses {
 impl NextUses {
     /// Uses of `rank`, derived from the uses of its node, in the epoch of `plan` and the epoch of `next`, if there is
     /// one.
-    pub(super) fn of(plan: &EpochPlan, next: Option<&EpochPlan>, rank: Rank) -> Self {
+    pub(super) fn of(plan: &BatchPlan, next: Option<&BatchPlan>, rank: Rank) -> Self {
         let mut this_epoch: Vec<_> = node_uses(plan, rank).collect();
         this_epoch.sort_unstable();
-        let end = plan.rank(rank).samples();
+        let end = plan.cells().rank(rank).samples();
         let uses = next.into_iter().flat_map(|next| node_uses(next, rank));
         let mut next_epoch: Vec<_> = uses.map(|(shard, first, _)| (shard, end + first)).collect();
         next_epoch.sort_unstable();
@@ -41,9 +42,9 @@ impl NextUses {
 }
 
 /// Uses by the node of `rank`. Its positions are dealt to its ranks in turn.
-fn node_uses(plan: &EpochPlan, rank: Rank) -> impl Iterator<Item = (ShardId, u64, u64)> {
-    let ranks = u64::from(plan.world().ranks_per_node);
-    let uses = plan.shard_uses(plan.world().node_of(rank));
+fn node_uses(plan: &BatchPlan, rank: Rank) -> impl Iterator<Item = (ShardId, u64, u64)> {
+    let ranks = u64::from(plan.cells().world().ranks_per_node);
+    let uses = plan.shard_uses(plan.cells().world().node_of(rank));
     uses.into_iter().map(move |ShardUse { shard, first, last }| (shard, first / ranks, last / ranks))
 }
 
@@ -51,7 +52,7 @@ fn node_uses(plan: &EpochPlan, rank: Rank) -> impl Iterator<Item = (ShardId, u64
 mod tests {
     use super::*;
     use crate::cache::{Candidate, choose};
-    use crate::order::{DataSetShape, OrderConfig, World};
+    use crate::order::{DataSetShape, EpochPlan, OrderConfig, World};
     use std::collections::BTreeMap;
 
     const EPOCHS: u64 = 3;
@@ -117,6 +118,7 @@ mod tests {
         let epochs: Vec<_> = plans[..EPOCHS as usize].iter().map(accesses).collect();
         let all: Vec<ShardId> = epochs.iter().flatten().copied().collect();
         let known = |next: bool| {
+            let plans: Vec<_> = plans.iter().cloned().map(BatchPlan::Samples).collect();
             let uses: Vec<NextUses> =
                 plans.windows(2).map(|p| NextUses::of(&p[0], next.then_some(&p[1]), Rank(0))).collect();
             downloads(&epochs, |epoch, position, shard| uses[epoch].next(shard, position as u64))

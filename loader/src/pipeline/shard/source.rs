@@ -10,7 +10,8 @@ use super::status::{ShardStatus, ShardStatuses, Step};
 use crate::cache::{Admission, AdmitOutcome, ClaimOutcome, ResidencyGuard, RoomRequest, ShardClaim, WaitPolicy};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::order::{EpochPlan, Rank, ShardId};
+use crate::order::{Rank, ShardId};
+use crate::pipeline::plan::BatchPlan;
 use crate::pipeline::refill::MakePlan;
 use crate::pipeline::schedule::Chunk;
 use crate::stats::{Counter, Stats};
@@ -58,7 +59,7 @@ pub(crate) struct ShardSource {
     work: Permits,
     /// Uses of each shard in this epoch and the next, computed when room is short for the first time.
     uses: OnceLock<NextUses>,
-    plan: EpochPlan,
+    plan: BatchPlan,
     /// Plans the epoch after this one.
     next_plan: MakePlan,
     rank: Rank,
@@ -97,7 +98,7 @@ impl ShardSource {
         (catalog, open_shards): (Arc<Catalog>, Arc<OpenShards>),
         residency: Arc<Residency<Chunk>>,
         run: Arc<Run>,
-        (plan, next_plan, rank): (EpochPlan, MakePlan, Rank),
+        (plan, next_plan, rank): (BatchPlan, MakePlan, Rank),
         plane: ShardPlane,
         stats: Arc<Stats>,
     ) -> Self {

@@ -73,7 +73,8 @@ def each(
             return tensor(value)
         if isinstance(value, Ragged):
             return [row(each) for each in value.rows]
-        return value if isinstance(value, list) else padded(value)
+        # Numbers of the batch as a whole are plain ones.
+        return value if isinstance(value, (list, int)) else padded(value)
 
     return lambda outputs: {name: convert(value) for name, value in outputs.items()}
 

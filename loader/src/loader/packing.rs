@@ -1,0 +1,114 @@
+//! Packs of a loader: the lengths of its documents, and the plans of its epochs.
+//!
+//! The plan of an epoch needs the number of packs of each window. The last ones that were counted or loaded with a
+//! checkpoint are kept, so that a plan of the rest of an epoch counts nothing again.
+
+use crate::config::LoaderConfig;
+use crate::decode::FieldSpec;
+use crate::error::{Error, ErrorKind, Result};
+use crate::order::{DataSetShape, OrderConfig, PACKING, PackConfig, PackCounts, PackPlan, Resume, TokenLengths, World};
+use crate::sync::{Arc, Mutex};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use std::collections::VecDeque;
+
+/// Epochs with numbers of packs that are kept: the current one, its next one, and those that were asked for.
+const KEPT_MAX: usize = 4;
+
+/// Most bytes of the numbers of packs in a checkpoint, which in all has less than 4 kB. An epoch with more is counted
+/// again.
+const COUNTS_BYTES_MAX: usize = 2200;
+
+/// Returns the field with the token ids of packs.
+///
+/// # Errors
+///
+/// `Config` for more fields than one, and for a field that makes no lists of token ids.
+pub(super) fn ids_of(config: &LoaderConfig) -> Result<&FieldSpec> {
+    let is_list =
+        |length: Option<usize>, pad: Option<i64>, truncate: bool| length.is_none() && pad.is_none() && !truncate;
+    match config.fields.as_deref() {
+        Some([(_, spec @ FieldSpec::Tokens(ids))]) if is_list(ids.length, ids.pad, ids.truncate) => Ok(spec),
+        Some([(_, spec @ FieldSpec::Tokenize(ids))]) if is_list(ids.length, ids.pad, ids.truncate) => Ok(spec),
+        _ => Err(Error::config(
+            "packs are made of one field: of Tokenize or Tokens, without `length`, `pad` and `truncate`, since packs \
+             have a length themselves",
+        )),
+    }
+}
+
+/// Packs of a loader.
+pub(super) struct Packing {
+    config: PackConfig,
+    /// By stream.
+    lengths: Vec<Arc<TokenLengths>>,
+    threads: usize,
+    counts: Mutex<VecDeque<(EpochKey, PackCounts)>>,
+}
+
+/// Epoch, canonical nodes and seed, on which packs depend besides the arguments.
+type EpochKey = (u64, u64, u64);
+
+fn key_of(resume: &Resume) -> EpochKey {
+    (resume.epoch, resume.num_canonical_nodes, resume.shuffle_seed)
+}
+
+impl Packing {
+    /// Packs of documents of these `lengths`, which `threads` threads count.
+    pub(super) fn new(config: PackConfig, lengths: Vec<Arc<TokenLengths>>, threads: usize) -> Self {
+        Self { config, lengths, threads, counts: Mutex::default() }
+    }
+
+    /// Plans the packs of `epoch`, or of its rest.
+    pub(super) fn plan(
+        &self,
+        shape: &DataSetShape,
+        order: &OrderConfig,
+        world: World,
+        epoch: u64,
+        resume: Option<&Resume>,
+    ) -> Result<PackPlan> {
+        let key = resume.map(|resume| key_of(&Resume { epoch: epoch.max(resume.epoch), ..*resume }));
+        let known = key.and_then(|key| self.counts_of(key));
+        let packing = (&self.config, &*self.lengths);
+        let plan = PackPlan::new(shape, order, packing, world, epoch, resume, known, self.threads)?;
+        self.keep(key_of(&plan.packs().state(0)), plan.counts().clone());
+        Ok(plan)
+    }
+
+    fn counts_of(&self, key: EpochKey) -> Option<PackCounts> {
+        self.counts.lock().iter().find(|(kept, _)| *kept == key).map(|(_, counts)| counts.clone())
+    }
+
+    fn keep(&self, key: EpochKey, counts: PackCounts) {
+        let mut all = self.counts.lock();
+        all.retain(|(kept, _)| *kept != key);
+        all.push_back((key, counts));
+        let more = all.len().saturating_sub(KEPT_MAX);
+        all.drain(..more);
+    }
+
+    /// The argument of checkpoints that must not change: its name and value.
+    pub(super) fn argument(&self) -> (&'static str, String) {
+        (PACKING, PackPlan::argument(&self.config, &self.lengths))
+    }
+
+    /// The numbers of packs of the epoch of a checkpoint, as text; `None` if they are not known or too many.
+    pub(super) fn saved_counts(&self, at: &Resume) -> Option<String> {
+        let bytes = self.counts_of(key_of(at))?.to_bytes();
+        (bytes.len() <= COUNTS_BYTES_MAX).then(|| BASE64_STANDARD.encode(bytes))
+    }
+
+    /// Keeps the numbers of packs of a checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// `State` for a text that is damaged.
+    pub(super) fn load_counts(&self, at: &Resume, text: &str) -> Result<()> {
+        let damaged =
+            || Error::new(ErrorKind::State, "`packs` of the checkpoint is damaged: remove it, which counts again");
+        let bytes = BASE64_STANDARD.decode(text).map_err(|_| damaged())?;
+        self.keep(key_of(at), PackCounts::from_bytes(&bytes).map_err(|_| damaged())?);
+        Ok(())
+    }
+}

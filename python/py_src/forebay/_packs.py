@@ -1,0 +1,43 @@
+"""Checks of a loader's arguments with packs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ._groups import Pack
+from .errors import ConfigError
+from .fields import Field, Tokenize, Tokens
+
+__all__ = ["check_rows", "ids_of"]
+
+
+def ids_of(fields: Mapping[str, Field] | None) -> Mapping[str, Field]:
+    """Checks the fields of packs, and returns them in a form in which they are complete.
+
+    Raises:
+        ConfigError: There are more or fewer fields than one of token ids, or it has an option for rows of documents.
+    """
+    message = 'packs are made of one field of token ids, as in fields={"input_ids": Tokenize("text", "tokenizer.json")}'
+    if not isinstance(fields, Mapping) or len(fields) != 1:
+        raise ConfigError(message)
+    name, field = next(iter(fields.items()))
+    if not isinstance(field, (Tokenize, Tokens)):
+        raise ConfigError(message)
+    rows = {"length": None, "pad": None, "truncate": False, "pad_to_multiple": None, "max_length": None}
+    for option, absent in rows.items():
+        if getattr(field, option) != absent:
+            kind = type(field).__name__
+            raise ConfigError(f"{option} of {kind} is for rows of documents, and the rows are packs: leave {option} out of {kind}")
+    # The engine's lists of ids have no padding.
+    return {name: replace(field, pad=0)}
+
+
+def check_rows(pack: Pack, **arguments: object) -> None:
+    """Refuses `arguments` that need a row for each pack, if a batch has none."""
+    for name, given in arguments.items():
+        if given is not None and pack.form == "padding_free":
+            raise ConfigError(
+                f'{name} needs a row for each pack, and a batch of form="padding_free" is one row: pass a different form to Pack, such '
+                'as "segments"'
+            )
