@@ -104,19 +104,20 @@ impl ObjectMask {
         self.use_pixels(first..end);
     }
 
-    /// Adds the pixels of run lengths, column by column: of pixels outside of the object and inside in turn. Pixels
-    /// after the last run are outside.
+    /// Adds the pixels of run lengths, column by column: of pixels outside of the object and inside in turn.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Decode`] for runs of more pixels than the picture has.
+    /// [`crate::ErrorKind::Decode`] for runs of more or fewer pixels than the picture has. pycocotools refuses more, and
+    /// leaves the pixels after too few undefined.
     pub fn add_runs(&mut self, runs: impl IntoIterator<Item = u32>) -> Result<()> {
         let (pixels, mut start) = (self.width * self.height, 0);
+        let size = format!("{:?}", self.shape());
+        let failed = |message: &str| Err(Error::decode(message.to_owned()).with("pixels", pixels).with("size", &size));
         for (number, run) in runs.into_iter().enumerate() {
             let end = start + run as usize;
             if end > pixels {
-                let error = Error::decode("the run lengths of a mask have more pixels than its size");
-                return Err(error.with("pixels", pixels).with("size", format!("{:?}", self.shape())));
+                return failed("the run lengths of a mask have more pixels than its size");
             }
             if number % 2 == 1 && start < end {
                 self.inside[start..end].fill(1);
@@ -124,7 +125,7 @@ impl ObjectMask {
             }
             start = end;
         }
-        Ok(())
+        if start < pixels { failed("the run lengths of a mask have fewer pixels than its size") } else { Ok(()) }
     }
 
     fn use_pixels(&mut self, pixels: Range<usize>) {

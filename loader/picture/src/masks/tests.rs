@@ -123,18 +123,25 @@ fn corners_without_a_result_in_pycocotools_are_errors() {
 }
 
 #[test]
-fn runs_may_end_early_but_not_after_the_picture() {
+fn runs_of_more_or_fewer_pixels_than_the_picture_are_an_error() {
     let mut mask = ObjectMask::default();
     let mut runs = |lengths: &[u32]| {
         mask.start(Size { w: 3, h: 2 });
         mask.add_runs(lengths.iter().copied()).map(|()| mask.columns().to_vec())
     };
-    assert_eq!(runs(&[]).unwrap(), [0; 6]);
-    assert_eq!(runs(&[1, 2]).unwrap(), [0, 1, 1, 0, 0, 0]);
-    assert_eq!(runs(&[0, 1, 0, 1, 3, 1]).unwrap(), [1, 1, 0, 0, 0, 1]);
-    for lengths in [&[7][..], &[5, 2], &[u32::MAX, u32::MAX, 2]] {
+    assert_eq!(runs(&[6]).unwrap(), [0; 6]);
+    assert_eq!(runs(&[1, 2, 3]).unwrap(), [0, 1, 1, 0, 0, 0]);
+    assert_eq!(runs(&[0, 1, 0, 1, 3, 1, 0, 0]).unwrap(), [1, 1, 0, 0, 0, 1]);
+    for (lengths, problem) in [
+        (&[7][..], "more pixels than its size (pixels 6, size [2, 3]"),
+        (&[5, 2], "more pixels"),
+        (&[u32::MAX, u32::MAX, 2], "more pixels"),
+        (&[], "fewer pixels"),
+        (&[1, 2], "fewer pixels"),
+        (&[5, 0], "fewer pixels"),
+    ] {
         let e = runs(lengths).unwrap_err();
-        assert!(e.to_string().contains("more pixels than its size"), "{e}");
+        assert!(e.to_string().contains(problem), "{e}");
     }
 }
 
