@@ -115,7 +115,7 @@ def test_every_part_runs_and_is_in_both_files(gpu_report, fake, tmp_path):
     odd = parts["check: odd files are as on the host"]["found"]
     # All files that are neither progressive nor have four colours.
     assert odd["pictures_on_device"] >= 2 * 4 * 22 and odd["pictures_refused"] == 0
-    damaged = parts["check: damaged files leave the others as they are"]["found"]
+    damaged = parts["check: damaged files leave the rest as they are"]["found"]
     # The host cannot detect the damage of the scan, and the stand-in has no such file.
     assert damaged["host"]["damaged_taken"] == damaged["device"]["damaged_taken"] == {"damaged in its scan": 8}
     assert damaged["device"]["samples_skipped"] == damaged["host"]["samples_skipped"] == 16

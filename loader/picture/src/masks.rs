@@ -108,8 +108,8 @@ impl ObjectMask {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Decode`] for runs of more or fewer pixels than the picture has. pycocotools refuses more, and
-    /// leaves the pixels after too few undefined.
+    /// [`crate::ErrorKind::Decode`] for runs of more or fewer pixels than the picture has. pycocotools refuses more,
+    /// and leaves the pixels after too few undefined.
     pub fn add_runs(&mut self, runs: impl IntoIterator<Item = u32>) -> Result<()> {
         let (pixels, mut start) = (self.width * self.height, 0);
         let size = format!("{:?}", self.shape());

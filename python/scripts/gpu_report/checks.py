@@ -50,7 +50,7 @@ CHECKS = (
     decoding.device_decode_agrees,
     decoding.device_decode_agrees_in_large_batches,
     decoding.odd_files_are_as_on_the_host,
-    decoding.damaged_files_leave_the_others_as_they_are,
+    decoding.damaged_files_leave_the_rest_as_they_are,
     decoding.crops_agree_in_every_type_and_layout,
     decoding.whole_pictures_agree_in_every_type_and_layout,
     decoding.shared_decoding_agrees,

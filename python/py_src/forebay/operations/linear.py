@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from .._arguments import by_name, shown
 from ..errors import ConfigError
 from ..fields import ImageOp
+
+if TYPE_CHECKING:
+    import numpy
 
 __all__ = ["LinearTransformation"]
 
@@ -42,9 +43,11 @@ class LinearTransformation(ImageOp):
         return {"op": "linear_transformation"} | texts
 
 
-def _floats(name: str, value: Any) -> np.ndarray:
+def _floats(name: str, value: Any) -> numpy.ndarray:
     """Returns an array, a tensor or nested lists as float32 in little-endian order."""
+    import numpy
+
     try:
-        return np.ascontiguousarray(value.detach().cpu() if hasattr(value, "detach") else value, dtype="<f4")
+        return numpy.ascontiguousarray(value.detach().cpu() if hasattr(value, "detach") else value, dtype="<f4")
     except (TypeError, ValueError):
         raise ConfigError(f"{name} is an array of numbers, but it is {shown(value)}") from None
