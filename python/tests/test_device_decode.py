@@ -220,7 +220,7 @@ def test_the_argument_is_true_or_false(pictures):
         loader(pictures, "cpu", device_decode="nvjpeg")
     with pytest.raises(fb.ConfigError, match="share_decode is True or False"):
         loader(pictures, "cpu", share_decode=2)
-    with pytest.raises(fb.ConfigError, match="share_decode shares what engine.device_decode leaves"):
+    with pytest.raises(fb.ConfigError, match="share_decode shares the pictures that engine.device_decode leaves"):
         loader(pictures, "cpu", share_decode=True)
 
 

@@ -78,7 +78,7 @@ def test_a_host_key_that_has_changed_is_a_different_machine(sftp, sftp_folder, t
     with sftp_server(sftp_folder) as other:
         line = other.known.replace(str(other.port), str(sftp.port))
         (tmp_path / "known hosts").write_text(line)
-        trouble(sftp.url("set/train"), fb.AccessError, r"may be another machine.*ssh-keygen -R '\[127\.0\.0\.1\]:\d+' -f")
+        trouble(sftp.url("set/train"), fb.AccessError, r"may be a different machine.*ssh-keygen -R '\[127\.0\.0\.1\]:\d+' -f")
 
 
 def test_a_host_that_does_not_exist(sftp, trouble, monkeypatch):

@@ -89,7 +89,7 @@ class TokenWindow(_Group):
 @by_name("", elsewhere, max_length="length", packing_strategy="method", strategy="method", pad_token_id="pad", max_sequences_per_bin="max_sequences")
 @dataclass(frozen=True, repr=False)
 class Pack(_Group):
-    """Packs of token sequences, which are the rows of a batch in place of documents.
+    """Packs of token sequences, which are the rows of a batch in place of documents: `Pack(4096, form="segments")`.
 
     The plan of an epoch has the packs, so they are the same on any number of ranks, and a checkpoint names one. Documents are
     packed in windows of 65,536 of the shuffled order. A batch is made of one field, a `Tokenize` or a `Tokens` without `length`, and
