@@ -22,7 +22,7 @@
 //! The ids of a `tokenizer.json` are the ids of the wheels `tokenizers` 0.22 and 0.23. (Both have equal ids, for all
 //! characters in 21 tokenizers.) The crate `tokenizers` 0.23 is their code, and is the stable engine. Its search for
 //! patterns is onig, a library in C: the feature for `fancy-regex` instead is another dialect of patterns, with other
-//! tables. The crate 1.0 is a release candidate that encodes about ten times as fast, and its wheel is not exact: its
+//! tables. The crate 1.0 is a release candidate that encodes many times as fast, and its wheel is not exact: its
 //! tables of Unicode are newer, and it refuses unknown patterns. It encodes a text if it has code for each part of the
 //! tokenizer, and if both engines treat each character of the text alike; else the stable engine does. `unicode` has
 //! the 5,260 characters without equal treatment: these are letters, signs and digits since Unicode 8, and none of the
@@ -34,10 +34,10 @@
 //!
 //! # Memory
 //!
-//! A text is encoded in pieces of 256 KiB where that is exact: byte-level BPE with a known pattern, and the encodings
-//! of tiktoken. It needs its ids (4 bytes each) and about 5 MiB. With other tokenizers it is encoded as a whole, which
-//! needs a copy if the tokenizer has a normaliser, and about 8 bytes for each byte of the text; the stable engine needs
-//! some hundred bytes for each id.
+//! A text is encoded in pieces of 256 KiB where that is exact: byte-level BPE with a known pattern, and the
+//! encodings of tiktoken. It needs its ids (4 bytes each) and no copy of the text. With other tokenizers it is
+//! encoded as a whole, which needs a copy if the tokenizer has a normaliser, and several bytes for each byte of the
+//! text; the stable engine needs more.
 //!
 //! ```
 //! use forebay_text::{Ids, Settings, Tokenizer};
