@@ -38,7 +38,7 @@ use crate::format::tokens;
 use crate::topology::Topology;
 use limits::require;
 use serde::{Deserialize, Serialize};
-use window::loader_window_or_null;
+use window::window_or_null;
 
 pub use engine::{EngineConfig, SAMPLE_BYTES_MAX};
 pub use extra::ExtraOutput;
@@ -66,7 +66,7 @@ options! {
         /// Outputs of a batch by name. None: every column under its own name; pictures and pickles undecoded.
         pub fields: Option<Vec<(String, FieldSpec)>> = None,
         /// Tokens of a sample, in files of token ids, or a window of tokens, or packs. None: a sample is a document.
-        #[serde(deserialize_with = "loader_window_or_null")]
+        #[serde(deserialize_with = "window_or_null")]
         pub window: Option<LoaderWindow> = None,
         /// Names of outputs to add: "repeat", "sample_ids", "sample_draws" and "sample_keys".
         pub extra: Vec<ExtraOutput> = Vec::new(),

@@ -9,6 +9,7 @@ use serde::de::value::{MapAccessDeserializer, StringDeserializer};
 use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
+use std::marker::PhantomData;
 
 options! {
     /// Windows of tokens. A JSON document may have the number of tokens alone.
@@ -59,40 +60,44 @@ impl LoaderWindow {
     }
 }
 
-/// As [`window_or_null`], or the options of packs.
-pub(super) fn loader_window_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<LoaderWindow>, D::Error> {
-    struct Window;
-    impl<'de> Visitor<'de> for Window {
-        type Value = Option<LoaderWindow>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str(
-                "a number of tokens, or an object such as {\"tokens\": 2048, \"stride\": 1024} or {\"length\": 4096}",
-            )
-        }
-
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-
-        fn visit_u64<E: serde::de::Error>(self, tokens: u64) -> Result<Self::Value, E> {
-            let tokens = u32::try_from(tokens).map_err(|_| E::invalid_value(Unexpected::Unsigned(tokens), &self))?;
-            Ok(Some(LoaderWindow::Tokens(tokens.into())))
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            // No option has both meanings.
-            let first = map.next_key::<String>()?;
-            let is_of_pack = |name: &String| PackConfig::OPTIONS.iter().any(|option| option.name == name);
-            let is_pack = first.as_ref().is_some_and(is_of_pack);
-            let map = MapAccessDeserializer::new(Begun { first, map });
-            if is_pack {
-                return PackConfig::deserialize(map).map(|pack| Some(LoaderWindow::Pack(pack)));
-            }
-            TokenWindow::deserialize(map).map(|window| Some(LoaderWindow::Tokens(window)))
-        }
+impl From<TokenWindow> for LoaderWindow {
+    fn from(window: TokenWindow) -> Self {
+        Self::Tokens(window)
     }
-    from.deserialize_any(Window)
+}
+
+/// Windows that a JSON document has as a number of tokens or as an object.
+pub(super) trait FromDocument: From<TokenWindow> {
+    /// The forms, for errors.
+    const FORMS: &'static str;
+
+    /// Reads an object.
+    fn of_object<'de, A: MapAccess<'de>>(map: A) -> Result<Self, A::Error>;
+}
+
+impl FromDocument for TokenWindow {
+    const FORMS: &'static str = "a number of tokens, or an object such as {\"tokens\": 2048, \"stride\": 1024}";
+
+    fn of_object<'de, A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(map))
+    }
+}
+
+impl FromDocument for LoaderWindow {
+    const FORMS: &'static str =
+        "a number of tokens, or an object such as {\"tokens\": 2048, \"stride\": 1024} or {\"length\": 4096}";
+
+    fn of_object<'de, A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
+        // No option has both meanings.
+        let first = map.next_key::<String>()?;
+        let is_of_pack = |name: &String| PackConfig::OPTIONS.iter().any(|option| option.name == name);
+        let is_pack = first.as_ref().is_some_and(is_of_pack);
+        let map = Begun { first, map };
+        if is_pack {
+            return PackConfig::deserialize(MapAccessDeserializer::new(map)).map(Self::Pack);
+        }
+        TokenWindow::of_object(map).map(Self::Tokens)
+    }
 }
 
 /// Object with a first name that was read already.
@@ -116,13 +121,13 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Begun<A> {
 }
 
 /// Windows as a number of tokens or as an object, or null.
-pub(super) fn window_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TokenWindow>, D::Error> {
-    struct Window;
-    impl<'de> Visitor<'de> for Window {
-        type Value = Option<TokenWindow>;
+pub(super) fn window_or_null<'de, W: FromDocument, D: Deserializer<'de>>(from: D) -> Result<Option<W>, D::Error> {
+    struct Window<W>(PhantomData<W>);
+    impl<'de, W: FromDocument> Visitor<'de> for Window<W> {
+        type Value = Option<W>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a number of tokens, or an object such as {\"tokens\": 2048, \"stride\": 1024}")
+            f.write_str(W::FORMS)
         }
 
         fn visit_unit<E>(self) -> Result<Self::Value, E> {
@@ -131,14 +136,14 @@ pub(super) fn window_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Optio
 
         fn visit_u64<E: serde::de::Error>(self, tokens: u64) -> Result<Self::Value, E> {
             let tokens = u32::try_from(tokens).map_err(|_| E::invalid_value(Unexpected::Unsigned(tokens), &self))?;
-            Ok(Some(tokens.into()))
+            Ok(Some(TokenWindow::from(tokens).into()))
         }
 
         fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-            TokenWindow::deserialize(MapAccessDeserializer::new(map)).map(Some)
+            W::of_object(map).map(Some)
         }
     }
-    from.deserialize_any(Window)
+    from.deserialize_any(Window(PhantomData))
 }
 
 #[cfg(test)]
