@@ -171,7 +171,7 @@ impl Decode for BoxesDecoder {
 
 impl BoxesDecoder {
     /// Returns the boxes of the sample after the operations of the picture, in the order in which they are stored.
-    pub(super) fn followed(&self, sample: &Stored<'_, '_>, memory: &mut Memory) -> Result<Vec<Corners>> {
+    fn followed(&self, sample: &Stored<'_, '_>, memory: &mut Memory) -> Result<Vec<Corners>> {
         let stored = (sample.column)(self.column).ok_or_else(|| Error::decode("the sample lacks its boxes"))?;
         let mut boxes = self.boxes(stored, memory)?;
         let (steps, size) = self.followed.resolve(sample, None, memory)?;
@@ -186,7 +186,7 @@ impl BoxesDecoder {
     }
 
     /// Returns true if a box that has followed the picture is in the row.
-    pub(super) fn is_kept(&self, corners: &Corners) -> bool {
+    fn is_kept(&self, corners: &Corners) -> bool {
         let (size, area) = (self.min_size.unwrap_or(0.0), self.min_area.or(self.min_size).unwrap_or(0.0));
         (self.min_size, self.min_area) == (None, None) || is_large(*corners, size, area)
     }
@@ -203,20 +203,19 @@ struct LabelsDecoder {
 
 impl Decode for LabelsDecoder {
     fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
-        let decoder: &BoxesDecoder = stored.steps[self.boxes].decoder().ok_or_else(broken)?;
-        let boxes = decoder.followed(stored, memory)?;
+        let kept = BoxesDecoder::kept(self.boxes, stored, memory)?;
         let out = ragged(row)?;
         let (from, values) = self.source.read(stored.bytes, memory)?;
         let mut shape = memory.shape.clone();
-        if shape.first() != Some(&boxes.len()) {
+        if shape.first() != Some(&kept.len()) {
             return Err(Error::decode("the labels of the sample are not as many as its boxes")
                 .with("labels", format!("{shape:?}"))
-                .with("boxes", boxes.len()));
+                .with("boxes", kept.len()));
         }
         let (to, each) = (self.dtype.unwrap_or(from), shape[1..].iter().product::<usize>());
-        shape[0] = boxes.iter().filter(|corners| decoder.is_kept(corners)).count();
+        shape[0] = kept.iter().filter(|is_kept| **is_kept).count();
         let mut rest = start_ragged(out, to, &shape)?;
-        for (place, _) in boxes.iter().enumerate().filter(|(_, corners)| decoder.is_kept(corners)) {
+        for (place, _) in kept.iter().enumerate().filter(|(_, is_kept)| **is_kept) {
             let (out, after) = rest.split_at_mut(each * to.size());
             numeric::convert(&values[place * each * from.size()..][..each * from.size()], from, out, to)?;
             rest = after;

@@ -66,11 +66,7 @@ impl FieldKind for KeyPoints {
             return Err(Error::config("`points` of KeyPoints is the number of points of an object, at least 1"));
         }
         let picture = FollowedPicture::find(joint, self.of.as_deref())?;
-        let is_boxes = |part: &ScenePart<'_>| matches!(part, ScenePart::Boxes(_));
-        let boxes = match &self.boxes {
-            None => joint.find_step(None, "Boxes", is_boxes).ok(),
-            of => Some(joint.find_step(of.as_deref(), "Boxes", is_boxes)?),
-        };
+        let boxes = joint.find_boxes(self.boxes.as_deref())?;
         let form = JsonForm::Nested(DType::Float64);
         let (column, source) = ListSource::of(columns, &self.column, self.path.as_ref(), form)?;
         let decoder = KeyPointsDecoder { source, picture, boxes, flip: flip.clone(), points: *points };
@@ -172,14 +168,13 @@ impl KeyPointsDecoder {
     /// Returns the numbers of the objects with boxes that are kept; `None` for all.
     fn kept(&self, shape: &[usize], sample: &Stored<'_, '_>, memory: &mut Memory) -> Result<Option<Vec<usize>>> {
         let ([objects, _, _], Some(step)) = (shape, self.boxes) else { return Ok(None) };
-        let decoder: &BoxesDecoder = sample.steps[step].decoder().ok_or_else(broken)?;
-        let boxes = decoder.followed(sample, memory)?;
-        if *objects != boxes.len() {
+        let kept = BoxesDecoder::kept(step, sample, memory)?;
+        if *objects != kept.len() {
             return Err(Error::decode("the sample does not have key points for each of its boxes")
                 .with("objects", objects)
-                .with("boxes", boxes.len()));
+                .with("boxes", kept.len()));
         }
-        Ok(Some((0..boxes.len()).filter(|place| decoder.is_kept(&boxes[*place])).collect()))
+        Ok(Some((0..kept.len()).filter(|number| kept[*number]).collect()))
     }
 }
 

@@ -135,6 +135,14 @@ impl<'a> JointParts<'a> {
         };
         place.map(|place| self.first_step + place).ok_or_else(missing)
     }
+
+    /// Returns the number of the step of the boxes `of`; by default of the first ones, if the Joint has some.
+    pub(in crate::decode) fn find_boxes(&self, of: Option<&str>) -> Result<Option<usize>> {
+        match self.find_step(of, "Boxes", |part| matches!(part, ScenePart::Boxes(_))) {
+            Err(_) if of.is_none() => Ok(None),
+            found => found.map(Some),
+        }
+    }
 }
 
 /// Default of arguments.

@@ -55,8 +55,7 @@ impl FieldKind for ObjectMasks {
 
     fn compile_in(&self, joint: &JointParts<'_>, columns: Columns<'_>, _draws: FieldDraws) -> Result<Compiled> {
         let (column, objects) = StoredObjects::of(columns, &self.column, self.path.as_ref(), self.size.as_ref())?;
-        let boxes = joint.find_step(self.of.as_deref(), "Boxes", |part| matches!(part, ScenePart::Boxes(_)));
-        let boxes = if self.of.is_some() { Some(boxes?) } else { boxes.ok() };
+        let boxes = joint.find_boxes(self.of.as_deref())?;
         let picture = boxes.and_then(|boxes| match joint.part(boxes) {
             ScenePart::Boxes(of) => of,
             _ => None,
