@@ -127,6 +127,7 @@ impl<'a> DecodeThread<'a> {
 
     /// Reads and decodes the samples of a chunk that are in the page cache, and passes the rest on.
     fn decode_chunk(&mut self, chunk: Chunk) -> Result<()> {
+        let mut start = Instant::now();
         let Some((chunk, consumer_rows)) = self.with_consumer_rows(chunk) else { return Ok(()) };
         let mut consumer_rows = consumer_rows.into_iter();
         let Chunk { batch, first_row, samples, mut rows, .. } = chunk;
@@ -135,8 +136,6 @@ impl<'a> DecodeThread<'a> {
         let offload = offload.as_deref();
         self.decoder.begin();
         let mut done = 0;
-        let mut start = Instant::now();
-        self.page_cache.find_ranges(&samples);
         for (i, task) in samples.iter().enumerate() {
             if self.stage.run.is_stopped() {
                 return Ok(());
@@ -206,11 +205,14 @@ impl<'a> DecodeThread<'a> {
         self.stage.place.done(&batch, done + 1)
     }
 
-    /// Takes the consumer's memory for the rows of `chunk`; `None` if the chunk is parked until the consumer has
-    /// allocated it.
+    /// Takes the consumer's memory for the rows of `chunk`, and looks up the ranges of its samples; `None` if the chunk
+    /// is parked until the consumer has allocated the memory.
     fn with_consumer_rows(&mut self, mut chunk: Chunk) -> Option<(Chunk, ConsumerRows)> {
         let lengths = match chunk.consumer_rows.take() {
-            Some(rows) => return Some((chunk, rows)),
+            Some(rows) => {
+                self.page_cache.find_ranges(&chunk.samples);
+                return Some((chunk, rows));
+            }
             None if self.uses_consumer_memory => {
                 Some(chunk.samples.iter().map(|task| self.page_cache.length(task)).collect())
             }
@@ -218,7 +220,10 @@ impl<'a> DecodeThread<'a> {
                 self.page_cache.find_ranges(&chunk.samples);
                 self.page_cache.large_lengths(&chunk.samples)
             }
-            None => None,
+            None => {
+                self.page_cache.find_ranges(&chunk.samples);
+                None
+            }
         };
         match lengths {
             Some(lengths) => {
