@@ -26,10 +26,11 @@ With `--tokenizer` the tokens of each sample of any data set are counted, and ke
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
@@ -127,9 +128,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=positive, help="shards at a time [default: the CPUs of this process; 16 tars]")
     _add_options_of_lengths(parser)
     given = parser.parse_args(arguments)
+    try:
+        _run(given, parser)
+    except Error as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _run(given: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     if given.tokenizer is not None:
         return _index_lengths(given)
-    start = time.monotonic()
     are_samples = given.files is not None or given.manifest is not None
     if not are_samples and (_forebay.is_tar_list(given.source) or _is_folder_of_tars(given.source)):
         return _index_tars(given)
@@ -139,17 +148,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"there is no folder {shown(given.source)}; a list of files has their extension, as in 'train/*.tar'")
     if given.out is None:
         parser.error("the data set needs a folder for its copy, as a second argument")
+    return _index_jpegs(given)
+
+
+def _index_jpegs(given: argparse.Namespace) -> None:
+    start = time.monotonic()
 
     def progress(report: Report, shards: int) -> None:
         rate = report.sample_bytes / 1e6 / max(time.monotonic() - start, 1e-9)
         line = f"{report.shards} of {shards} shards, {report.jpegs} JPEGs, {rate:.0f} MB/s"
         show(line, is_last=report.shards == shards)
 
-    try:
-        report = index(given.source, given.out, transcode=given.transcode, threads=given.threads, progress=progress)
-    except Error as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    report = index(given.source, given.out, transcode=given.transcode, threads=given.threads, progress=progress)
     share = 100 * report.index_bytes / max(report.sample_bytes, 1)
     print(
         f"{report.indexed} of {report.jpegs} JPEGs have a row index ({report.transcoded} were progressive and are baseline now); "
@@ -157,7 +167,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     if report.indexed < report.jpegs:
         print("the rest are damaged, progressive (use --transcode), or of a rare kind")
-    return 0
 
 
 def _add_options_of_lengths(parser: argparse.ArgumentParser) -> None:
@@ -179,7 +188,18 @@ def _end(option: str | None) -> bool | str | None:
     return {"yes": True, "no": False}.get(option, option) if option is not None else None
 
 
-def _index_lengths(given: argparse.Namespace) -> int:
+@contextlib.contextmanager
+def _continued_if_stopped() -> Iterator[None]:
+    """Ends the process at Ctrl-C. The same command continues its work later."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("stopped: the same command continues where this one was", file=sys.stderr, flush=True)
+        # An exit would wait for the shards or tars that are read at the moment.
+        os._exit(130)
+
+
+def _index_lengths(given: argparse.Namespace) -> None:
     start = time.monotonic()
 
     def progress(read: int, shards: int) -> None:
@@ -196,18 +216,10 @@ def _index_lengths(given: argparse.Namespace) -> int:
         allowed_special="all" if special == "all" else special.split(",") if special else (),
         errors=given.errors,
     )
-    try:
+    with _continued_if_stopped():
         stream = Stream(remote=given.source, local=given.local, split=given.split, files=given.files, manifest=given.manifest)
         report = index_lengths(stream, tokens, cache_limit=given.cache_limit, progress=progress)
-    except Error as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("stopped: the same command continues where this one was", file=sys.stderr, flush=True)
-        # An exit would wait for the shards that are read at the moment.
-        os._exit(130)
     show(f"{report.samples} samples, {report.tokens} tokens, the longest has {report.longest}", is_last=True)
-    return 0
 
 
 def _is_folder_of_tars(source: str) -> bool:
@@ -232,32 +244,18 @@ def _has_mds(source: str) -> bool:
         return True
 
 
-def _index_files(given: argparse.Namespace) -> int:
-    options = {"kind": given.files, "manifest": given.manifest, "overwrite": given.overwrite}
-    try:
-        report = index_files(given.source, given.out, **options)
-    except Error as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+def _index_files(given: argparse.Namespace) -> None:
+    report = index_files(given.source, given.out, kind=given.files, manifest=given.manifest, overwrite=given.overwrite)
     print(f"{report.url}: {report.samples} samples")
-    return 0
 
 
-def _index_tars(given: argparse.Namespace) -> int:
+def _index_tars(given: argparse.Namespace) -> None:
     def progress(report: TarReport, tars: int) -> None:
         show(f"{report.tars} of {tars} tars, {report.samples} samples", is_last=report.tars == tars)
 
-    try:
+    with _continued_if_stopped():
         report = index_tars(given.source, given.out, overwrite=given.overwrite, threads=given.threads, progress=progress)
-    except Error as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("stopped: the same command continues where this one was", file=sys.stderr, flush=True)
-        # An exit would wait for the tars that are read at the moment.
-        os._exit(130)
     print(f"{report.url}: {report.tars} tars, {report.samples} samples")
-    return 0
 
 
 if __name__ == "__main__":
