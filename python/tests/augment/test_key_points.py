@@ -5,7 +5,7 @@ import pytest
 import torch
 from odd_pictures import SEED
 from PIL import Image
-from test_boxes import CROP, FLIP, LISTS, PAIR
+from test_boxes import CROP, FLIP, LISTS, PAIR, delivered
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional
@@ -47,17 +47,6 @@ def data(tmp_path_factory):
             one = stored[0, :, :2].copy()
             writer.write({"image": Image.fromarray(pixels), "points": stored, "one": one, "info": info, "number": number})
     return str(folder), made
-
-
-def delivered(folder, *names, **fields):
-    """Returns the rows of fields of a Joint by the sample's number."""
-    fields = {PAIR: fb.Joint(**fields), "number": fb.Scalar("number")}
-    with fb.Loader(local=folder, fields=fields, batch_size=16, framework="numpy", order=fb.Order(augment_seed=SEED)) as loader:
-        return {
-            number: [np.array(batch[name][row]) for name in names]
-            for batch in loader
-            for row, number in enumerate(batch["number"].tolist())
-        }
 
 
 def inside(places, size, margin):
