@@ -91,7 +91,7 @@ pub struct Loader {
     catalog: Arc<Catalog>,
     fields: Vec<Arc<FieldPlan>>,
     layout: Arc<BatchLayout>,
-    /// Outputs of every batch, without those of `extra`.
+    /// Outputs of every batch, without the outputs of `extra`.
     outputs: Vec<Output>,
     /// Prefetch depth, in batches.
     prefetch: u32,

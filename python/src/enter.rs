@@ -57,7 +57,7 @@ pub(crate) fn apart<T: Send + 'static>(
 ///
 /// # Errors
 ///
-/// As [`wait`], and those of `seen`.
+/// As [`wait`], and the errors of `seen`.
 pub(crate) fn apart_seen<T: Send + 'static>(
     py: Python<'_>,
     seen: impl Fn(Python<'_>) -> PyResult<()>,

@@ -113,7 +113,7 @@ def sequences(batch):
 @pytest.mark.parametrize("name", SOURCES)
 def test_packs_are_the_same_on_any_number_of_ranks_and_after_a_change_of_it(name, tmp_path):
     data, field = SOURCES[name](tmp_path)
-    # A last step that is not full has repeats, as of samples, of which ranks need different numbers.
+    # A last step that is not full has repeats, as with samples: ranks need different numbers of them.
     whole, _ = run(data, field, 1, drop_last=True)
     assert len(whole) > 5
     for ranks in (2, 4, 8):

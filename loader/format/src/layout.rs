@@ -100,7 +100,7 @@ impl Layout {
         self.format.fixed_range(&self.columns, column, sample_bytes)
     }
 
-    /// Returns the range of the stored value of column `column` in `sample`, of which it reads as little as it needs;
+    /// Returns the range of the stored value of column `column` in `sample`. Reads only the parts of it that it needs;
     /// `None` if the value is not a part of the sample as it is stored, or the sample is damaged.
     ///
     /// # Errors

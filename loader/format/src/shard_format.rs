@@ -129,7 +129,7 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the range of the stored value of column number `column` in `sample`, of which it reads as little as it
+    /// Returns the range of the stored value of column number `column` in `sample`. Reads only the parts of it that it
     /// needs; `None` if the value is not a part of the sample as it is stored, or the sample is damaged.
     ///
     /// # Errors

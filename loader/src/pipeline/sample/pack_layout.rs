@@ -203,7 +203,7 @@ impl PackLayout {
         Ok(ids)
     }
 
-    /// The fragments with their ids, without those of skipped rows.
+    /// The fragments with their ids, without the fragments of skipped rows.
     fn sequences<'r>(&self, packs: &PackedRows, ids: &[Option<&'r [u8]>]) -> Vec<(RowFragment, &'r [u8])> {
         let size = self.dtype.size();
         let of = |fragment: &RowFragment| {

@@ -29,7 +29,7 @@ class ObjectMasks(Field):
             masks=ObjectMasks("objects", "segmentations"),
         )
 
-    A segmentation is a list of polygons, `[[x, y, x, y, ..], ..]`, of which a pixel is inside of at least one, or run lengths
+    A segmentation is a list of polygons, `[[x, y, x, y, ..], ..]`, and its pixels are inside of at least one; or it is run lengths
     `{"counts": .., "size": [height, width]}`, column by column, as a list or as pycocotools' text. One that pycocotools refuses is a
     `DecodeError`, and so are an object without a segmentation and a size that is not the picture's.
 
@@ -56,7 +56,7 @@ class ClassMap(Field):
     """The class of each pixel of a picture in the same `Joint`, painted object by object: a tensor (N, H, W), or a list of N arrays (H, W) if
     the operations of the picture do not end at a fixed size.
 
-    Segmentations are those of `ObjectMasks`. The map follows the operations of the picture, and borders have the class `background`.
+    Segmentations are as in `ObjectMasks`. The map follows the operations of the picture, and borders have the class `background`.
 
         ClassMap("objects", "segmentations", "category_ids")  # 0: no object
         ClassMap("objects", "segmentations", "labels", background=255, overlap=255)

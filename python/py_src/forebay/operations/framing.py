@@ -194,7 +194,7 @@ class RandomCropOrPad(ImageOp):
 @by_name()
 @dataclass(frozen=True)
 class TrimBorder(ImageOp):
-    """Cuts off the outermost pixels of each side, as timm's class of this name. A picture of which nothing is left is a `DecodeError`.
+    """Cuts off the outermost pixels of each side, as timm's class of this name. A picture is a `DecodeError` if nothing of it is left.
 
     Args:
         border_size: Pixels of each side.

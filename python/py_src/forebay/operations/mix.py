@@ -68,7 +68,7 @@ class OneHot(Field):
 @by_name(num_classes="classes", label_smoothing="smoothing")
 @dataclass(frozen=True)
 class MultiHot(Field):
-    """The classes of a sample, of which it may have several or none, as probabilities: a tensor of shape (N, classes), 1 for its classes and
+    """The classes of a sample, several or none, as probabilities: a tensor of shape (N, classes), 1 for its classes and
     0 for the rest.
 
     Args:
