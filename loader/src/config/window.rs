@@ -122,8 +122,8 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Begun<A> {
 
 /// Windows as a number of tokens or as an object, or null.
 pub(super) fn window_or_null<'de, W: FromDocument, D: Deserializer<'de>>(from: D) -> Result<Option<W>, D::Error> {
-    struct Window<W>(PhantomData<W>);
-    impl<'de, W: FromDocument> Visitor<'de> for Window<W> {
+    struct WindowVisitor<W>(PhantomData<W>);
+    impl<'de, W: FromDocument> Visitor<'de> for WindowVisitor<W> {
         type Value = Option<W>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -143,7 +143,7 @@ pub(super) fn window_or_null<'de, W: FromDocument, D: Deserializer<'de>>(from: D
             W::of_object(map).map(Some)
         }
     }
-    from.deserialize_any(Window(PhantomData))
+    from.deserialize_any(WindowVisitor(PhantomData))
 }
 
 #[cfg(test)]
