@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -126,15 +128,23 @@ def test_a_data_set_on_a_server_is_verified_and_repairs_its_cache(sftp, sftp_fol
     assert list(verify(remote).damaged) == ["shard.00003.mds"]
 
 
-def test_a_forked_process_makes_its_own_connections(sftp, sftp_folder, tmp_path):
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            with loader(sftp.url("set/train"), tmp_path / "child") as found:
-                status = 0 if sorted(sum(numbers(found), [])) == list(range(COUNT)) else 2
-        finally:
-            os._exit(status)
-    with loader(sftp.url("set/train"), tmp_path / "parent") as found:
-        assert sorted(sum(numbers(found), [])) == list(range(COUNT))
-    assert os.waitpid(pid, 0)[1] == 0
+FORKS = """
+import os, sys
+import forebay as fb
+
+def numbers(local):
+    with fb.Loader(remote=sys.argv[1], local=local, fields={"number": fb.Scalar("number")}, batch_size=16) as loader:
+        return sorted(number for batch in loader for number in batch["number"].tolist())
+
+child = os.fork()
+if child == 0:
+    os._exit(0 if numbers(sys.argv[2] + "/child") == list(range(int(sys.argv[3]))) else 1)
+assert numbers(sys.argv[2] + "/parent") == list(range(int(sys.argv[3])))
+assert os.waitpid(child, 0)[1] == 0
+"""
+"""Reads a data set in a process and in its fork. Not in the process of the tests: a fork copies locks of OpenSSL, which a
+thread of the server may hold."""
+
+
+def test_a_forked_process_makes_its_own_connections(sftp, tmp_path):
+    subprocess.run([sys.executable, "-c", FORKS, sftp.url("set/train"), tmp_path, str(COUNT)], check=True)

@@ -24,8 +24,9 @@ def folder(tmp_path):
 def read(remote, local, workers):
     """All numbers of the data set at `remote`, sorted."""
     dataset = StreamingDataset(remote=remote, local=str(local), batch_size=4, download_retry=1, num_canonical_nodes=1)
-    # A fork may copy a lock of OpenSSL that a thread of the SFTP server holds.
-    context = "forkserver" if workers and remote.startswith("sftp:") else None
+    # A fork may copy a lock of OpenSSL that a thread of the SFTP server holds. A fork server may have been started before
+    # this test set the environment.
+    context = "spawn" if workers and remote.startswith("sftp:") else None
     loader = DataLoader(dataset, batch_size=4, num_workers=workers, timeout=600 if workers else 0, multiprocessing_context=context)
     return sorted(of_loader(loader))
 
