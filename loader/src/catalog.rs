@@ -71,7 +71,7 @@ use crate::format::tar::KEY;
 use crate::format::{ColumnForm, ColumnUse, Layout, Recipe, Shard};
 use crate::order::{DataSetShape, SampleId, ShardId};
 use crate::stats::Stats;
-use crate::store::{Outside, Simulation};
+use crate::store::{LibraryStores, Simulation};
 use crate::sync::Arc;
 use crate::topology::Topology;
 pub(crate) use absent_columns::StreamColumns;
@@ -107,7 +107,7 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// Opens every stream; `outside` has the remotes of schemes that the engine does not have.
+    /// Opens every stream; `library` serves the remotes of schemes that the engine does not have.
     ///
     /// # Errors
     ///
@@ -117,9 +117,9 @@ impl Catalog {
         stats: &Arc<Stats>,
         topology: &Topology,
         network: &Simulation,
-        outside: Option<Outside>,
+        library: Option<LibraryStores>,
     ) -> Result<Self> {
-        let opened = open_streams(&Session::new(config, stats, topology, network, outside))?;
+        let opened = open_streams(&Session::new(config, stats, topology, network, library))?;
         check_cache_limit(config.cache_limit, &opened)?;
         let mut catalog = Self::assemble(opened, config.cache_limit, config.engine.allow_unsafe_types, stats)?;
         catalog.project(config.fields.as_deref(), config.has_extra(ExtraOutput::SampleKeys), config.skip)?;

@@ -41,7 +41,7 @@ use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, OpenShards
 use crate::session;
 use crate::state::{ForebayState, LoaderState};
 use crate::stats::{Snapshot, Stats, TimeKind, working_on};
-use crate::store::{Outside, Simulation};
+use crate::store::{LibraryStores, Simulation};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use crate::topology::Topology;
 pub use description::Description;
@@ -132,7 +132,7 @@ impl Loader {
     ///
     /// As [`new`](Self::new).
     pub fn with_delivery(config: LoaderConfig, delivery: Arc<dyn Delivery>) -> Result<Self> {
-        Self::with_outside(config, delivery, None)
+        Self::with_library(config, delivery, None)
     }
 
     /// Like [`with_delivery`](Self::with_delivery), with the stores of the schemes that the engine has no transport
@@ -141,8 +141,12 @@ impl Loader {
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn with_outside(config: LoaderConfig, delivery: Arc<dyn Delivery>, outside: Option<Outside>) -> Result<Self> {
-        Self::open(config, delivery, &Simulation::default(), outside)
+    pub fn with_library(
+        config: LoaderConfig,
+        delivery: Arc<dyn Delivery>,
+        library: Option<LibraryStores>,
+    ) -> Result<Self> {
+        Self::open(config, delivery, &Simulation::default(), library)
     }
 
     /// Like [`new`](Self::new), with the clock and the stores' settings of a test.
@@ -158,7 +162,7 @@ impl Loader {
         config: LoaderConfig,
         delivery: Arc<dyn Delivery>,
         network: &Simulation,
-        outside: Option<Outside>,
+        library: Option<LibraryStores>,
     ) -> Result<Self> {
         config.validate()?;
         crate::decode::vectors::check_environment()?;
@@ -168,8 +172,8 @@ impl Loader {
             stats.stage(stage);
         }
         let topology = Topology::detect()?;
-        let mut catalog = Catalog::open(&config, &stats, &topology, network, outside.clone())?;
-        let filters = Filters { config: &config, stats: &stats, topology: &topology, network, outside };
+        let mut catalog = Catalog::open(&config, &stats, &topology, network, library.clone())?;
+        let filters = Filters { config: &config, stats: &stats, topology: &topology, network, library };
         filters.apply(&mut catalog)?;
         let samples = filters.sample_arguments(&catalog)?;
         let ids = config.pack().map(|_| packing::ids_of(&config)).transpose()?;

@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::format::writer::{LocalDir, Sink};
 use crate::stats::Stats;
-use crate::store::{Outside, StoreConfig, Stores, is_url, local_folder};
+use crate::store::{LibraryStores, StoreConfig, Stores, is_url, local_folder};
 use crate::sync::Arc;
 use crate::topology::Topology;
 use std::path::Path;
@@ -17,14 +17,14 @@ use std::path::Path;
 const ATTEMPTS: u32 = 5;
 
 /// Opens `out`, a path or the address of a folder of a store, as the destination of a data set. One that is not empty
-/// is rejected, or emptied with `overwrite`, its index first. `outside` has the stores of the schemes that the engine
-/// has no transport for.
+/// is rejected, or emptied with `overwrite`, its index first. `library` serves the stores of the schemes that the
+/// engine has no transport for.
 ///
 /// # Errors
 ///
 /// `Config` for a destination that is not empty, and for a name that cannot work; `Unsupported` for a store that cannot
 /// be written to; failures of the file system or the store.
-pub fn open(out: &Path, overwrite: bool, outside: Option<Outside>) -> Result<Box<dyn Sink>> {
+pub fn open(out: &Path, overwrite: bool, library: Option<LibraryStores>) -> Result<Box<dyn Sink>> {
     let Some(url) = out.to_str().filter(|out| is_url(out)) else {
         let folder = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
         return Ok(Box::new(LocalDir::create(folder, overwrite)?));
@@ -40,7 +40,7 @@ pub fn open(out: &Path, overwrite: bool, outside: Option<Outside>) -> Result<Box
     let config = StoreConfig {
         fetch_threads: Topology::detect()?.fetch_threads_default(1),
         download_retry: ATTEMPTS,
-        outside,
+        library,
         ..StoreConfig::default()
     };
     let stores = Stores::new(config, &Arc::new(Stats::default()), Clock::system())?;

@@ -1,6 +1,6 @@
 //! Loader of the engine, one for each device.
 
-use crate::outside::Outside;
+use crate::library::LibraryStores;
 use crate::own::Own;
 use crate::rows::{Row, WithRows};
 use crate::tensor::Tensor;
@@ -126,11 +126,11 @@ impl Engine {
 
 #[pymethods]
 impl Engine {
-    /// Opens the data set of the JSON document `config` for batches on `device`. `outside` has the stores of the
+    /// Opens the data set of the JSON document `config` for batches on `device`. `library` serves the stores of the
     /// schemes that the engine has no transport for.
     #[new]
-    fn new(py: Python<'_>, config: &str, device: &str, outside: Option<Py<Outside>>) -> PyResult<Self> {
-        let outside = Outside::stores(outside.as_ref());
+    fn new(py: Python<'_>, config: &str, device: &str, library: Option<Py<LibraryStores>>) -> PyResult<Self> {
+        let library = LibraryStores::stores(library.as_ref());
         let (config, device) = (config.to_owned(), device.to_owned());
         // Wheels install NVIDIA's libraries in Python's package folders.
         let packages = py.import("sys")?.getattr("path")?.extract::<Vec<Bound<'_, PyAny>>>()?;
@@ -141,7 +141,7 @@ impl Engine {
             // Before a device is opened.
             config.validate()?;
             let target = open_delivery(&device, config.world.local_rank, &libraries)?;
-            Loader::with_outside(config, Arc::new(WithRows::new(target)), outside)
+            Loader::with_library(config, Arc::new(WithRows::new(target)), library)
         })?;
         let loader = Arc::new(loader);
         let rank = loader.config().world.rank;
@@ -153,10 +153,10 @@ impl Engine {
     /// Describes the data set of `config` as JSON: the number of its samples, their bytes, its columns, whether samples
     /// may have more, and a digest.
     #[staticmethod]
-    fn describe(py: Python<'_>, config: String, outside: Option<Py<Outside>>) -> PyResult<String> {
-        let outside = Outside::stores(outside.as_ref());
+    fn describe(py: Python<'_>, config: String, library: Option<Py<LibraryStores>>) -> PyResult<String> {
+        let library = LibraryStores::stores(library.as_ref());
         // In a separate thread, so that Ctrl-C works: an index may have to be made.
-        let found = enter::apart(py, move || Description::of(&LoaderConfig::from_json(&config)?, outside))?;
+        let found = enter::apart(py, move || Description::of(&LoaderConfig::from_json(&config)?, library))?;
         let column = |known: &KnownColumn| {
             let KnownColumn { column, is_optional } = known;
             let (name, encoding) = (&column.name, column.encoding.to_string());

@@ -33,7 +33,7 @@ pub(crate) fn redact_in(text: &Bound<'_, PyString>, remote: &Bound<'_, PyString>
 }
 
 /// Queue of a reader, and the streams with files that pass through it.
-pub(crate) type Outside = (Py<Fetches>, Vec<usize>);
+pub(crate) type DownloaderQueue = (Py<Fetches>, Vec<usize>);
 
 /// Queue of requests for the threads that fetch files in Python.
 #[pyclass(frozen, module = "forebay._forebay")]

@@ -1,7 +1,7 @@
 //! Row indexes of JPEGs for Python: the trailer of a shard, and copies of data sets with row indexes.
 
 use crate::enter;
-use crate::outside::Outside;
+use crate::library::LibraryStores;
 use forebay_loader::FileListing;
 use forebay_loader::config::LoaderConfig;
 use forebay_loader::decode::jpeg;
@@ -85,20 +85,20 @@ pub(crate) struct TarSet(forebay_loader::TarSet);
 impl TarSet {
     /// Opens the tars of `list` with the stores' settings, as JSON.
     #[new]
-    fn new(py: Python<'_>, list: String, settings: String, outside: Option<Py<Outside>>) -> PyResult<Self> {
-        let outside = Outside::stores(outside.as_ref());
+    fn new(py: Python<'_>, list: String, settings: String, library: Option<Py<LibraryStores>>) -> PyResult<Self> {
+        let library = LibraryStores::stores(library.as_ref());
         enter::enter(py, || {
-            let config = StoreConfig { outside, ..settings_from_json(&settings)? };
+            let config = StoreConfig { library, ..settings_from_json(&settings)? };
             forebay_loader::TarSet::of_list(&list, config).map(Self)
         })
     }
 
     /// Returns true if `list` is a folder of tars and of no further data set.
     #[staticmethod]
-    fn is_folder(py: Python<'_>, list: String, settings: String, outside: Option<Py<Outside>>) -> PyResult<bool> {
-        let outside = Outside::stores(outside.as_ref());
+    fn is_folder(py: Python<'_>, list: String, settings: String, library: Option<Py<LibraryStores>>) -> PyResult<bool> {
+        let library = LibraryStores::stores(library.as_ref());
         enter::enter(py, || {
-            let config = StoreConfig { outside, ..settings_from_json(&settings)? };
+            let config = StoreConfig { library, ..settings_from_json(&settings)? };
             forebay_loader::TarSet::is_folder(&list, config)
         })
     }
@@ -142,9 +142,9 @@ pub(crate) struct LengthIndex(Arc<forebay_loader::loader::LengthIndex>);
 impl LengthIndex {
     /// Takes a loader's `config` with one field, which makes the tokens.
     #[new]
-    fn new(py: Python<'_>, config: String, outside: Option<Py<Outside>>) -> PyResult<Self> {
-        let outside = Outside::stores(outside.as_ref());
-        let new = || forebay_loader::loader::LengthIndex::new(LoaderConfig::from_json(&config)?, outside);
+    fn new(py: Python<'_>, config: String, library: Option<Py<LibraryStores>>) -> PyResult<Self> {
+        let library = LibraryStores::stores(library.as_ref());
+        let new = || forebay_loader::loader::LengthIndex::new(LoaderConfig::from_json(&config)?, library);
         enter::enter(py, new).map(|index| Self(Arc::new(index)))
     }
 
@@ -176,11 +176,11 @@ impl LengthIndex {
 pub(crate) fn list_of_files(
     py: Python<'_>,
     config: String,
-    outside: Option<Py<Outside>>,
+    library: Option<Py<LibraryStores>>,
 ) -> PyResult<(String, &'static str, Vec<u8>, u64)> {
-    let outside = Outside::stores(outside.as_ref());
+    let library = LibraryStores::stores(library.as_ref());
     // In a separate thread, so that Ctrl-C works.
-    let made = enter::apart(py, move || FileListing::of(&LoaderConfig::from_json(&config)?, outside))?;
+    let made = enter::apart(py, move || FileListing::of(&LoaderConfig::from_json(&config)?, library))?;
     Ok((made.root, made.basename, made.document, made.samples))
 }
 

@@ -8,7 +8,7 @@
 //!     engine, session, order, codec, indexing, objects, shards, writer --enter--> engine crate
 //!     engine crate --> batch --> tensor --> capsule (DLPack)
 //!     worker ----------------enter--> engine crate --> values (dicts of Python's and numpy's own types)
-//!     fetches, outside <---requests for files of schemes that the engine does not support---'
+//!     fetches, library <---requests for files of schemes that the engine does not support---'
 //! ```
 //!
 //! Every call into the engine goes through [`enter`]: it releases the interpreter's lock, checks signals during waits,
@@ -25,11 +25,11 @@ mod enter;
 mod error;
 mod fetches;
 mod indexing;
+mod library;
 mod logging;
 mod machine;
 mod objects;
 mod order;
-mod outside;
 mod own;
 mod rows;
 mod session;
@@ -61,6 +61,8 @@ mod _forebay {
         list_of_files, row_index_trailer, tar_encoding,
     };
     #[pymodule_export]
+    use super::library::{Exchange, Exchanges, LibraryStores, needs_library};
+    #[pymodule_export]
     use super::machine::{bytes_on_disk, cpu_count, describe_machine};
     #[pymodule_export]
     use super::objects::{
@@ -68,8 +70,6 @@ mod _forebay {
     };
     #[pymodule_export]
     use super::order::{epoch_ids, partition, resample, sample_shards, shuffle};
-    #[pymodule_export]
-    use super::outside::{Exchange, Exchanges, Outside, is_outside};
     #[pymodule_export]
     use super::session::{HeldBatch, Pass, Session, Steps, Taken};
     #[pymodule_export]

@@ -2,7 +2,7 @@
 
 use crate::borrowed::{self, Borrowed, End};
 use crate::contents::{ObjectLines, ObjectTarFiles};
-use crate::outside::Outside;
+use crate::library::LibraryStores;
 use crate::own::{OPENED_ELSEWHERE, Own};
 use crate::rows::RowSlice;
 use crate::{enter, error};
@@ -49,12 +49,12 @@ impl ObjectStores {
 
 #[pymethods]
 impl ObjectStores {
-    /// Starts the fetch threads with settings in JSON, and with the stores outside of the engine.
+    /// Starts the fetch threads with settings in JSON, and with the stores that a library serves.
     #[new]
-    fn new(py: Python<'_>, settings: String, outside: Option<Py<Outside>>) -> PyResult<Self> {
-        let outside = Outside::stores(outside.as_ref());
+    fn new(py: Python<'_>, settings: String, library: Option<Py<LibraryStores>>) -> PyResult<Self> {
+        let library = LibraryStores::stores(library.as_ref());
         enter::enter(py, || {
-            let config = StoreConfig { outside, ..objects::settings_from_json(&settings)? };
+            let config = StoreConfig { library, ..objects::settings_from_json(&settings)? };
             Ok(Self(own(Arc::new(objects::Objects::new(config)?))))
         })
     }

@@ -1,7 +1,7 @@
 //! Verification and repair of data sets for Python.
 
 use crate::enter;
-use crate::outside::Outside;
+use crate::library::LibraryStores;
 use forebay_loader::verify::{self, ShardState};
 use pyo3::prelude::*;
 
@@ -14,12 +14,17 @@ pub(crate) struct Verification(verify::Verification);
 
 #[pymethods]
 impl Verification {
-    /// Opens the data set at `place`, a folder or URL, with shards that come from `remote`. `outside` has the stores of
-    /// the schemes that the engine has no transport for.
+    /// Opens the data set at `place`, a folder or URL, with shards that come from `remote`. `library` serves the stores
+    /// of the schemes that the engine has no transport for.
     #[new]
-    fn new(py: Python<'_>, place: String, remote: Option<String>, outside: Option<Py<Outside>>) -> PyResult<Self> {
-        let outside = Outside::stores(outside.as_ref());
-        enter::enter(py, || verify::Verification::with_outside(&place, remote.as_deref(), outside)).map(Self)
+    fn new(
+        py: Python<'_>,
+        place: String,
+        remote: Option<String>,
+        library: Option<Py<LibraryStores>>,
+    ) -> PyResult<Self> {
+        let library = LibraryStores::stores(library.as_ref());
+        enter::enter(py, || verify::Verification::with_library(&place, remote.as_deref(), library)).map(Self)
     }
 
     /// Shards of the data set.

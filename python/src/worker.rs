@@ -1,9 +1,9 @@
 //! Samples for `forebay.streaming`, read on the calling thread of any process.
 
 use crate::enter;
-use crate::fetches::{Fetches, Outside};
+use crate::fetches::{DownloaderQueue, Fetches};
+use crate::library::LibraryStores;
 use crate::order::PlanArguments;
-use crate::outside;
 use crate::own::Own;
 use crate::shards::{Index, decoded};
 use crate::values::Decoders;
@@ -70,15 +70,15 @@ impl DataSet {
     }
 
     /// Opens the streams of a loader's `config`, whatever their source, in the folders that the loader would use.
-    /// `stores` has the remotes of schemes besides the engine's.
+    /// `library` serves the remotes of schemes besides the engine's.
     #[staticmethod]
-    fn of_loader(py: Python<'_>, config: String, stores: Option<Py<outside::Outside>>) -> PyResult<Self> {
-        let stores = outside::Outside::stores(stores.as_ref());
+    fn of_loader(py: Python<'_>, config: String, library: Option<Py<LibraryStores>>) -> PyResult<Self> {
+        let library = LibraryStores::stores(library.as_ref());
         // In a separate thread, so that Ctrl-C works: an index may have to be made.
         let opened = enter::apart(py, move || {
             let config = LoaderConfig::from_json(&config)?;
             config.validate()?;
-            worker::DataSet::of_loader(&config, stores)
+            worker::DataSet::of_loader(&config, library)
         });
         opened.map(|data| Self(Arc::new(data)))
     }
@@ -107,22 +107,23 @@ impl Reader {
 #[pymethods]
 impl Reader {
     /// Opens the local folders. `decoder_of` returns the function that decodes an encoding, or None for the engine's;
-    /// `outside` is the queue for files, and the numbers of the streams that use it; `stores` has the remotes of
+    /// `downloader` is the queue for files, and the numbers of the streams that use it; `library` serves the remotes of
     /// schemes besides the engine's.
     #[new]
-    #[pyo3(signature = (data, decoder_of, outside, stores=None))]
+    #[pyo3(signature = (data, decoder_of, downloader, library=None))]
     fn new(
         py: Python<'_>,
         data: &DataSet,
         decoder_of: &Bound<'_, PyAny>,
-        outside: Option<Outside>,
-        stores: Option<Py<outside::Outside>>,
+        downloader: Option<DownloaderQueue>,
+        library: Option<Py<LibraryStores>>,
     ) -> PyResult<Self> {
-        let (data, stores) = (data.0.clone(), outside::Outside::stores(stores.as_ref()));
-        let fetchers = outside.as_ref().map(|(fetches, streams)| fetches.get().fetchers(streams)).unwrap_or_default();
-        let reader = enter::enter(py, || Ok(SampleReader::open(data, fetchers)?.with_outside(stores)))?;
+        let (data, library) = (data.0.clone(), LibraryStores::stores(library.as_ref()));
+        let fetchers =
+            downloader.as_ref().map(|(fetches, streams)| fetches.get().fetchers(streams)).unwrap_or_default();
+        let reader = enter::enter(py, || Ok(SampleReader::open(data, fetchers)?.with_library(library)))?;
         let decoders = Arc::new(Decoders::new(reader.layouts(), decoder_of)?);
-        let fetches = outside.map(|(fetches, _)| fetches);
+        let fetches = downloader.map(|(fetches, _)| fetches);
         let inner = Own::new(Arc::new(reader), "the reader belongs to the process that made it");
         Ok(Self { inner, decoders, fetches })
     }

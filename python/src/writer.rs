@@ -1,6 +1,6 @@
 //! MDS writer for Python: converts values from their kind and plain parts to the engine's type.
 
-use crate::outside::Outside;
+use crate::library::LibraryStores;
 use crate::{enter, error};
 use forebay_loader::error::{Error, Result};
 use forebay_loader::format::encoding::{Array, DType, Pixels, Scalar};
@@ -31,9 +31,9 @@ impl MdsWriter {
         exist_ok: bool,
         threads: usize,
         jpeg_row_index: bool,
-        outside: Option<Py<Outside>>,
+        library: Option<Py<LibraryStores>>,
     ) -> PyResult<Self> {
-        let outside = Outside::stores(outside.as_ref());
+        let library = LibraryStores::stores(library.as_ref());
         enter::enter(py, move || {
             let column = |(name, encoding): (String, String)| match Encoding::parse(&encoding) {
                 Ok(encoding) => Ok((name, encoding)),
@@ -47,7 +47,7 @@ impl MdsWriter {
                 threads,
                 index: if jpeg_row_index { Some(Arc::new(JpegRows)) } else { None },
             };
-            let sink = output::open(Path::new(&out), exist_ok, outside)?;
+            let sink = output::open(Path::new(&out), exist_ok, library)?;
             Writer::new(layout, sink, options)
         })
         .map(|writer| Self(Mutex::new(Some(writer))))

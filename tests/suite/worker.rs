@@ -55,7 +55,7 @@ fn open_with(
     Ok(Arc::new(SampleReader::open(Arc::new(data), vec![fetcher])?))
 }
 
-/// Files of a folder, fetched by a fetcher outside the engine.
+/// Files of a folder, fetched by a downloader of the program.
 #[derive(Debug)]
 struct FolderFetcher(PathBuf);
 

@@ -18,7 +18,7 @@ use crate::sources::advice::{advice_for, advice_for_files};
 use crate::sources::dialects::advice_on_wildcards;
 use crate::sources::tables::ARROW;
 use crate::stats::Stats;
-use crate::store::{Outside, Simulation, local_folder, redact};
+use crate::store::{LibraryStores, Simulation, local_folder, redact};
 use crate::sync::Arc;
 use crate::topology::Topology;
 
@@ -123,16 +123,16 @@ fn advised_on_list(e: Error, list: &str) -> Error {
 
 impl FileListing {
     /// Lists the files of the only stream of `config`, with an empty folder of this machine as its `local`. A list that
-    /// the files have already is not used. `outside` has the remotes of schemes that the engine does not have.
+    /// the files have already is not used. `library` serves the remotes of schemes that the engine does not have.
     ///
     /// # Errors
     ///
     /// `NotFound` for a folder without files of a known kind; `Unsupported` for files with a different kind of index;
     /// errors of the store.
-    pub fn of(config: &LoaderConfig, outside: Option<Outside>) -> Result<Self> {
+    pub fn of(config: &LoaderConfig, library: Option<LibraryStores>) -> Result<Self> {
         config.validate()?;
         let (stats, topology, network) = (Arc::new(Stats::new(false)), Topology::detect()?, Simulation::default());
-        let session = &Session::new(config, &stats, &topology, &network, outside);
+        let session = &Session::new(config, &stats, &topology, &network, library);
         let stream = config.streams.first().map(absolute);
         let stream = &stream.ok_or_else(|| Error::config("a list is of the files of one stream"))?;
         let facts = StreamFacts::new(session, stream);

@@ -4,7 +4,7 @@ use super::store_set::StoreSet;
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::Result;
 use crate::stats::Stats;
-use crate::store::{Destination, Outside, Remote, Simulation, StoreConfig, ThreadStart};
+use crate::store::{Destination, LibraryStores, Remote, Simulation, StoreConfig, ThreadStart};
 use crate::sync::{Arc, Mutex};
 use crate::topology::{CpuSet, Topology, affinity};
 use crate::versions::Versions;
@@ -17,7 +17,7 @@ pub(crate) struct Session<'a> {
     pub(super) stats: &'a Arc<Stats>,
     topology: &'a Topology,
     pub(super) network: &'a Simulation,
-    outside: Option<Outside>,
+    library: Option<LibraryStores>,
     stores: StoreSet,
     /// Versions of the files of each folder, by its address.
     versions: Mutex<HashMap<String, Arc<Versions>>>,
@@ -26,17 +26,17 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Returns the session for the streams of `config`; `outside` has the remotes of schemes that the engine does not
-    /// have.
+    /// Returns the session for the streams of `config`; `library` serves the remotes of schemes that the engine does
+    /// not have.
     pub(crate) fn new(
         config: &'a LoaderConfig,
         stats: &'a Arc<Stats>,
         topology: &'a Topology,
         network: &'a Simulation,
-        outside: Option<Outside>,
+        library: Option<LibraryStores>,
     ) -> Self {
         let (stores, versions) = (StoreSet::default(), Mutex::default());
-        Self { config, stats, topology, network, outside, stores, versions, is_verified: false }
+        Self { config, stats, topology, network, library, stores, versions, is_verified: false }
     }
 
     /// Returns the session for a comparison of files with their kept indexes, which are used however the files have
@@ -82,7 +82,7 @@ impl<'a> Session<'a> {
             // Ranks that fail together have different pauses before the next attempt.
             seed: self.config.seed ^ (u64::from(world.rank) << 40),
             ca_file: self.config.engine.ca_file.clone(),
-            outside: self.outside.clone(),
+            library: self.library.clone(),
             on_thread_start: Some(self.thread_binder(fetch_threads)),
             ..self.network.store.clone()
         }

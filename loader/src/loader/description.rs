@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::format::hash::Hasher;
 use crate::format::{HashAlgo, Shard};
 use crate::stats::Stats;
-use crate::store::{Outside, Simulation, local_folder};
+use crate::store::{LibraryStores, Simulation, local_folder};
 use crate::sync::Arc;
 use crate::topology::Topology;
 use std::os::unix::fs::MetadataExt;
@@ -29,16 +29,16 @@ pub struct Description {
 }
 
 impl Description {
-    /// Opens the data set of `config`, without regard to its fields. `outside` has the remotes of schemes besides the
-    /// engine's.
+    /// Opens the data set of `config`, without regard to its fields. `library` serves the remotes of schemes besides
+    /// the engine's.
     ///
     /// # Errors
     ///
     /// `Config` for a column that has two encodings; the errors of the indexes, the cache directories and the stores.
-    pub fn of(config: &LoaderConfig, outside: Option<Outside>) -> Result<Self> {
+    pub fn of(config: &LoaderConfig, library: Option<LibraryStores>) -> Result<Self> {
         config.validate()?;
         let stats = Arc::new(Stats::new(false));
-        let catalog = Catalog::open(config, &stats, &Topology::detect()?, &Simulation::default(), outside)?;
+        let catalog = Catalog::open(config, &stats, &Topology::detect()?, &Simulation::default(), library)?;
         Ok(Self {
             samples: catalog.shape().num_samples(),
             bytes: catalog.raw_bytes(),

@@ -6,7 +6,7 @@ use crate::config::LoaderConfig;
 use crate::error::{Error, Result};
 use crate::order::TokenLengths;
 use crate::stats::Stats;
-use crate::store::{Outside, Simulation};
+use crate::store::{LibraryStores, Simulation};
 use crate::sync::{Arc, AtomicU64, Ordering};
 use crate::topology::Topology;
 
@@ -14,7 +14,7 @@ use crate::topology::Topology;
 #[derive(Debug)]
 pub struct LengthIndex {
     config: LoaderConfig,
-    outside: Option<Outside>,
+    library: Option<LibraryStores>,
     stats: Arc<Stats>,
     /// Shards of the data set, once it is open.
     shards: AtomicU64,
@@ -22,14 +22,14 @@ pub struct LengthIndex {
 
 impl LengthIndex {
     /// Makes an index of the lengths of the data set of `config`, with a Tokenize or Tokens field as the only one.
-    /// `outside` has the remotes of schemes besides the engine's.
+    /// `library` serves the remotes of schemes besides the engine's.
     ///
     /// # Errors
     ///
     /// `Config` for invalid arguments.
-    pub fn new(config: LoaderConfig, outside: Option<Outside>) -> Result<Self> {
+    pub fn new(config: LoaderConfig, library: Option<LibraryStores>) -> Result<Self> {
         config.validate()?;
-        Ok(Self { config, outside, stats: Arc::new(Stats::new(false)), shards: AtomicU64::new(0) })
+        Ok(Self { config, library, stats: Arc::new(Stats::new(false)), shards: AtomicU64::new(0) })
     }
 
     /// Returns the lengths of each stream's kept samples: known ones, or the counts of one pass that are kept. A pass
@@ -51,11 +51,11 @@ impl LengthIndex {
             ));
         };
         let topology = Topology::detect()?;
-        let mut catalog = Catalog::open(config, stats, &topology, network, self.outside.clone())?;
+        let mut catalog = Catalog::open(config, stats, &topology, network, self.library.clone())?;
         let shards = catalog.streams().iter().map(|stream| stream.index.shards.len() as u64).sum();
         // Relaxed: a figure for people.
         self.shards.store(shards, Ordering::Relaxed);
-        let filters = Filters { config, stats, topology: &topology, network, outside: self.outside.clone() };
+        let filters = Filters { config, stats, topology: &topology, network, library: self.library.clone() };
         filters.apply(&mut catalog)?;
         filters.token_lengths(&catalog, &TokenSource { field, lengths: None })
     }

@@ -19,7 +19,9 @@ use crate::io::{open_regular, read_exact_at, read_regular};
 use crate::pipeline::{Origin, Run, ShardFetch};
 use crate::sources::shard_names;
 use crate::stats::Stats;
-use crate::store::{Encoded, FetchRequest, Outside, Remote, Simulation, StoreConfig, Stores, local_folder, redact};
+use crate::store::{
+    Encoded, FetchRequest, LibraryStores, Remote, Simulation, StoreConfig, Stores, local_folder, redact,
+};
 use crate::sync::Arc;
 use crate::topology::Topology;
 pub use check::{DamagedFile, ShardState};
@@ -60,7 +62,7 @@ impl Verification {
     /// `NotFound` without an index; `Format` for a damaged one; `Stale` when the remote has a different index; `Config`
     /// for a URL as `place` together with a `remote`; errors of the store.
     pub fn open(place: &str, remote: Option<&str>) -> Result<Self> {
-        Self::with_outside(place, remote, None)
+        Self::with_library(place, remote, None)
     }
 
     /// Like [`open`](Self::open), with the stores of the schemes that the engine has no transport for.
@@ -68,27 +70,27 @@ impl Verification {
     /// # Errors
     ///
     /// As [`open`](Self::open).
-    pub fn with_outside(place: &str, remote: Option<&str>, outside: Option<Outside>) -> Result<Self> {
+    pub fn with_library(place: &str, remote: Option<&str>, library: Option<LibraryStores>) -> Result<Self> {
         let stats = Arc::new(Stats::new(false));
         if let Some(list) = shard_names(place)? {
             if remote.is_some() {
                 return Err(Error::config("files of a list are compared where they are: leave `remote` out"));
             }
-            return Self::open_listed(place, &list.root, stats, outside);
+            return Self::open_listed(place, &list.root, stats, library);
         }
         let Some(folder) = local_folder(place) else {
             if remote.is_some() {
                 let message = "files behind a URL cannot be repaired: verify a folder, with its remote";
                 return Err(Error::config(message).with("place", redact(place)));
             }
-            return Self::open_remote(place, stats, outside);
+            return Self::open_remote(place, stats, library);
         };
         let folder = std::path::absolute(&folder).unwrap_or(folder);
         let index = Arc::new(Index::of_folder(&folder, read_regular)?);
         let place = match remote {
             None => ShardsLocation::Folder(folder),
             Some(remote) => {
-                let catalog = open_cache(&folder, &index, remote, &stats, outside)?;
+                let catalog = open_cache(&folder, &index, remote, &stats, library)?;
                 ShardsLocation::Cache { folder, catalog }
             }
         };
@@ -96,11 +98,11 @@ impl Verification {
     }
 
     /// Opens listed files. Their index is made if there is none.
-    fn open_listed(list: &str, root: &str, stats: Arc<Stats>, outside: Option<Outside>) -> Result<Self> {
+    fn open_listed(list: &str, root: &str, stats: Arc<Stats>, library: Option<LibraryStores>) -> Result<Self> {
         let stream = StreamConfig { remote: Some(list.to_owned()), ..StreamConfig::default() };
         let config = LoaderConfig { streams: vec![stream], ..LoaderConfig::default() };
         let (topology, network) = (Topology::detect()?, Simulation::default());
-        let opened = open_streams(&Session::new(&config, &stats, &topology, &network, outside).verifying())?;
+        let opened = open_streams(&Session::new(&config, &stats, &topology, &network, library).verifying())?;
         let stream = opened.into_iter().next().ok_or_else(|| Error::internal("there is no stream"))?;
         let index = stream.cache.shards.index().clone();
         if index.shards.iter().any(|shard| shard.recipe.is_some()) {
@@ -115,9 +117,9 @@ impl Verification {
         Ok(Self { index, place, stats })
     }
 
-    fn open_remote(url: &str, stats: Arc<Stats>, outside: Option<Outside>) -> Result<Self> {
+    fn open_remote(url: &str, stats: Arc<Stats>, library: Option<LibraryStores>) -> Result<Self> {
         let fetch_threads = Topology::detect()?.fetch_threads_default(1);
-        let config = StoreConfig { fetch_threads, outside, ..StoreConfig::default() };
+        let config = StoreConfig { fetch_threads, library, ..StoreConfig::default() };
         let remote = Stores::new(config, &stats, crate::clock::Clock::system())?.open(url)?;
         let (bytes, _) = remote.get_small(INDEX_BASENAME, INDEX_BYTES_MAX as usize)?;
         let index = Arc::new(Index::parse(&bytes, &format!("{}/{INDEX_BASENAME}", redact(url)))?);
@@ -249,7 +251,7 @@ fn open_cache(
     index: &Index,
     remote: &str,
     stats: &Arc<Stats>,
-    outside: Option<Outside>,
+    library: Option<LibraryStores>,
 ) -> Result<Catalog> {
     let is_there = |file: &FileInfo| folder.join(&*file.basename).exists();
     // A folder that has compressed files keeps them.
@@ -262,5 +264,5 @@ fn open_cache(
     };
     let engine = EngineConfig { allow_unsafe_types: true, ..EngineConfig::default() };
     let config = LoaderConfig { streams: vec![stream], engine, ..LoaderConfig::default() };
-    Catalog::open(&config, stats, &Topology::detect()?, &Simulation::default(), outside)
+    Catalog::open(&config, stats, &Topology::detect()?, &Simulation::default(), library)
 }

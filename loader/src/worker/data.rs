@@ -12,7 +12,7 @@ use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::order::DataSetShape;
 use crate::stats::Stats;
 use crate::store::{
-    Fetcher, Length, Outside, Remote, Simulation, StoreConfig, Stores, fetch_whole, local_folder, redact,
+    Fetcher, Length, LibraryStores, Remote, Simulation, StoreConfig, Stores, fetch_whole, local_folder, redact,
 };
 use crate::sync::Arc;
 use crate::topology::Topology;
@@ -108,19 +108,19 @@ impl DataSet {
     /// Opens the data of a loader's `config` to read single samples, from any source that a loader has and in the
     /// folders that it would use: fetches or makes the indexes that the folders lack. Only the options about streams,
     /// downloads and the cache count, and samples have their numbers in whole streams. Rows of tables may have nulls,
-    /// as with `skip.errors`, and the tables have the folders of that option. `outside` has the remotes of schemes that
-    /// the engine does not have.
+    /// as with `skip.errors`, and the tables have the folders of that option. `library` serves the remotes of schemes
+    /// that the engine does not have.
     ///
     /// # Errors
     ///
     /// `NotFound` for a stream without an index, `Config` for one without samples, and for tables with times of
     /// different units in one column; the errors of stores and folders.
-    pub fn of_loader(config: &LoaderConfig, outside: Option<Outside>) -> Result<Self> {
+    pub fn of_loader(config: &LoaderConfig, library: Option<LibraryStores>) -> Result<Self> {
         let stats = Arc::new(Stats::new(false));
         // A null belongs to its row: the remaining rows of the shard can be read.
         let config = &LoaderConfig { skip: SkipConfig { errors: 1, ..config.skip }, fields: None, ..config.clone() };
         let (topology, network) = (Topology::detect()?, Simulation::default());
-        let opened = open_streams(&Session::new(config, &stats, &topology, &network, outside))?;
+        let opened = open_streams(&Session::new(config, &stats, &topology, &network, library))?;
         check_units(opened.iter().map(|stream| stream.cache.shards.iter()), config)?;
         let of_stream = |stream: &IndexedStream| {
             let of_remote = stream.remote.as_ref().and_then(Remote::versions);

@@ -12,7 +12,7 @@ use crate::io::{DirFeatures, read_exact_at};
 use crate::order::{SampleId, ShardId, StreamId};
 use crate::pipeline::{FetchEvent, LooseFiles, Origin, Run, ShardFetch, ShardTable};
 use crate::stats::Stats;
-use crate::store::{Fetcher, Outside, Remote, StoreConfig, redact};
+use crate::store::{Fetcher, LibraryStores, Remote, StoreConfig, redact};
 use crate::sync::{Arc, Mutex};
 use crate::versions;
 use std::os::fd::AsFd;
@@ -69,7 +69,7 @@ pub struct SampleReader {
     /// By stream, the fetcher that is used instead of the engine's store. The last streams may be missing.
     fetchers: Vec<Option<Arc<dyn Fetcher>>>,
     /// Remotes of schemes that the engine does not have.
-    outside: Option<Outside>,
+    library: Option<LibraryStores>,
     /// Of folders with files that are read where they are.
     loose_features: Arc<DirFeatures>,
     /// Opened when the first shard has to be fetched.
@@ -96,17 +96,17 @@ impl SampleReader {
             data,
             catalog,
             fetchers,
-            outside: None,
+            library: None,
             loose_features: DirFeatures::buffered_only(),
             remotes: Mutex::default(),
             stats,
         })
     }
 
-    /// Fetches by `outside` from remotes of schemes that the engine does not have.
+    /// Fetches by `library` from remotes of schemes that the engine does not have.
     #[must_use]
-    pub fn with_outside(self, outside: Option<Outside>) -> Self {
-        Self { outside, ..self }
+    pub fn with_library(self, library: Option<LibraryStores>) -> Self {
+        Self { library, ..self }
     }
 
     /// The data set.
@@ -252,7 +252,7 @@ impl SampleReader {
         let remotes = self.remotes()?;
         let number = self.data.shape().stream_of(id).index();
         let origin = match self.fetcher(number) {
-            Some(fetcher) => Some(Origin::External(&**fetcher)),
+            Some(fetcher) => Some(Origin::Downloader(&**fetcher)),
             None => remotes[number].as_ref().map(Origin::Store),
         };
         let shard = self.catalog.shard(id);
@@ -365,7 +365,7 @@ impl SampleReader {
         let open = |(number, place): (usize, &StreamLocation)| {
             let uses_store = self.fetcher(number).is_none() && place.has_remote();
             let Some(remote) = place.remote.as_ref().filter(|_| uses_store) else { return Ok(None) };
-            let config = StoreConfig { outside: self.outside.clone(), ..place.store_config()? };
+            let config = StoreConfig { library: self.library.clone(), ..place.store_config()? };
             let opened = stores.open(remote, config, &self.stats, &Clock::system());
             let opened = opened.context("remote", || redact(remote))?;
             let fetched = self.catalog.streams()[number].dir.fetched();

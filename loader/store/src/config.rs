@@ -5,8 +5,8 @@ use super::dbfs::DbfsSettings;
 use super::gcs::GcsSettings;
 use super::hf::HfSettings;
 use super::http::Proxies;
+use super::library::LibraryStores;
 use super::oci::OciSettings;
-use super::outside::Outside;
 use super::s3::S3Settings;
 use crate::{Error, Result};
 use forebay_core::clock::Clock;
@@ -115,7 +115,7 @@ pub struct StoreConfig {
     /// opened.
     pub dbfs: Option<DbfsSettings>,
     /// Stores of the schemes that the engine has no transport for.
-    pub outside: Option<Outside>,
+    pub library: Option<LibraryStores>,
     /// Called first on every fetch thread.
     pub on_thread_start: Option<ThreadStart>,
 }
@@ -148,7 +148,7 @@ impl Default for StoreConfig {
             hf: None,
             oci: None,
             dbfs: None,
-            outside: None,
+            library: None,
             on_thread_start: None,
         }
     }

@@ -22,10 +22,9 @@
 //! * `threads`, `context`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio
 //!   elsewhere; `flight`: how many parts a thread has in flight; `trials`: whether more would be a gain; `hedge`: when
 //!   a part is requested a second time.
-//! * `outside`: schemes with transports of a library, such as a package of Python.
+//! * `library`: schemes with transports of a library, such as a package of Python.
 //! * `fetcher` is the interface for whole files that a downloader of the embedding program fetches instead of the
-//!   engine;
-//!   `external` is the queue between it and the threads that need files.
+//!   engine; `downloader` is the queue between the two.
 //!
 //! * [`objects`]: all of this by the URL of an object, for programs without a data set.
 //!
@@ -55,7 +54,7 @@ mod context;
 mod credentials;
 mod dbfs;
 mod destination;
-mod external;
+mod downloader;
 mod failure;
 mod fetcher;
 mod file;
@@ -65,9 +64,9 @@ mod hedge;
 mod hf;
 mod http;
 mod key;
+mod library;
 pub mod objects;
 mod oci;
-mod outside;
 mod queue;
 mod remote;
 mod retry;
@@ -93,15 +92,15 @@ pub use bytes::BytesMut as FetchBuffer;
 pub use config::{Simulation, StoreConfig, ThreadStart, Transport};
 pub use dbfs::DbfsSettings;
 pub use destination::{Destination, Expected, ListedEntry, Listing, Upload, UploadTicket};
-pub use external::{FetchCommand, FetchQueue, FetchTask};
+pub use downloader::{FetchCommand, FetchQueue, FetchTask};
 pub use fetcher::{FetchStatus, Fetcher, Length, fetch_whole};
 pub use forebay_core::{Error, ErrorKind, Result};
 pub use gcs::GcsSettings;
 pub use hf::HfSettings;
 pub use http::Proxies;
 pub(crate) use key::KeyForm;
+pub use library::{Exchange, LibraryQueue, LibraryStores};
 pub use oci::OciSettings;
-pub use outside::{Exchange, Outside, OutsideQueue};
 pub use remote::Remote;
 pub use s3::S3Settings;
 pub use source::{Encoded, Version};
@@ -109,4 +108,4 @@ pub use stores::Stores;
 pub use ticket::{FetchRequest, FetchTicket, Progress};
 pub use transfer::Peek;
 pub(crate) use url::{RemoteLocation, split_object};
-pub use url::{is_outside, local_folder};
+pub use url::{local_folder, needs_library};

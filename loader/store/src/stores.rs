@@ -10,13 +10,13 @@ use super::gcs::{EmulatorTarget, GcsProtocol, GcsSettings};
 use super::hf::{HfProtocol, HfSettings, HfTarget};
 use super::http::{HttpSource, PlainProtocol, Protocol};
 use super::key::KeyForm;
+use super::library::LibraryFolder;
 use super::oci::{OciProtocol, OciSettings, OciTarget};
-use super::outside::OutsideFolder;
 use super::remote::Remote;
 use super::s3::{S3Protocol, S3Settings, S3Target};
 use super::source::Source;
 use super::threads::FetchThreads;
-use super::url::{OutsideRemote, RemoteLocation, no_transport};
+use super::url::{LibraryRemote, RemoteLocation, no_transport};
 use crate::{Error, ErrorKind, Result};
 use forebay_core::clock::Clock;
 use forebay_core::error::Context as _;
@@ -45,7 +45,7 @@ impl Stores {
 
     /// Opens a remote folder: a path, `file://`, `http(s)://`, a bucket of `s3://`, `gs://`, `azure://`, `azure-dl://`,
     /// `wasbs://` or `oci://`, a data set of `hf://`, a volume of `dbfs:/Volumes`, or a folder of
-    /// [`StoreConfig::outside`]. Sends no request yet.
+    /// [`StoreConfig::library`]. Sends no request yet.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl Stores {
                 let settings = config.dbfs.clone().map_or_else(DbfsSettings::from_env, Ok)?;
                 Arc::new(DbfsTarget::new(DbfsProtocol::new(settings, &path)?, agent)?)
             }
-            RemoteLocation::Outside(remote) => Arc::new(self.outside(remote)?),
+            RemoteLocation::Library(remote) => Arc::new(self.library(remote)?),
         })
     }
 
@@ -171,14 +171,14 @@ impl Stores {
                 let settings = config.dbfs.clone().map_or_else(DbfsSettings::from_env, Ok)?;
                 Arc::new(DbfsProtocol::new(settings, &path)?)
             }
-            RemoteLocation::Outside(remote) => return Ok(Arc::new(self.outside(remote)?)),
+            RemoteLocation::Library(remote) => return Ok(Arc::new(self.library(remote)?)),
         };
         Ok(Arc::new(HttpSource::new(protocol, &config.user_agent)?))
     }
 
-    fn outside(&self, OutsideRemote(remote): OutsideRemote) -> Result<OutsideFolder> {
-        match &self.threads.queues.context.config.outside {
-            Some(outside) => Ok(OutsideFolder::new(outside.clone(), remote)),
+    fn library(&self, LibraryRemote(remote): LibraryRemote) -> Result<LibraryFolder> {
+        match &self.threads.queues.context.config.library {
+            Some(library) => Ok(LibraryFolder::new(library.clone(), remote)),
             None => Err(no_transport(&remote)),
         }
     }

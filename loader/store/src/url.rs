@@ -28,14 +28,14 @@ pub(crate) enum RemoteLocation {
     /// A folder of a volume of Databricks: its path, which begins with `/Volumes/`.
     Dbfs(String),
     /// A remote of a scheme that the engine has no transport for.
-    Outside(OutsideRemote),
+    Library(LibraryRemote),
 }
 
 /// Address of a remote that the engine has no transport for.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct OutsideRemote(pub(crate) String);
+pub(crate) struct LibraryRemote(pub(crate) String);
 
-impl fmt::Debug for OutsideRemote {
+impl fmt::Debug for LibraryRemote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&redact(&self.0))
     }
@@ -71,7 +71,7 @@ impl RemoteLocation {
             | Self::Oci(NamespacedBucket { prefix, .. }) => prefix.is_empty(),
             Self::Dbfs(path) => volume_len(path) == path.len(),
             // A host, or the root folder of one.
-            Self::Outside(OutsideRemote(remote)) => {
+            Self::Library(LibraryRemote(remote)) => {
                 let (_, address) = remote.split_once("://").unwrap_or_default();
                 address.split_once('/').is_none_or(|(_, path)| path.trim_matches('/').is_empty())
             }
@@ -85,7 +85,7 @@ impl RemoteLocation {
                 KeyForm::Object
             }
             Self::File(_) => KeyForm::File,
-            Self::Http(_) | Self::Azure(_) | Self::Hf(_) | Self::Dbfs(_) | Self::Outside(_) => KeyForm::Path,
+            Self::Http(_) | Self::Azure(_) | Self::Hf(_) | Self::Dbfs(_) | Self::Library(_) => KeyForm::Path,
         }
     }
 
@@ -112,8 +112,8 @@ impl RemoteLocation {
             | Self::Hf(Repository { prefix, .. })
             | Self::Oci(NamespacedBucket { prefix, .. }) => std::mem::take(prefix),
             Self::Dbfs(path) => path.split_off(volume_len(path)).trim_start_matches('/').to_owned(),
-            Self::Outside(OutsideRemote(remote)) => {
-                let (root, key) = split_outside(remote)?;
+            Self::Library(LibraryRemote(remote)) => {
+                let (root, key) = split_library_url(remote)?;
                 *remote = root;
                 key
             }
@@ -218,7 +218,7 @@ impl RemoteLocation {
             "hf" => repository(rest).map(Self::Hf).map_err(|error| error.with("remote", redact(remote))),
             "oci" => namespaced_bucket(rest).map(Self::Oci).map_err(|error| error.with("remote", redact(remote))),
             _ if instead_of(scheme).is_some() => unsupported(scheme, remote),
-            _ => Ok(Self::Outside(OutsideRemote(remote.to_owned()))),
+            _ => Ok(Self::Library(LibraryRemote(remote.to_owned()))),
         }
     }
 }
@@ -340,13 +340,13 @@ pub fn local_folder(remote: &str) -> Option<PathBuf> {
 }
 
 /// Returns true for a remote of a scheme that the engine has no transport for.
-pub fn is_outside(remote: &str) -> bool {
-    matches!(RemoteLocation::parse(remote), Ok(RemoteLocation::Outside(_)))
+pub fn needs_library(remote: &str) -> bool {
+    matches!(RemoteLocation::parse(remote), Ok(RemoteLocation::Library(_)))
 }
 
-/// Splits the address of a file outside of the engine into the address of its server, with a slash at the end, and its
+/// Splits the address of a file that a library serves into the address of its server, with a slash at the end, and its
 /// path.
-fn split_outside(url: &str) -> Result<(String, String)> {
+fn split_library_url(url: &str) -> Result<(String, String)> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let (server, path) = rest.split_once('/').unwrap_or((rest, ""));
     let host = server.rsplit_once('@').map_or(server, |(_, host)| host);
@@ -365,7 +365,7 @@ fn split_outside(url: &str) -> Result<(String, String)> {
     Ok((format!("{scheme}://{server}/"), key))
 }
 
-/// Returns the error for such a remote where nothing outside of the engine has a transport either.
+/// Returns the error for such a remote where no library has a transport either.
 pub(crate) fn no_transport(remote: &str) -> Error {
     match remote.split_once("://") {
         Some((SFTP, _)) => {
@@ -404,7 +404,7 @@ pub(crate) fn split_object(url: &str) -> Result<(RemoteLocation, String, String)
     let name = match &root {
         RemoteLocation::File(_) => "/".to_owned(),
         RemoteLocation::Http(server) => server.to_string(),
-        RemoteLocation::Outside(OutsideRemote(server)) => server.clone(),
+        RemoteLocation::Library(LibraryRemote(server)) => server.clone(),
         _ => bare.strip_suffix(key.as_str()).unwrap_or(bare).trim_end_matches('/').to_owned() + "/",
     };
     if url.ends_with('/') && !key.is_empty() {
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_of_a_file_outside_is_a_server_and_a_path() {
+    fn the_address_of_a_file_of_a_library_is_a_server_and_a_path() {
         for (url, name, key) in [
             ("sftp://h/a/b c.tar", "sftp://h/", "a/b c.tar"),
             ("sftp://me:secret@h:22/a@b", "sftp://me:secret@h:22/", "a@b"),
@@ -591,7 +591,7 @@ mod tests {
         }
         for remote in ["HTTP://me:secret@h/x", "ftp://me:secret@h/x", "git+ssh://me:secret@h/x", "x://me:secret@h/x"] {
             let address = RemoteLocation::parse(remote).expect("an unknown scheme");
-            assert_eq!(format!("{address:?}"), format!("Outside({})", remote.replace("me:secret", "...")));
+            assert_eq!(format!("{address:?}"), format!("Library({})", remote.replace("me:secret", "...")));
         }
         for name in [
             "https://h/a@b",

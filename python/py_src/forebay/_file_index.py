@@ -12,7 +12,7 @@ from ._arguments import path
 from .errors import AccessError, ConfigError, NotFoundError
 from .files import StoreOptions
 from .files import open as open_file
-from .remotes import outside
+from .remotes import library_stores
 from ._streams import Stream, config_of
 
 __all__ = ["FileReport", "index_files", "index_url"]
@@ -67,7 +67,7 @@ def index_files(
     with tempfile.TemporaryDirectory(prefix="forebay-index-") as local:
         stream = Stream(remote=remote, local=local, files=kind, manifest=manifest)
         config = {"streams": [config_of(stream)], "batch_size": 1}
-        root, name, document, samples = _forebay.list_of_files(json.dumps(config), outside(remote))
+        root, name, document, samples = _forebay.list_of_files(json.dumps(config), library_stores(remote))
     url = index_url(root if out is None else os.fspath(out), overwrite, store, name)
     with open_file(url, "wb", store=store) as file:
         file.write(document)

@@ -13,7 +13,7 @@ from ._streams import Stream, config_of
 from .errors import ConfigError
 from .fields import Tokenize, Tokens
 from .fields.base import specs
-from .remotes import outside
+from .remotes import library_stores
 
 __all__ = ["LengthReport", "index_lengths"]
 
@@ -70,7 +70,7 @@ def index_lengths(
     given: dict[str, object] = {"streams": [config], "batch_size": 1, "fields": specs({"tokens": tokens})}
     if cache_limit is not None:
         given["cache_limit"] = cache_limit
-    index = _forebay.LengthIndex(json.dumps(given), outside(config.get("remote")))
+    index = _forebay.LengthIndex(json.dumps(given), library_stores(config.get("remote")))
     lengths, tokens_of_all, longest = index.make(progress)
     view = memoryview(lengths).cast("I")
     return LengthReport(len(view), tokens_of_all, longest, view)

@@ -27,7 +27,7 @@ from ._mapping.options import Map
 from ._mapping.options import checked as checked_map
 from ._packs import check_rows, ids_of
 from ._position import LeftEpochs, load, saved
-from .remotes import outside
+from .remotes import library_stores
 from ._samples import Run, Sample, in_any_folder
 from ._steps import StepsOfRun
 from ._streams import Stream, config_of, configs_of
@@ -266,7 +266,7 @@ class Loader(Generic[BatchT]):
             replication = replicas(sharding, self._world, values["order"]["replication"])
             config["order"] = values["order"] | {"replication": replication}
         self._engines = []
-        stores = outside(*(source.get("remote") for source in sources))
+        stores = library_stores(*(source.get("remote") for source in sources))
         try:
             for number, name in enumerate(devices):
                 config["world"] = world_of(self._world, number, len(devices))

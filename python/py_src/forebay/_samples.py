@@ -13,7 +13,7 @@ from . import _forebay
 from ._forebay import __version__, redact
 from ._arguments import anywhere, readable, shown
 from .errors import ConfigError
-from .remotes import outside
+from .remotes import library_stores
 from ._shards import EngineReader
 
 __all__ = ["Run", "Sample", "in_any_folder", "of_engine"]
@@ -112,7 +112,7 @@ class Run:
         self.ranks: int = config["world"]["world_size"]
         options = {name: config.get(name) for name in _OF_STORES} | {"engine": {"ca_file": config["engine"].get("ca_file")}}
         self._streams = [options | {"streams": [stream], "batch_size": 1} for stream in config["streams"]]
-        self.engine = _forebay.Engine(json.dumps(config), "cpu", outside(*(s.get("remote") for s in config["streams"])))
+        self.engine = _forebay.Engine(json.dumps(config), "cpu", library_stores(*(s.get("remote") for s in config["streams"])))
         self.engine.load_state_dict(json.dumps(document["state"]), True)
 
     @staticmethod

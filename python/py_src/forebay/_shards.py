@@ -14,7 +14,7 @@ from typing import Any
 from . import _forebay
 from ._arguments import address, folder, text
 from .errors import DecodeError, Error, FormatError, NotFoundError, SampleIndexError, UnsupportedError, of_system
-from .remotes import outside
+from .remotes import library_stores
 from ._values import NUMBERS
 
 __all__ = ["ShardReader", "read_index"]
@@ -252,9 +252,9 @@ class EngineReader:
             self._reader = os.getpid(), _forebay.Reader(self._data, lambda encoding, is_built_in: None, None, self._stores())
         return self._reader[1].columns(number)
 
-    def _stores(self) -> _forebay.Outside | None:
+    def _stores(self) -> _forebay.LibraryStores | None:
         """Returns the stores that the engine needs for the streams, served by this process."""
-        return outside(*(stream.get("remote") for stream in json.loads(self._config)["streams"]))
+        return library_stores(*(stream.get("remote") for stream in json.loads(self._config)["streams"]))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_config": self._config}

@@ -12,7 +12,7 @@ from ._arguments import U32, by_name, byte_size, destination, flag, shown, text,
 from ._choices import Hash
 from .errors import ConfigError
 from ._finish_watch import FinishWatch
-from .remotes import outside
+from .remotes import library_stores
 from ._values import plain
 
 __all__ = ["MDSWriter"]
@@ -90,7 +90,7 @@ class MDSWriter:
             exist_ok,
             threads,
             jpeg_row_index,
-            outside(out),
+            library_stores(out),
         )
         self._watch = FinishWatch(self, "MDSWriter", _forebay.redact(out))
 

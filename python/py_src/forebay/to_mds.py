@@ -41,7 +41,7 @@ from .files import open as open_file
 from ._groups import Order, TokenWindow, token_window
 from ._loader import Loader
 from ._progress import show
-from .remotes import outside
+from .remotes import library_stores
 from ._samples import Sample
 from ._streams import Stream, config_of
 from .verify import verify
@@ -193,7 +193,7 @@ def _plan(source: str, options: dict[str, Any], wanted: list[str] | None, nulls:
     data = _data(source, options)
     streams = [config_of(stream) for stream in data.pop("streams")]
     config = {"streams": streams, "batch_size": 1, **data, "window": token_window("window", data.get("window"))}
-    described = json.loads(_forebay.Engine.describe(json.dumps(config), outside(source)))
+    described = json.loads(_forebay.Engine.describe(json.dumps(config), library_stores(source)))
     samples, mean = described["samples"], max(1, described["bytes"] // max(1, described["samples"]))
     batch_size = max(1, min(_BATCH_ROWS, _BATCH_BYTES // mean))
     part_bytes = _PART_SHARDS * writer["size_limit"] if writer["size_limit"] else _PART_BYTES

@@ -26,7 +26,7 @@ from ._arguments import path
 from ._command import positive
 from .errors import ConfigError, Error
 from ._progress import show
-from .remotes import outside
+from .remotes import library_stores
 
 __all__ = ["Report", "verify"]
 
@@ -86,7 +86,7 @@ def verify(
     if (repair or complete) and remote is None:
         raise ConfigError("shards are fetched from a remote: pass remote, the URL that they come from")
     where, origin = path("place", place), None if remote is None else path("remote", remote)
-    checked = _forebay.Verification(where, origin, outside(where, origin))
+    checked = _forebay.Verification(where, origin, library_stores(where, origin))
     report = Report(is_cache=remote is not None)
 
     def check(number: int) -> tuple[int | None, list[tuple[str, str]], bool]:

@@ -144,7 +144,7 @@ mod tests {
         let source = TokenSource { field: &field.expect("a field"), lengths: given };
         let (stats, topology, network) = (Arc::new(Stats::new(false)), Topology::detect()?, &Simulation::default());
         let mut catalog = Catalog::open(config, &stats, &topology, network, None)?;
-        let filters = Filters { config, stats: &stats, topology: &topology, network, outside: None };
+        let filters = Filters { config, stats: &stats, topology: &topology, network, library: None };
         filters.apply(&mut catalog)?;
         let found = filters.token_lengths(&catalog, &source)?;
         assert_eq!(found[0].values().len() as u64, catalog.shape().num_samples());

@@ -44,7 +44,7 @@ use crate::error::{Context, Error, Result};
 use crate::format::hash::Hasher;
 use crate::format::{FIELDS, HashAlgo, Recipe, Shard};
 use crate::stats::Stats;
-use crate::store::{Outside, Simulation};
+use crate::store::{LibraryStores, Simulation};
 use crate::subsets::filter::Filter;
 use crate::subsets::question::Question;
 use crate::sync::Arc;
@@ -75,7 +75,7 @@ pub(super) struct Filters<'a> {
     pub(super) stats: &'a Arc<Stats>,
     pub(super) topology: &'a Topology,
     pub(super) network: &'a Simulation,
-    pub(super) outside: Option<Outside>,
+    pub(super) library: Option<LibraryStores>,
 }
 
 impl Filters<'_> {
@@ -216,8 +216,8 @@ impl Filters<'_> {
         let stream = StreamConfig { select: SelectConfig::default(), ..config.clone() };
         let (fields, skip) = (Some(fields), SkipConfig::default());
         let config = LoaderConfig { streams: vec![stream], fields, skip, ..self.config.clone() };
-        let outside = self.outside.clone();
-        let opened = open_streams(&Session::new(&config, self.stats, self.topology, self.network, outside))?;
+        let library = self.library.clone();
+        let opened = open_streams(&Session::new(&config, self.stats, self.topology, self.network, library))?;
         opened.into_iter().next().ok_or_else(|| Error::internal("no stream was opened"))
     }
 }

@@ -28,8 +28,8 @@ use std::path::PathBuf;
 pub(crate) enum Origin<'a> {
     /// The engine's own transports.
     Store(&'a Remote),
-    /// A fetcher outside of the engine.
-    External(&'a dyn Fetcher),
+    /// A downloader that the program brings.
+    Downloader(&'a dyn Fetcher),
 }
 
 /// Fetches and unpacks shards of one stream.
@@ -194,7 +194,7 @@ impl ShardFetch<'_> {
         self.repeated(has_hash, |attempts| {
             let fetched = stage.timed(TimeKind::Busy, || match origin {
                 Origin::Store(remote) => self.fetch_from_store(remote, file),
-                Origin::External(fetcher) => self.fetch_externally(fetcher, file),
+                Origin::Downloader(fetcher) => self.fetch_by_downloader(fetcher, file),
             })?;
             stage.done(1, file.bytes);
             self.checked(shard, pair, fetched, attempts)
@@ -276,7 +276,7 @@ impl ShardFetch<'_> {
         fetched.into_iter().next().map(Vec::from).ok_or_else(|| Error::internal("a fetch without a result"))
     }
 
-    fn fetch_externally(&self, fetcher: &dyn Fetcher, file: &FileInfo) -> Result<Vec<u8>> {
+    fn fetch_by_downloader(&self, fetcher: &dyn Fetcher, file: &FileInfo) -> Result<Vec<u8>> {
         let watch = |progress, moved| {
             self.run.check()?;
             (self.watch)(FetchEvent::Bytes { file, progress, moved });

@@ -8,11 +8,11 @@ and `delete`. Attempts, time limits, resuming, checks and the cache are the engi
 
 * `folder`: `RemoteFolder`, the interface;
 * `sftp`: SFTP with paramiko; `filesystems`: every scheme that fsspec has a file system for;
-* `schemes`: the choice by scheme, `outside`, which `Loader`, `verify` and `MDSWriter` call, and `served` for `files`;
+* `schemes`: the choice by scheme, `library_stores`, which `Loader`, `verify` and `MDSWriter` call, and `served` for `files`;
 * `service`: the threads that make the exchanges.
 """
 
 from .folder import Entry, RemoteFolder
-from .schemes import Opener, open_folder, outside, register, served, serves
+from .schemes import Opener, library_stores, open_folder, register, served, serves
 
-__all__ = ["Entry", "Opener", "RemoteFolder", "open_folder", "outside", "register", "served", "serves"]
+__all__ = ["Entry", "Opener", "RemoteFolder", "library_stores", "open_folder", "register", "served", "serves"]

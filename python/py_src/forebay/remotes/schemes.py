@@ -12,7 +12,7 @@ from . import filesystems
 from .folder import RemoteFolder
 from .service import Service
 
-__all__ = ["Opener", "open_folder", "outside", "register", "served", "serves"]
+__all__ = ["Opener", "library_stores", "open_folder", "register", "served", "serves"]
 
 Opener = Callable[[str, float], RemoteFolder]
 """Function of a folder's address and a timeout in seconds, after which each wait for the server ends with an error."""
@@ -38,7 +38,7 @@ def register(scheme: str, opener: Opener) -> None:
     Raises:
         ConfigError: It is no scheme, or one of the engine's own.
     """
-    if not _SCHEME.fullmatch(scheme) or not _forebay.is_outside(f"{scheme}://host/folder"):
+    if not _SCHEME.fullmatch(scheme) or not _forebay.needs_library(f"{scheme}://host/folder"):
         raise ConfigError(f"{scheme!r} is no scheme, or the engine itself opens remotes of it: choose a different name")
     _registered[scheme] = opener
 
@@ -66,7 +66,7 @@ def serves(remote: str) -> bool:
     Raises:
         UnsupportedError, ConfigError: As `open_folder`.
     """
-    return _forebay.is_outside(remote) and _opener(remote) is not None
+    return _forebay.needs_library(remote) and _opener(remote) is not None
 
 
 def open_folder(remote: str, timeout: float) -> RemoteFolder:
@@ -85,7 +85,7 @@ def open_folder(remote: str, timeout: float) -> RemoteFolder:
     return opener(remote, timeout)
 
 
-def outside(*remotes: str | None) -> _forebay.Outside | None:
+def library_stores(*remotes: str | None) -> _forebay.LibraryStores | None:
     """Returns the stores that the engine needs for `remotes`, and starts the thread that serves them. None if the engine
     itself opens all of them, or rejects one.
 
@@ -100,8 +100,8 @@ def outside(*remotes: str | None) -> _forebay.Outside | None:
     return served()
 
 
-def served() -> _forebay.Outside:
-    """Returns the stores that the engine needs for every scheme, as `outside`. Errors of an address come with its use."""
-    stores = _forebay.Outside()
+def served() -> _forebay.LibraryStores:
+    """Returns the stores that the engine needs for every scheme, as `library_stores`. Errors of an address come with its use."""
+    stores = _forebay.LibraryStores()
     Service(stores.exchanges(), open_folder)
     return stores

@@ -155,11 +155,11 @@ const STORE: &[Layer] = &[
     layer(&["buffer", "hedge", "trials"], &[]),
     layer(&["address", "failure", "key", "queue", "url"], &["address", "key", "forebay_core"]),
     // It has the settings of all schemes.
-    layer(&["config"], &["http", "outside", "gcs", "*", "forebay_core"]),
+    layer(&["config"], &["http", "library", "gcs", "*", "forebay_core"]),
     // The common part of all schemes knows none of them.
     layer(
         &[
-            "context", "credentials", "destination", "external", "fetcher", "file", "flight", "http", "outside",
+            "context", "credentials", "destination", "downloader", "fetcher", "file", "flight", "http", "library",
             "remote", "retry", "source", "threads", "ticket", "transfer",
         ],
         &[
@@ -183,7 +183,7 @@ const STORE: &[Layer] = &[
     layer(
         &["stores"],
         &[
-            "address", "config", "destination", "file", "gcs", "http", "key", "outside", "remote", "source", "threads",
+            "address", "config", "destination", "file", "gcs", "http", "key", "library", "remote", "source", "threads",
             "url", "*", "forebay_core",
         ],
     ),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import _forebay
-from ._outside import making_reader, outside
+from ._downloader_queue import downloader_queue, making_reader
 from ._own_shards import OwnShards, is_own, place
 from ._shards import AllShards, GivenShards, StreamShards
 from .format import Reader
@@ -146,7 +146,7 @@ class Division:
                 if not self.is_engines or limit != self.cache_limit:
                     parts = [self.parts[number] for number in self._engine_streams]
                     data = self._data_of([stream._place() for stream in streams], parts, limit)
-                self._reader_here = _forebay.Reader(data, decoder_of, outside(streams))
+                self._reader_here = _forebay.Reader(data, decoder_of, downloader_queue(streams))
             return self._reader_here
 
     def _engine_shard(self, shard: int) -> int:

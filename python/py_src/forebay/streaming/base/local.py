@@ -69,8 +69,8 @@ class LocalDataset(Array, Dataset):
         if self._reader_here is None or self._pid != os.getpid():
             config = json.dumps({"streams": [self._config], "cache_limit": None})
             # Nothing is fetched.
-            outside = None
-            self._reader_here = _forebay.Reader(_forebay.DataSet(config, [self._part.index]), decoder_of, outside)
+            downloader = None
+            self._reader_here = _forebay.Reader(_forebay.DataSet(config, [self._part.index]), decoder_of, downloader)
             self._pid = os.getpid()
         return self._reader_here
 

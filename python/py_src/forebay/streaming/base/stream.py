@@ -20,7 +20,7 @@ from .._lazy import lazy
 from . import distributed
 from ._locks import locked
 from ._originals import Originals
-from ._outside import making_reader, outside
+from ._downloader_queue import downloader_queue, making_reader
 from ._retry import retry
 from ._shards import GivenShards, StreamShards, open_shards
 from .compression import decompress
@@ -119,7 +119,7 @@ class Stream:
         self._downloader_made: tuple[CloudDownloader, int, str | None] | None = None
         # Shards that the program has chosen, in a data set.
         self._given: GivenShards | None = None
-        if self._is_outside:
+        if self._uses_downloader:
             # Raises if the scheme is unknown.
             self._downloader  # noqa: B018
         self.local = self._new_local() if local is None else local
@@ -160,7 +160,7 @@ class Stream:
         return os.path.join(self._folder, get_index_basename())
 
     @property
-    def _is_outside(self) -> bool:
+    def _uses_downloader(self) -> bool:
         """True if Python fetches the stream's files, and not the engine."""
         return self.remote is not None and (
             self._has_own_download or self._has_given_downloader or not is_native(self.remote)
@@ -235,7 +235,7 @@ class Stream:
         remote = None if self.remote is None else os.path.join(self.remote, self.split)
         return {
             # For a remote that the engine does not fetch from, this is only a name in messages.
-            "remote": _forebay.redact(remote) if remote and self._is_outside else remote,
+            "remote": _forebay.redact(remote) if remote and self._uses_downloader else remote,
             "dir": self._folder,
             "keep_zip": self.safe_keep_zip,
             # 0 is accepted, as in the reference, and means one attempt.
@@ -369,7 +369,7 @@ class Stream:
         if self.remote is not None and _forebay.is_file_list(self.remote):
             message = "a list of files is read by forebay.Loader and forebay.ShardReader, not by forebay.streaming"
             raise UnsupportedError(f"{message} (remote {_forebay.redact(self.remote)})")
-        asked = outside([self])
+        asked = downloader_queue([self])
         try:
             _forebay.install_index(json.dumps(self._place()), asked and asked[0])
         except FormatError as error:
@@ -512,7 +512,7 @@ class Stream:
         shards = json.loads(index.describe())
         numbers = {file["raw"]: at for at, shard in enumerate(shards) for file in shard["files"]}
         # Its service gets a copy, because an object that the stream owns must not own the stream.
-        return _forebay.Reader(data, lambda encoding, is_built_in: None, outside([copy.copy(self)])), numbers
+        return _forebay.Reader(data, lambda encoding, is_built_in: None, downloader_queue([copy.copy(self)])), numbers
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_engine_made"}

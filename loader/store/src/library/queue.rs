@@ -16,14 +16,14 @@ pub(super) const AWAITED_MAX: usize = 8;
 
 /// Library's end of the queue. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct OutsideQueue(Arc<Shared>);
+pub struct LibraryQueue(Arc<Shared>);
 
-impl OutsideQueue {
-    /// Returns the engine's end, for [`StoreConfig::outside`](crate::StoreConfig::outside). The queue closes when
+impl LibraryQueue {
+    /// Returns the engine's end, for [`StoreConfig::library`](crate::StoreConfig::library). The queue closes when
     /// all clones of it are dropped. Call this once per queue.
-    pub fn stores(&self) -> Outside {
+    pub fn stores(&self) -> LibraryStores {
         let owner = Owner { queue: self.clone(), process: std::process::id() };
-        Outside { owner: Arc::new(owner), permits: Arc::new(Semaphore::new(AWAITED_MAX)) }
+        LibraryStores { owner: Arc::new(owner), permits: Arc::new(Semaphore::new(AWAITED_MAX)) }
     }
 
     /// Waits for the next exchange; `None` when the queue is closed.
@@ -37,14 +37,14 @@ impl OutsideQueue {
     }
 }
 
-impl fmt::Debug for OutsideQueue {
+impl fmt::Debug for LibraryQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
 struct Owner {
-    queue: OutsideQueue,
+    queue: LibraryQueue,
     process: u32,
 }
 
@@ -56,9 +56,9 @@ impl Drop for Owner {
     }
 }
 
-/// Stores outside of the engine: the engine's end of the queue. Cheap to clone.
+/// Stores that a library serves: the engine's end of the queue. Cheap to clone.
 #[derive(Clone)]
-pub struct Outside {
+pub struct LibraryStores {
     owner: Arc<Owner>,
     permits: Arc<Semaphore>,
 }
@@ -69,7 +69,7 @@ pub(super) struct Awaited {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Outside {
+impl LibraryStores {
     /// Queues an exchange as soon as few enough are awaited.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ impl Outside {
     }
 }
 
-impl fmt::Debug for Outside {
+impl fmt::Debug for LibraryStores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.owner.queue.fmt(f)
     }

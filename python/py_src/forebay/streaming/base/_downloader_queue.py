@@ -23,13 +23,13 @@ from ..._queue_server import QueueServer
 from ._scratch import scratch_folder
 from .storage._downloader import CloudDownloader
 
-__all__ = ["OutsideStream", "making_reader", "outside"]
+__all__ = ["DownloaderStream", "downloader_queue", "making_reader"]
 
 
-class OutsideStream(Protocol):
+class DownloaderStream(Protocol):
     """Part of a `Stream` that fetches its files in Python."""
 
-    _is_outside: bool
+    _uses_downloader: bool
     _has_given_downloader: bool
     _downloader: CloudDownloader
 
@@ -37,9 +37,9 @@ class OutsideStream(Protocol):
         """Fetches the file `name` into `folder` with `downloader`; returns its path."""
 
 
-def outside(streams: Sequence[OutsideStream]) -> tuple[_forebay.Fetches, list[int]] | None:
+def downloader_queue(streams: Sequence[DownloaderStream]) -> tuple[_forebay.Fetches, list[int]] | None:
     """Returns the queue for streams that the engine does not fetch from, and their numbers; None if there are none."""
-    numbers = [number for number, stream in enumerate(streams) if stream._is_outside]
+    numbers = [number for number, stream in enumerate(streams) if stream._uses_downloader]
     if not numbers:
         return None
     return _forebay.Fetches(functools.partial(_Service, streams)), numbers
@@ -62,7 +62,7 @@ class _Service(QueueServer):
         queue: Queue of the requests.
     """
 
-    def __init__(self, streams: Sequence[OutsideStream], queue: _forebay.Fetches) -> None:
+    def __init__(self, streams: Sequence[DownloaderStream], queue: _forebay.Fetches) -> None:
         self.streams, self.queue = streams, queue
         self._lock = threading.Lock()
         self._fetching: dict[int, threading.Thread] = {}
@@ -127,7 +127,7 @@ class _Service(QueueServer):
             return self._folder
 
     @contextlib.contextmanager
-    def _downloader(self, stream: OutsideStream) -> Iterator[CloudDownloader]:
+    def _downloader(self, stream: DownloaderStream) -> Iterator[CloudDownloader]:
         """Provides a downloader for one file: the program's own, which threads share as in the reference, or else one
         for this thread alone. Dropping its connection after a failure then does not affect the remaining threads."""
         own = stream._downloader

@@ -1,4 +1,4 @@
-//! Fetches by a downloader outside of the engine.
+//! Fetches by a downloader that the program brings.
 //!
 //! A thread that needs a file calls [`Fetcher::fetch`](super::Fetcher::fetch) on one of [`FetchQueue::fetchers`], and
 //! waits. The downloader takes [`FetchTask`]s from [`FetchQueue::next`], several in parallel, and responds to each with

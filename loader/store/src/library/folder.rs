@@ -1,6 +1,6 @@
-//! Folder of a store outside of the engine, as a source and as a target.
+//! Folder of a store that a library serves, as a source and as a target.
 
-use super::queue::{Awaited, Outside};
+use super::queue::{Awaited, LibraryStores};
 use super::request::{Operation, Reply};
 use crate::context::ThreadContext;
 use crate::destination::{ListRequest, ListedEntry, ObjectTag, Page, Payload, Target};
@@ -16,22 +16,22 @@ use std::time::Duration;
 /// Most entries of a listing, which is in memory as a whole: 100 times the shards of a large data set.
 const ENTRIES_MAX: usize = 1_000_000;
 
-/// Remote folder of a store outside of the engine.
-pub(crate) struct OutsideFolder {
-    outside: Outside,
+/// Remote folder of a store that a library serves.
+pub(crate) struct LibraryFolder {
+    library: LibraryStores,
     remote: String,
 }
 
-impl OutsideFolder {
-    pub(crate) fn new(outside: Outside, remote: String) -> Self {
-        Self { outside, remote }
+impl LibraryFolder {
+    pub(crate) fn new(library: LibraryStores, remote: String) -> Self {
+        Self { library, remote }
     }
 
     async fn ask(&self, context: &ThreadContext, key: &str, operation: Operation) -> Result<Answer, Failure> {
         context.shared.counters.requests.add(1);
         let limit = context.shared.config.download_timeout;
-        let awaited = self.outside.ask(&self.remote, key, operation, limit).await.map_err(Failure::permanent)?;
-        Ok(Answer { outside: self.outside.clone(), awaited, limit })
+        let awaited = self.library.ask(&self.remote, key, operation, limit).await.map_err(Failure::permanent)?;
+        Ok(Answer { library: self.library.clone(), awaited, limit })
     }
 
     /// Makes an exchange without bytes in its response.
@@ -49,7 +49,7 @@ impl OutsideFolder {
 
 /// Replies to one exchange.
 struct Answer {
-    outside: Outside,
+    library: LibraryStores,
     awaited: Awaited,
     limit: Duration,
 }
@@ -67,7 +67,7 @@ impl Answer {
         match self.awaited.replies.recv().await {
             Some(Reply::Failed(failure)) => Err(failure),
             Some(reply) => Ok(reply),
-            None if self.outside.is_closed() => Err(Failure::permanent(closed_error())),
+            None if self.library.is_closed() => Err(Failure::permanent(closed_error())),
             None => Err(Failure::network("the exchange ended without a response")),
         }
     }
@@ -78,11 +78,11 @@ fn entry(key: String, size: u64) -> ListedEntry {
 }
 
 fn out_of_turn(reply: &Reply) -> Failure {
-    Failure::permanent(Error::internal(format!("a store outside of the engine has replied out of turn: {reply:?}")))
+    Failure::permanent(Error::internal(format!("a store that a library serves has replied out of turn: {reply:?}")))
 }
 
 #[async_trait(?Send)]
-impl Source for OutsideFolder {
+impl Source for LibraryFolder {
     async fn get(&self, context: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure> {
         let start = request.range.as_ref().map_or(0, |range| range.start);
         let mut answer = self.ask(context, &request.key, Operation::Get { start }).await?;
@@ -102,7 +102,7 @@ impl Source for OutsideFolder {
             encoding: None,
             times: Times::default(),
         };
-        Ok(GetResponse { head, body: Box::new(OutsideBody { answer, rest: Bytes::new(), is_over: false }) })
+        Ok(GetResponse { head, body: Box::new(LibraryBody { answer, rest: Bytes::new(), is_over: false }) })
     }
 
     /// Objects are fetched by one exchange each: several files in parallel use all connections.
@@ -111,7 +111,7 @@ impl Source for OutsideFolder {
     }
 }
 
-struct OutsideBody {
+struct LibraryBody {
     answer: Answer,
     /// Bytes that have arrived and were not read yet.
     rest: Bytes,
@@ -119,7 +119,7 @@ struct OutsideBody {
 }
 
 #[async_trait(?Send)]
-impl Body for OutsideBody {
+impl Body for LibraryBody {
     async fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
         if self.rest.is_empty() && !self.is_over {
             match self.answer.received().await? {
@@ -135,7 +135,7 @@ impl Body for OutsideBody {
 }
 
 #[async_trait(?Send)]
-impl Target for OutsideFolder {
+impl Target for LibraryFolder {
     async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<ObjectTag, Failure> {
         self.finish(context, key, Operation::Put(payload.clone())).await?;
         Ok(None)

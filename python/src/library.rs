@@ -5,37 +5,37 @@
 
 use crate::{enter, error};
 use forebay_loader::error::{Error, ErrorKind};
-use forebay_loader::store::{self, OutsideQueue};
+use forebay_loader::store::{self, LibraryQueue};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyString};
 
 /// Returns true for a remote of a scheme that the engine has no transport for.
 #[pyfunction]
-pub(crate) fn is_outside(remote: &Bound<'_, PyString>) -> bool {
-    store::is_outside(&remote.to_string_lossy())
+pub(crate) fn needs_library(remote: &Bound<'_, PyString>) -> bool {
+    store::needs_library(&remote.to_string_lossy())
 }
 
-/// Stores outside of the engine. The queue of their exchanges closes when this object, and every engine that has it,
+/// Stores that a library serves. The queue of their exchanges closes when this object, and every engine that has it,
 /// are gone.
 #[pyclass(frozen, module = "forebay._forebay")]
-pub(crate) struct Outside {
-    queue: OutsideQueue,
-    stores: store::Outside,
+pub(crate) struct LibraryStores {
+    queue: LibraryQueue,
+    stores: store::LibraryStores,
 }
 
-impl Outside {
+impl LibraryStores {
     /// Returns the engine's end of the queue.
-    pub(crate) fn stores(outside: Option<&Py<Self>>) -> Option<store::Outside> {
-        outside.map(|outside| outside.get().stores.clone())
+    pub(crate) fn stores(library: Option<&Py<Self>>) -> Option<store::LibraryStores> {
+        library.map(|library| library.get().stores.clone())
     }
 }
 
 #[pymethods]
-impl Outside {
+impl LibraryStores {
     #[new]
     fn new() -> Self {
-        let queue = OutsideQueue::default();
+        let queue = LibraryQueue::default();
         Self { stores: queue.stores(), queue }
     }
 
@@ -47,7 +47,7 @@ impl Outside {
 
 /// Queue of the exchanges that Python makes.
 #[pyclass(frozen, module = "forebay._forebay")]
-pub(crate) struct Exchanges(OutsideQueue);
+pub(crate) struct Exchanges(LibraryQueue);
 
 #[pymethods]
 impl Exchanges {

@@ -1,4 +1,4 @@
-//! Requests for files, and their state between the waiting thread and the external downloader.
+//! Requests for files, and their state between the waiting thread and the program's downloader.
 
 use crate::fetcher::FetchStatus;
 use crate::{Error, ErrorKind, Result};
@@ -14,7 +14,7 @@ const CHECK_EVERY: Duration = Duration::from_millis(250);
 /// Levels of folders below the one for a file in which the downloader may assemble it.
 const LEVELS_MAX: usize = 8;
 
-/// Queue that the fetchers and the external downloader share.
+/// Queue that the fetchers and the program's downloader share.
 #[derive(Debug, Default)]
 pub(super) struct SharedQueue {
     pub(super) state: Mutex<QueueState>,

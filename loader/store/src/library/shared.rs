@@ -81,7 +81,7 @@ impl Shared {
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state.lock();
-        let mut shown = f.debug_struct("OutsideQueue");
+        let mut shown = f.debug_struct("LibraryQueue");
         shown.field("queued", &state.queued.len()).field("running", &state.running).finish_non_exhaustive()
     }
 }

@@ -1,22 +1,23 @@
-//! Stores outside of the engine: a library has their transports, for example a package of Python.
+//! Stores that a library serves, for example a package of Python.
 //!
 //! ```text
 //!  fetch threads                                   threads of the library
-//!  Source, Target --OutsideFolder--> queue ------> OutsideQueue::next --> Exchange
+//!  Source, Target --LibraryFolder--> queue ------> LibraryQueue::next --> Exchange
 //!        ^                                            head, bytes, entries, done, failed
 //!        '------------ replies, few at a time --------------------'
 //! ```
 //!
-//! An [`Outside`] is given to the stores in their configuration. Remotes of schemes that the engine has no transport
-//! for then open as folders of it. They get everything that the engine's schemes have: attempts, time limits, resuming
-//! from the first missing byte, the comparison of sizes after a writer's last file. The library makes single exchanges.
+//! The configuration of the stores has the [`LibraryStores`]. A remote of a scheme that the engine has no transport for
+//! then opens as a folder of the library. It gets everything that the engine's schemes have: attempts, time limits,
+//! resuming from the first missing byte, the comparison of sizes after a writer's last file. The library makes single
+//! exchanges.
 //!
 //! * `queue`: the two ends of the queue; `shared`: the state between them;
 //! * `request`: a request and the replies to it; `exchange`: its handle for the library;
 //! * `folder`: a source and a target made of exchanges.
 //!
 //! Engine threads never call the library, and the library's threads never hold the engine's locks while they work: see
-//! `external`, which is the same idea for whole files of a downloader that a program has replaced.
+//! `downloader`, which is the same idea for whole files of a downloader that a program has replaced.
 
 mod exchange;
 mod folder;
@@ -27,5 +28,5 @@ mod shared;
 mod tests;
 
 pub use exchange::Exchange;
-pub(crate) use folder::OutsideFolder;
-pub use queue::{Outside, OutsideQueue};
+pub(crate) use folder::LibraryFolder;
+pub use queue::{LibraryQueue, LibraryStores};

@@ -1,4 +1,4 @@
-//! The queue: fetchers put requests into it, and the external downloader takes them.
+//! The queue: fetchers put requests into it, and the program's downloader takes them.
 
 use super::request::{FetchTask, Request, SharedQueue, closed_error};
 use crate::Result;
@@ -17,7 +17,7 @@ const RUNNING_MAX: usize = 32;
 #[derive(Clone, Debug, Default)]
 pub struct FetchQueue(pub(super) Arc<SharedQueue>);
 
-/// Work for the external downloader.
+/// Work for the program's downloader.
 #[derive(Debug)]
 pub enum FetchCommand {
     /// Fetch this file, in parallel with those in flight.
@@ -33,7 +33,7 @@ impl FetchQueue {
         let mut fetchers: Vec<Option<Arc<dyn Fetcher>>> = Vec::new();
         for &stream in streams {
             fetchers.resize_with(fetchers.len().max(stream + 1), || None);
-            fetchers[stream] = Some(Arc::new(ExternalFetcher { owner: owner.clone(), stream }));
+            fetchers[stream] = Some(Arc::new(QueueFetcher { owner: owner.clone(), stream }));
         }
         fetchers
     }
@@ -86,12 +86,12 @@ impl Drop for Owner {
 
 /// Fetcher of one stream's files through the queue.
 #[derive(Debug)]
-struct ExternalFetcher {
+struct QueueFetcher {
     owner: Arc<Owner>,
     stream: usize,
 }
 
-impl Fetcher for ExternalFetcher {
+impl Fetcher for QueueFetcher {
     fn fetch(&self, key: &str, watch: &dyn Fn(FetchStatus) -> Result<()>) -> Result<File> {
         Request::enqueue(&self.owner.0.0, self.stream, key)?.wait(watch)
     }

@@ -15,7 +15,7 @@ const REMOTE: &str = "tape://me:secret@host/set";
 
 /// Library with files in memory. Its function is called first, with the number of the exchange; true means that it has
 /// replied.
-fn library(queue: &OutsideQueue, intrude: impl Fn(usize, &Exchange) -> bool + Send + 'static) -> JoinHandle<()> {
+fn library(queue: &LibraryQueue, intrude: impl Fn(usize, &Exchange) -> bool + Send + 'static) -> JoinHandle<()> {
     let (queue, files) = (queue.clone(), Mutex::new(BTreeMap::<String, Vec<u8>>::new()));
     let serve = move || {
         let mut number = 0;
@@ -66,9 +66,9 @@ fn answer(exchange: &Exchange, files: &mut BTreeMap<String, Vec<u8>>) -> crate::
 
 /// Stores with the library `intrude`, which ends when they are dropped.
 fn stores(intrude: impl Fn(usize, &Exchange) -> bool + Send + 'static) -> (Stores, JoinHandle<()>) {
-    let queue = OutsideQueue::default();
+    let queue = LibraryQueue::default();
     let thread = library(&queue, intrude);
-    let config = StoreConfig { outside: Some(queue.stores()), backoff_first: Duration::ZERO, ..StoreConfig::default() };
+    let config = StoreConfig { library: Some(queue.stores()), backoff_first: Duration::ZERO, ..StoreConfig::default() };
     (Stores::new(config, &Arc::new(Stats::default()), Clock::system()).expect("threads"), thread)
 }
 
@@ -177,9 +177,9 @@ fn an_object_of_a_different_size_or_version_is_an_error() {
 
 #[test]
 fn a_silent_library_is_given_up_and_learns_of_it() {
-    let queue = OutsideQueue::default();
+    let queue = LibraryQueue::default();
     let clock = Clock::manual();
-    let config = StoreConfig { outside: Some(queue.stores()), download_retry: 1, ..StoreConfig::default() };
+    let config = StoreConfig { library: Some(queue.stores()), download_retry: 1, ..StoreConfig::default() };
     let stores = Stores::new(config, &Arc::new(Stats::default()), clock.clone()).expect("threads");
     // So large that the limit of the whole attempt is far away.
     let mut ticket = stores.open(REMOTE).expect("a remote").fetch(FetchRequest::new("a", 10 << 20)).expect("begun");
@@ -199,9 +199,9 @@ fn a_silent_library_is_given_up_and_learns_of_it() {
 
 #[test]
 fn exchanges_in_flight_have_a_bound_and_so_have_exchanges_that_do_not_end() {
-    let queue = OutsideQueue::default();
+    let queue = LibraryQueue::default();
     let config = StoreConfig {
-        outside: Some(queue.stores()),
+        library: Some(queue.stores()),
         parts_in_flight: 2 * AWAITED_MAX,
         parts_in_flight_max: 2 * AWAITED_MAX,
         ..StoreConfig::default()
@@ -234,8 +234,8 @@ fn exchanges_in_flight_have_a_bound_and_so_have_exchanges_that_do_not_end() {
 
 #[test]
 fn a_closed_queue_fails_its_exchanges_and_without_one_the_error_names_the_schemes() {
-    let queue = OutsideQueue::default();
-    let config = StoreConfig { outside: Some(queue.stores()), ..StoreConfig::default() };
+    let queue = LibraryQueue::default();
+    let config = StoreConfig { library: Some(queue.stores()), ..StoreConfig::default() };
     let stores = Stores::new(config, &Arc::new(Stats::default()), Clock::system()).expect("threads");
     let ticket = stores.open(REMOTE).expect("a remote").fetch(FetchRequest::new("a", 10)).expect("begun");
     queue.close();
