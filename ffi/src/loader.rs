@@ -107,7 +107,8 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `pad_sequences_to` (1): Multiple of tokens at which each sequence begins, with padding before the next one.
 /// * `lengths` (null): Numbers of tokens, as for `weights`. null: taken from the sizes of stored ids, or counted once
 ///   and kept.
-/// * `form` ("padding_free"): Outputs of a batch: "padding_free", "segments", "indexed_mask" or "sequence_id".
+/// * `form` ("padding_free"): Outputs of a batch: "padding_free", "segments", "indexed_mask", "sequence_id", "thd" or
+///   "document_ids".
 /// * `pad` (0): Token id that fills the rest of a row.
 ///
 /// Options of `order`, equal on all ranks:

@@ -184,13 +184,69 @@ def test_a_batch_without_padding_has_what_flash_attention_of_hugging_face_takes(
                 assert type(longest) is int and longest == max(map(len, parts))
 
 
-def test_rows_of_llm_foundry_and_of_an_indexed_mask_show_the_same_packs(tmp_path):
+def packs_of(named):
+    """The documents' parts of each pack, by the names of the samples of a step."""
+    packs = []
+    for sample in named:
+        if sample.row == len(packs):
+            packs.append([])
+        packs[-1].append(DOCUMENTS[sample.number][sample.first_token : sample.first_token + sample.tokens].astype(np.int64))
+    return packs
+
+
+@pytest.mark.parametrize("limit", [None, 4])
+@pytest.mark.parametrize("parallel", [1, 2, 4])
+def test_a_batch_of_thd_has_sequences_that_each_rank_of_context_parallelism_has_an_equal_part_of(parallel, limit, tmp_path):
+    torch = pytest.importorskip("torch")
+    pack = {"form": "thd", "pad_sequences_to": 2 * parallel, "pad": 9, "max_sequences": limit}
+    options = {"framework": "torch", "batch_size": 3}
+    tokens = 0
+    with loader({"remote": of_ids(tmp_path)}, IDS["input_ids"], pack=pack, **options) as each:
+        for step, batch in enumerate(each):
+            packs = packs_of(each.samples_of(step))
+            ids, labels, mask, places = ([] for _ in range(4))
+            starts, padded = [0], []
+            for number, parts in enumerate(packs, 1):
+                for last, part in zip([*([False] * (len(parts) - 1)), True], parts, strict=True):
+                    room = -len(part) % (2 * parallel)
+                    end = len(ids) + len(part) + room
+                    assert end <= number * LENGTH, "a pack is full with the padding of its sequences"
+                    room += number * LENGTH - end if last else 0
+                    padded.append(len(ids))
+                    starts.append(starts[-1] + len(part))
+                    ids += [*part, *[9] * room]
+                    labels += [*part[1:], *[-100] * (room + 1)]
+                    mask += [1] * (len(part) - 1) + [0] * (room + 1)
+                    places += [*range(len(part)), *[0] * room]
+            padded.append(len(ids))
+            longest = max(np.diff(padded))
+            if limit is not None:
+                starts += [starts[-1]] * (len(packs) * limit + 1 - len(starts))
+                padded += [padded[-1]] * (len(packs) * limit + 1 - len(padded))
+            expected = {
+                "input_ids": torch.tensor([ids]),
+                "labels": torch.tensor([labels]),
+                "loss_mask": torch.tensor([mask], dtype=torch.float32),
+                "position_ids": torch.tensor([places]),
+                "cu_seqlens": torch.tensor(starts, dtype=torch.int32),
+                "cu_seqlens_padded": torch.tensor(padded, dtype=torch.int32),
+                "max_seqlen": torch.tensor([longest], dtype=torch.int32),
+            }
+            assert list(batch) == list(expected)
+            for name, values in expected.items():
+                assert batch[name].dtype == values.dtype and torch.equal(batch[name], values), name
+            assert (batch["cu_seqlens_padded"] % (2 * parallel) == 0).all()
+            tokens += starts[-1]
+    assert tokens >= sum(map(len, DOCUMENTS))
+
+
+def test_forms_with_a_row_for_each_pack_show_the_same_packs(tmp_path):
     data = {"remote": of_ids(tmp_path)}
     batches = {}
-    for form in ("segments", "indexed_mask", "sequence_id"):
+    for form in ("segments", "indexed_mask", "sequence_id", "document_ids"):
         with loader(data, IDS["input_ids"], pack={"form": form, "pad": 60_000}) as each:
             batches[form] = next(iter(each))
-    segments, mask, numbers = (batches[form] for form in ("segments", "indexed_mask", "sequence_id"))
+    segments, mask, numbers, documents = batches.values()
     ids = segments["input_ids"]
     assert ids.shape == (GLOBAL_BATCH, LENGTH) and (ids[segments["segment_ids"] == 0] == 60_000).all()
     assert (mask["input_ids"] == ids).all() and (numbers["input_ids"] == ids).all()
@@ -200,6 +256,9 @@ def test_rows_of_llm_foundry_and_of_an_indexed_mask_show_the_same_packs(tmp_path
     assert (mask["position_ids"] == segments["positions"]).all() and segments["positions"].dtype == np.int32
     labels = np.where((segments["segment_ids"] > 0) & (segments["positions"] > 0), ids, -100)
     assert (mask["labels"] == labels).all() and (numbers["labels"] == labels).all()
+    assert (documents["document_ids"] == numbers["sequence_id"]).all() and documents["document_ids"].dtype == np.int32
+    assert (documents["positions"] == segments["positions"]).all() and documents["positions"].dtype == np.int64
+    assert (documents["labels"] == np.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=-100)).all()
 
 
 def test_a_pack_has_at_most_max_sequences_and_they_begin_at_multiples(tmp_path):
@@ -325,8 +384,10 @@ def test_a_document_that_cannot_be_decoded_leaves_padding_within_the_limit(tmp_p
         ({"order": fb.Order(repeat_augment=2)}, "repeat_augment"),
         ({"order": fb.Order(batching_method="stratified")}, "batching_method"),
         ({"pack": {"method": "first_fit"}}, "window.method"),
-        ({"pack": {"form": "thd"}}, "window.form"),
+        ({"pack": {"form": "flat"}}, "window.form"),
         ({"pack": {"form": "padding_free"}, "map": lambda sample, draws: sample}, "map needs a row for each pack"),
+        ({"pack": {"form": "thd"}, "sharding": 0}, "a batch of form=\"thd\" is one row"),
+        ({"pack": {"form": "thd", "pad_sequences_to": 3}}, "pad_sequences_to"),
         ({"pack": {"length": 0}}, "length is a whole number, at least 1"),
     ],
 )  # fmt: skip

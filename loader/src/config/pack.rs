@@ -22,7 +22,7 @@ options! {
         pub pad_sequences_to: u32 = 1,
         /// Numbers of tokens, as for `weights`. None: taken from the sizes of stored ids, or counted once and kept.
         pub lengths: Option<SampleValues> = None,
-        /// Outputs of a batch: "padding_free", "segments", "indexed_mask" or "sequence_id".
+        /// Outputs of a batch: "padding_free", "segments", "indexed_mask", "sequence_id", "thd" or "document_ids".
         pub form: PackForm = PackForm::PaddingFree,
         /// Token id that fills the rest of a row.
         pub pad: i64 = 0,
@@ -41,6 +41,10 @@ pub enum PackForm {
     IndexedMask,
     /// Rows with `sequence_id` and `attention_mask`, as llm-foundry.
     SequenceId,
+    /// One row of padded sequences with the labels of the next tokens, as Megatron and Transformer Engine.
+    Thd,
+    /// Rows with `document_ids` and the labels of the next tokens, for FlexAttention.
+    DocumentIds,
 }
 
 impl PackConfig {

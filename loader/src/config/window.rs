@@ -161,7 +161,7 @@ mod tests {
         for (text, message) in [
             ("{\"length\": 8, \"overflo\": 4}", "window.overflo: unknown field `overflo`: did you mean `overflow`?"),
             ("{\"length\": -1}", "window.length: invalid value: integer `-1`"),
-            ("{\"length\": 8, \"form\": \"thd\"}", "window.form: unknown variant `thd`"),
+            ("{\"length\": 8, \"form\": \"flat\"}", "window.form: unknown variant `flat`"),
         ] {
             let e = window(text).expect_err(text).to_string();
             assert!(e.contains(message), "{text}: {e}");

@@ -49,7 +49,7 @@ PackMethod = Literal["best_fit", "cut"]
 """Way to fill packs."""
 PackOverflow = Literal["split", "truncate", "drop"]
 """Treatment of documents that are longer than a pack."""
-PackForm = Literal["padding_free", "segments", "indexed_mask", "sequence_id"]
+PackForm = Literal["padding_free", "segments", "indexed_mask", "sequence_id", "thd", "document_ids"]
 """Outputs of a batch of packs."""
 
 Hash = Literal[

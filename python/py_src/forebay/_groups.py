@@ -100,8 +100,13 @@ class Pack(_Group):
     * "segments": the ids, `segment_ids` (from 1, 0 is padding) and `positions`, both int32, for JAX.
     * "indexed_mask": the ids, `labels`, `attention_mask` (numbers of the sequences from 1, 0 is padding) and `position_ids`.
     * "sequence_id": the ids, `labels`, `attention_mask` and `sequence_id` (from 0, -1 is padding), for llm-foundry.
+    * "thd": 1 row of all packs with the padding of each sequence, for Megatron and Transformer Engine: the ids, `labels`, `loss_mask`
+      (float32), `position_ids`, and the int32 `cu_seqlens` (tokens before each sequence), `cu_seqlens_padded` (with their padding) and
+      `max_seqlen` (with padding; 1 element). `pad_sequences_to` is 2 * the size of context parallelism.
+    * "document_ids": the ids, `labels`, `positions` and `document_ids` (int32, from 0, -1 is padding), for FlexAttention.
 
-    Labels are the ids, with -100 at the first token of each sequence and for padding; a model shifts them.
+    Labels are the ids, with -100 at the first token of each sequence and for padding; a model shifts them. Labels of "thd" and
+    "document_ids" are shifted: the label of a token is the next one of its sequence, and -100 at the last one.
 
     Args:
         length: Tokens of a pack.
@@ -110,7 +115,7 @@ class Pack(_Group):
         max_sequences: Most sequences of a pack. None: no limit.
         pad_sequences_to: Multiple of tokens at which each sequence begins, with padding before the next one.
         lengths: Numbers of tokens, as for `weights`. None: taken from the sizes of stored ids, or counted once and kept.
-        form: Outputs of a batch: "padding_free", "segments", "indexed_mask" or "sequence_id".
+        form: Outputs of a batch: "padding_free", "segments", "indexed_mask", "sequence_id", "thd" or "document_ids".
         pad: Token id that fills the rest of a row.
     """
 

@@ -11,6 +11,9 @@ from .fields import Field, Tokenize, Tokens
 
 __all__ = ["check_rows", "ids_of"]
 
+_OF_ONE_ROW = ("padding_free", "thd")
+"""Forms of a batch that is one row."""
+
 
 def ids_of(fields: Mapping[str, Field] | None) -> Mapping[str, Field]:
     """Checks the fields of packs, and returns them in a form in which they are complete.
@@ -36,8 +39,8 @@ def ids_of(fields: Mapping[str, Field] | None) -> Mapping[str, Field]:
 def check_rows(pack: Pack, **arguments: object) -> None:
     """Refuses `arguments` that need a row for each pack, if a batch has none."""
     for name, given in arguments.items():
-        if given is not None and pack.form == "padding_free":
+        if given is not None and pack.form in _OF_ONE_ROW:
             raise ConfigError(
-                f'{name} needs a row for each pack, and a batch of form="padding_free" is one row: pass a different form to Pack, such '
+                f'{name} needs a row for each pack, and a batch of form="{pack.form}" is one row: pass a different form to Pack, such '
                 'as "segments"'
             )

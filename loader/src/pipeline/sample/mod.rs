@@ -6,7 +6,7 @@
 //!   and of `large` ones; `miss`: the samples.
 //! * `batch_layout`, `batch_builder`: the layout of a batch and the batch while it is filled.
 //! * `stored_columns`: columns with rows that are read directly into their destination.
-//! * `pack_layout`: packs of documents, which are made of the rows of a batch.
+//! * `pack_layout`: packs of documents, which are made of the rows of a batch; `pack_forms`: their outputs.
 //! * `row_marks`: outputs that the plan gives, and not the sample.
 //! * `place`: filled batches to the consumer.
 //! * `consumer_memory`: rows of bytes in the consumer's own memory.
@@ -26,6 +26,7 @@ pub(crate) mod large;
 mod loose_reads;
 pub(crate) mod miss;
 pub(crate) mod offload;
+mod pack_forms;
 pub(crate) mod pack_layout;
 pub(crate) mod page_cache;
 pub(crate) mod place;

@@ -1,40 +1,22 @@
 //! Layout of a batch of packs in its slot, and the copy of documents into it.
 //!
 //! ```text
-//!  rows: ids of each document --fragments--> padding_free: one row of all sequences, and where each begins
-//!                                       `--> the remaining forms: a row for each pack, padded at its end
+//!  rows: ids of each document --fragments--> sequences: where the tokens of each begin in the outputs
+//!                                              `--> outputs of the form (pack_forms), each filled by its kind
 //! ```
-//!
-//! A form is a table of outputs. Each output has a kind, which is how the tokens of a sequence become its elements.
 
-use crate::config::{PackConfig, PackForm};
+use super::pack_forms::{self, BatchShape, ElementKind, Form, FormOutput};
+use crate::config::PackConfig;
 use crate::decode::ragged::{elements, read_ragged};
 use crate::decode::{DType, Output, RowShape, numeric};
 use crate::error::{Error, Result};
-use crate::pipeline::plan::{PackedRows, RowFragment};
+use crate::pipeline::plan::PackedRows;
 
 /// Alignment of outputs, as of all batches.
 const ALIGN_BYTES: usize = 256;
 
 /// Label of a token that no loss counts.
 const NO_LABEL: i64 = -100;
-
-/// Meaning of the elements of an output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ElementKind {
-    /// Token ids.
-    Ids,
-    /// Token ids, except the first of each sequence: no token of its sequence predicts it.
-    Labels,
-    /// Number of the token in its sequence, from 0.
-    Positions,
-    /// Number of the sequence in its pack, from this one; the padding has one less.
-    Sequences(i64),
-    /// 1 for tokens, 0 for padding.
-    Mask,
-    /// First token of each sequence, and the number of all tokens.
-    Starts,
-}
 
 /// Output of a batch of packs.
 #[derive(Clone, Debug)]
@@ -71,12 +53,24 @@ pub(super) struct LengthMismatch {
     pub(super) found: usize,
 }
 
+/// Sequence of a batch: a fragment of a document.
+struct Sequence<'r> {
+    /// First element of its tokens in the outputs.
+    start: usize,
+    /// Number of the sequence in its pack.
+    number: i64,
+    tokens: usize,
+    ids: &'r [u8],
+}
+
 /// Layout of batches of packs.
 #[derive(Debug)]
 pub(crate) struct PackLayout {
-    is_flat: bool,
+    form: &'static Form,
     /// Tokens of a pack.
     length: usize,
+    /// Most sequences of a pack, if there is a limit.
+    sequences_max: Option<usize>,
     /// An element of padding.
     pad: Vec<u8>,
     dtype: DType,
@@ -92,64 +86,24 @@ impl PackLayout {
     /// `Config` for ids of a type that has no room for a label that does not count or for the padding, and for batches
     /// that do not fit into memory addresses.
     pub(crate) fn new(config: &PackConfig, ids: &Output, packs: usize) -> Result<Self> {
-        let (name, dtype) = (&*ids.name, ids.dtype);
-        let table: &[(&str, ElementKind, DType)] = match config.form {
-            PackForm::PaddingFree => &[
-                (name, ElementKind::Ids, dtype),
-                ("labels", ElementKind::Labels, dtype),
-                ("position_ids", ElementKind::Positions, DType::Int64),
-                ("cu_seq_lens_q", ElementKind::Starts, DType::Int32),
-                ("cu_seq_lens_k", ElementKind::Starts, DType::Int32),
-            ],
-            PackForm::Segments => &[
-                (name, ElementKind::Ids, dtype),
-                ("segment_ids", ElementKind::Sequences(1), DType::Int32),
-                ("positions", ElementKind::Positions, DType::Int32),
-            ],
-            PackForm::IndexedMask => &[
-                (name, ElementKind::Ids, dtype),
-                ("labels", ElementKind::Labels, dtype),
-                ("attention_mask", ElementKind::Sequences(1), DType::Int64),
-                ("position_ids", ElementKind::Positions, DType::Int64),
-            ],
-            PackForm::SequenceId => &[
-                (name, ElementKind::Ids, dtype),
-                ("labels", ElementKind::Labels, dtype),
-                ("attention_mask", ElementKind::Mask, DType::Int64),
-                ("sequence_id", ElementKind::Sequences(0), DType::Int64),
-            ],
-        };
+        let form = pack_forms::of(config.form);
         let element = |value: i64| {
-            let mut bytes = vec![0; dtype.size()];
-            numeric::fill(value, &mut bytes, dtype).map(|()| bytes)
+            let mut bytes = vec![0; ids.dtype.size()];
+            numeric::fill(value, &mut bytes, ids.dtype).map(|()| bytes)
         };
-        if table.iter().any(|(_, kind, _)| *kind == ElementKind::Labels) {
+        if form.outputs.iter().any(|output| output.kind.has_unlabelled()) {
             let small = |_| {
                 let message = "labels that no loss counts are -100: pass a signed `dtype` to the field of the ids";
-                Error::config(message).with("field", name).with("dtype", dtype)
+                Error::config(message).with("field", &ids.name).with("dtype", ids.dtype)
             };
             element(NO_LABEL).map_err(small)?;
         }
-        let unfit = |_| Error::config("window.pad does not fit the type of the ids").with("dtype", dtype);
+        let unfit = |_| Error::config("window.pad does not fit the type of the ids").with("dtype", ids.dtype);
         let pad = element(config.pad).map_err(unfit)?;
         let length = config.length as usize;
-        let too_large = || Error::config("a batch of packs is too large: lower batch_size or window.length");
-        let mut outputs: Vec<PackOutput> = Vec::new();
-        let mut bytes = 0_usize;
-        for &(name, kind, dtype) in table {
-            if outputs.iter().any(|output| output.name == name) {
-                let message = "packs have an output of this name: rename the field of the ids";
-                return Err(Error::config(message).with("field", name));
-            }
-            let offset = bytes.next_multiple_of(ALIGN_BYTES);
-            // A sequence has at least one token.
-            let count =
-                elements(&[packs, length]).and_then(|n| n.checked_add(usize::from(kind == ElementKind::Starts)));
-            let all = count.and_then(|n| n.checked_mul(dtype.size())).filter(|all| *all < isize::MAX as usize / 2);
-            bytes = offset.checked_add(all.ok_or_else(too_large)?).ok_or_else(too_large)?;
-            outputs.push(PackOutput { name: name.to_owned(), kind, dtype, offset });
-        }
-        Ok(Self { is_flat: config.form == PackForm::PaddingFree, length, pad, dtype, outputs, bytes })
+        let (outputs, bytes) = places(form, ids, &[packs, length])?;
+        let sequences_max = config.max_sequences.map(|sequences| length.min(sequences as usize));
+        Ok(Self { form, length, sequences_max, pad, dtype: ids.dtype, outputs, bytes })
     }
 
     /// Bytes of a slot.
@@ -159,7 +113,10 @@ impl PackLayout {
 
     /// Names of the outputs.
     pub(crate) fn outputs(&self) -> impl Iterator<Item = Output> + '_ {
-        let shape = || RowShape::Fixed(if self.is_flat { Vec::new() } else { vec![self.length] });
+        let shape = || match self.form.shape {
+            BatchShape::Rows => RowShape::Fixed(vec![self.length]),
+            BatchShape::Row | BatchShape::Tokens => RowShape::Fixed(Vec::new()),
+        };
         self.outputs.iter().map(move |output| Output { name: output.name.clone(), dtype: output.dtype, shape: shape() })
     }
 
@@ -192,7 +149,14 @@ impl PackLayout {
             }
         }
         let sequences = self.sequences(packs, &ids);
-        Ok(Ok(if self.is_flat { self.fill_flat(&sequences, slot) } else { self.fill_rows(packs, &sequences, slot) }))
+        let all = match self.form.shape {
+            BatchShape::Tokens => sequences.iter().map(|sequence| sequence.tokens).sum(),
+            BatchShape::Rows | BatchShape::Row => packs.packs * self.length,
+        };
+        let tensor = |output| self.fill(output, packs.packs, &sequences, all, slot);
+        let tensors = self.outputs.iter().map(tensor).collect();
+        let longest = sequences.iter().map(|sequence| sequence.tokens as i64).max().unwrap_or(0);
+        Ok(Ok(PackContents { tensors, numbers: self.form.longest.iter().map(|name| (*name, longest)).collect() }))
     }
 
     fn ids_of<'r>(&self, row: &'r [u8]) -> Result<&'r [u8]> {
@@ -203,86 +167,113 @@ impl PackLayout {
         Ok(ids)
     }
 
-    /// The fragments with their ids, without the fragments of skipped rows.
-    fn sequences<'r>(&self, packs: &PackedRows, ids: &[Option<&'r [u8]>]) -> Vec<(RowFragment, &'r [u8])> {
+    /// The sequences in the order of their tokens. Skipped rows have no tokens.
+    fn sequences<'r>(&self, packs: &PackedRows, ids: &[Option<&'r [u8]>]) -> Vec<Sequence<'r>> {
         let size = self.dtype.size();
-        let of = |fragment: &RowFragment| {
-            let ids = ids.get(fragment.row as usize).copied().flatten()?;
-            let first = fragment.first as usize * size;
-            Some((*fragment, &ids[first..first + fragment.tokens as usize * size]))
-        };
-        packs.fragments.iter().filter_map(of).collect()
-    }
-
-    fn fill_flat(&self, sequences: &[(RowFragment, &[u8])], slot: &mut [u8]) -> PackContents<'_> {
-        let total: usize = sequences.iter().map(|(fragment, _)| fragment.tokens as usize).sum();
-        let longest = sequences.iter().map(|(fragment, _)| fragment.tokens).max().unwrap_or(0);
-        let mut tensors = Vec::new();
-        for output in &self.outputs {
-            let size = output.dtype.size();
-            let room = &mut slot[output.offset..];
-            let shape = if output.kind == ElementKind::Starts {
-                let mut start = 0;
-                for (at, tokens) in sequences.iter().map(|(fragment, _)| fragment.tokens).chain([0]).enumerate() {
-                    write_run(&mut room[at * size..][..size], output.dtype, start, 0);
-                    start += i64::from(tokens);
-                }
-                vec![sequences.len() as i64 + 1]
-            } else {
-                let mut at = 0;
-                for (fragment, ids) in sequences {
-                    let tokens = fragment.tokens as usize;
-                    self.write(output, ids, 0, &mut room[at * size..(at + tokens) * size]);
-                    at += tokens;
-                }
-                vec![1, total as i64]
-            };
-            tensors.push(PackTensor { name: &output.name, dtype: output.dtype, offset: output.offset, shape });
-        }
-        let longest = i64::from(longest);
-        PackContents { tensors, numbers: vec![("max_length_q", longest), ("max_length_k", longest)] }
-    }
-
-    fn fill_rows(&self, packs: &PackedRows, sequences: &[(RowFragment, &[u8])], slot: &mut [u8]) -> PackContents<'_> {
-        for output in &self.outputs {
-            let size = output.dtype.size();
-            let mut rest = sequences;
-            for pack in 0..packs.packs {
-                let count = rest.iter().take_while(|(fragment, _)| fragment.pack as usize == pack).count();
-                let (of_pack, others) = rest.split_at(count);
-                rest = others;
-                let row = &mut slot[output.offset + pack * self.length * size..][..self.length * size];
-                let mut end = 0;
-                for (number, (fragment, ids)) in of_pack.iter().enumerate() {
-                    let start = fragment.offset as usize;
-                    self.write_padding(output, &mut row[end * size..start * size]);
-                    end = start + fragment.tokens as usize;
-                    self.write(output, ids, number as i64, &mut row[start * size..end * size]);
-                }
-                self.write_padding(output, &mut row[end * size..]);
+        let (mut sequences, mut pack, mut number, mut all) = (Vec::new(), 0, 0, 0);
+        for fragment in &packs.fragments {
+            if fragment.pack != pack {
+                (pack, number) = (fragment.pack, 0);
             }
+            let of_row = ids.get(fragment.row as usize).copied().flatten();
+            let first = fragment.first as usize * size;
+            let ids = of_row.map_or(&[][..], |ids| &ids[first..first + fragment.tokens as usize * size]);
+            let tokens = ids.len() / size;
+            let start = match self.form.shape {
+                BatchShape::Tokens => all,
+                BatchShape::Rows | BatchShape::Row => pack as usize * self.length + fragment.offset as usize,
+            };
+            if of_row.is_some() || self.form.shape == BatchShape::Row {
+                sequences.push(Sequence { start, number, tokens, ids });
+            }
+            number += i64::from(of_row.is_some());
+            all += tokens;
         }
-        let shape = vec![packs.packs as i64, self.length as i64];
-        let tensors = self.outputs.iter().map(|output| {
-            let &PackOutput { dtype, offset, .. } = output;
-            PackTensor { name: &output.name, dtype, offset, shape: shape.clone() }
-        });
-        PackContents { tensors: tensors.collect(), numbers: Vec::new() }
+        sequences
     }
 
-    /// Writes the elements of a sequence, which has this `number` in its pack.
-    fn write(&self, output: &PackOutput, ids: &[u8], number: i64, room: &mut [u8]) {
-        let dtype = output.dtype;
+    /// Fills an output of a batch of `packs` packs with `all` elements of tokens and padding.
+    fn fill<'l>(
+        &self,
+        output: &'l PackOutput,
+        packs: usize,
+        sequences: &[Sequence<'_>],
+        all: usize,
+        slot: &mut [u8],
+    ) -> PackTensor<'l> {
+        let &PackOutput { ref name, kind, dtype, offset } = output;
+        let (size, room) = (dtype.size(), &mut slot[offset..]);
+        let shape = if kind.is_of_tokens() {
+            let mut end = 0;
+            for sequence in sequences {
+                let start = sequence.start;
+                self.write_padding(output, &mut room[end * size..start * size]);
+                end = start + sequence.tokens;
+                self.write(output, sequence, &mut room[start * size..end * size]);
+            }
+            self.write_padding(output, &mut room[end * size..all * size]);
+            match self.form.shape {
+                BatchShape::Rows => vec![packs as i64, self.length as i64],
+                BatchShape::Row | BatchShape::Tokens => vec![1, all as i64],
+            }
+        } else {
+            let numbers = self.numbers_of(kind, packs, sequences, all);
+            for (to, number) in room.chunks_exact_mut(size).zip(&numbers) {
+                write_run(to, dtype, *number as i64, 0);
+            }
+            vec![numbers.len() as i64]
+        };
+        PackTensor { name, dtype, offset, shape }
+    }
+
+    /// The elements of an output that belong to the sequences or the batch.
+    fn numbers_of(&self, kind: ElementKind, packs: usize, sequences: &[Sequence<'_>], all: usize) -> Vec<usize> {
+        let starts = || sequences.iter().map(|sequence| sequence.start).chain([all]).collect::<Vec<_>>();
+        let mut numbers = match kind {
+            ElementKind::Starts => starts(),
+            ElementKind::Longest => {
+                return vec![starts().windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)];
+            }
+            _ => {
+                let ends = sequences.iter().scan(0, |end, sequence| {
+                    *end += sequence.tokens;
+                    Some(*end)
+                });
+                std::iter::once(0).chain(ends).collect()
+            }
+        };
+        // A limit makes the number of elements the same in all batches, as graphs of a device need it.
+        if let (BatchShape::Row, Some(most)) = (self.form.shape, self.sequences_max) {
+            let last = numbers.last().copied().unwrap_or(0);
+            numbers.resize(packs * most + 1, last);
+        }
+        numbers
+    }
+
+    /// Writes the elements of a sequence. The sequence of a skipped document has no tokens.
+    fn write(&self, output: &PackOutput, sequence: &Sequence<'_>, room: &mut [u8]) {
+        let (dtype, size) = (output.dtype, output.dtype.size());
         match output.kind {
-            ElementKind::Ids => room.copy_from_slice(ids),
+            ElementKind::Ids => room.copy_from_slice(sequence.ids),
             ElementKind::Labels => {
-                room.copy_from_slice(ids);
-                write_run(&mut room[..dtype.size()], dtype, NO_LABEL, 0);
+                room.copy_from_slice(sequence.ids);
+                room.chunks_exact_mut(size).take(1).for_each(|first| write_run(first, dtype, NO_LABEL, 0));
+            }
+            ElementKind::NextIds => {
+                let next = sequence.ids.get(size..).unwrap_or_default();
+                let (head, last) = room.split_at_mut(next.len());
+                head.copy_from_slice(next);
+                write_run(last, dtype, NO_LABEL, 0);
+            }
+            ElementKind::LossMask => {
+                let (head, last) = room.split_at_mut(room.len().saturating_sub(size));
+                write_run(head, dtype, 1, 0);
+                write_run(last, dtype, 0, 0);
             }
             ElementKind::Positions => write_run(room, dtype, 0, 1),
-            ElementKind::Sequences(first) => write_run(room, dtype, first + number, 0),
+            ElementKind::Sequences(first) => write_run(room, dtype, first + sequence.number, 0),
             ElementKind::Mask => write_run(room, dtype, 1, 0),
-            ElementKind::Starts => {}
+            ElementKind::TokenStarts | ElementKind::Starts | ElementKind::Longest => {}
         }
     }
 
@@ -291,17 +282,43 @@ impl PackLayout {
             ElementKind::Ids => {
                 return room.chunks_exact_mut(self.pad.len()).for_each(|id| id.copy_from_slice(&self.pad));
             }
-            ElementKind::Labels => NO_LABEL,
             ElementKind::Sequences(first) => first - 1,
-            ElementKind::Positions | ElementKind::Mask | ElementKind::Starts => 0,
+            kind if kind.has_unlabelled() => NO_LABEL,
+            _ => 0,
         };
         write_run(room, output.dtype, value, 0);
     }
 }
 
+/// Returns the places of the outputs of `form` in a slot, for batches of the number of packs and the length in
+/// `sizes`, and the bytes of the slot.
+fn places(form: &Form, ids: &Output, sizes: &[usize; 2]) -> Result<(Vec<PackOutput>, usize)> {
+    let too_large = || Error::config("a batch of packs is too large: lower batch_size or window.length");
+    let mut outputs: Vec<PackOutput> = Vec::new();
+    let mut bytes = 0_usize;
+    for &FormOutput { name, kind, dtype } in form.outputs {
+        let (name, dtype) = (name.unwrap_or(&ids.name), dtype.unwrap_or(ids.dtype));
+        if outputs.iter().any(|output| output.name == name) {
+            let message = "packs have an output of this name: rename the field of the ids";
+            return Err(Error::config(message).with("field", name));
+        }
+        let offset = bytes.next_multiple_of(ALIGN_BYTES);
+        // A sequence has at least one token.
+        let count = elements(sizes).and_then(|n| n.checked_add(usize::from(!kind.is_of_tokens())));
+        let all = count.and_then(|n| n.checked_mul(dtype.size())).filter(|all| *all < isize::MAX as usize / 2);
+        bytes = offset.checked_add(all.ok_or_else(too_large)?).ok_or_else(too_large)?;
+        outputs.push(PackOutput { name: name.to_owned(), kind, dtype, offset });
+    }
+    Ok((outputs, bytes))
+}
+
 /// Writes `first` and the numbers that follow it in steps of `step`. All fit into the type.
 fn write_run(room: &mut [u8], dtype: DType, first: i64, step: i64) {
     let values = (0..).map(|at: i64| first + at * step);
+    if dtype == DType::Float32 {
+        let values = values.map(|value| value as f32);
+        return room.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| *to = value.to_ne_bytes());
+    }
     match dtype.size() {
         8 => room.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| *to = value.to_ne_bytes()),
         4 => room.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| *to = (value as i32).to_ne_bytes()),
@@ -313,8 +330,10 @@ fn write_run(room: &mut [u8], dtype: DType, first: i64, step: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::PackForm;
     use crate::decode::ragged::tests::ragged_of;
     use crate::order::SampleId;
+    use crate::pipeline::plan::RowFragment;
 
     /// Rows of two and five ids: the first pack has both, with the first two ids of the second row, and the second pack
     /// the rest.
@@ -346,6 +365,7 @@ mod tests {
         let bytes = &slot[tensor.offset..][..count * tensor.dtype.size()];
         let values = match tensor.dtype {
             DType::Int64 => bytes.as_chunks().0.iter().map(|bytes| i64::from_ne_bytes(*bytes)).collect(),
+            DType::Float32 => bytes.as_chunks().0.iter().map(|bytes| f32::from_ne_bytes(*bytes) as i64).collect(),
             _ => bytes.as_chunks().0.iter().map(|bytes| i32::from_ne_bytes(*bytes).into()).collect(),
         };
         (tensor.shape.clone(), values)
@@ -394,6 +414,51 @@ mod tests {
             assert_eq!(of("attention_mask").1, [1, 1, 1, 1, 0, 1, 1, 1, 0, 0]);
             assert_eq!(of("sequence_id").1, [0, 0, 1, 1, -1, 0, 0, 0, -1, -1]);
         });
+    }
+
+    #[test]
+    fn a_batch_of_thd_is_one_row_of_padded_sequences_with_the_labels_of_the_next_tokens() {
+        assembled(PackForm::Thd, None, |contents, slot| {
+            let of = |name| values(contents, slot, name);
+            assert_eq!(of("input_ids"), (vec![1, 10], vec![10, 11, 20, 21, 9, 22, 23, 24, 9, 9]));
+            assert_eq!(of("labels").1, [11, -100, 21, -100, -100, 23, 24, -100, -100, -100]);
+            assert_eq!(of("loss_mask").1, [1, 0, 1, 0, 0, 1, 1, 0, 0, 0]);
+            assert_eq!(of("position_ids").1, [0, 1, 0, 1, 0, 0, 1, 2, 0, 0]);
+            assert_eq!(of("cu_seqlens"), (vec![4], vec![0, 2, 4, 7]));
+            assert_eq!(of("cu_seqlens_padded"), (vec![4], vec![0, 2, 5, 10]));
+            assert_eq!(of("max_seqlen"), (vec![1], vec![5]));
+            assert_eq!(contents.numbers, []);
+        });
+        // A skipped document is a sequence without tokens.
+        assembled(PackForm::Thd, Some(0), |contents, slot| {
+            let of = |name| values(contents, slot, name);
+            assert_eq!(of("labels").1, [-100, -100, 21, -100, -100, 23, 24, -100, -100, -100]);
+            assert_eq!(of("cu_seqlens").1, [0, 0, 2, 5]);
+            assert_eq!(of("cu_seqlens_padded").1, [0, 2, 5, 10]);
+        });
+    }
+
+    #[test]
+    fn rows_of_document_ids_have_the_labels_of_the_next_tokens() {
+        assembled(PackForm::DocumentIds, None, |contents, slot| {
+            let of = |name| values(contents, slot, name);
+            assert_eq!(of("input_ids"), (vec![2, 5], vec![10, 11, 20, 21, 9, 22, 23, 24, 9, 9]));
+            assert_eq!(of("labels").1, [11, -100, 21, -100, -100, 23, 24, -100, -100, -100]);
+            assert_eq!(of("positions").1, [0, 1, 0, 1, 0, 0, 1, 2, 0, 0]);
+            assert_eq!(of("document_ids").1, [0, 0, 1, 1, -1, 0, 0, 0, -1, -1]);
+        });
+    }
+
+    #[test]
+    fn a_limit_of_sequences_makes_the_starts_of_all_batches_as_many() {
+        let config = PackConfig { length: 5, form: PackForm::Thd, max_sequences: Some(3), ..PackConfig::default() };
+        let ids = Output { name: "tokens".to_owned(), dtype: DType::Int64, shape: RowShape::RaggedArray };
+        let (layout, (packs, rows)) = (PackLayout::new(&config, &ids, 2).expect("a layout"), packed());
+        let rows: Vec<_> = rows.iter().map(|row| Some(&**row)).collect();
+        let mut slot = vec![0xa5; layout.bytes()];
+        let contents = layout.assemble(&packs, &rows, &mut slot).expect("rows of ids").expect("as planned");
+        assert_eq!(values(&contents, &slot, "cu_seqlens"), (vec![7], vec![0, 2, 4, 7, 7, 7, 7]));
+        assert_eq!(values(&contents, &slot, "cu_seqlens_padded"), (vec![7], vec![0, 2, 5, 10, 10, 10, 10]));
     }
 
     #[test]
