@@ -148,6 +148,32 @@ fn convert_loop<D: Element, S: Element>(stored: &[u8], out: &mut [u8]) -> bool {
     fits
 }
 
+/// Converts token ids into elements of type `to`; the counts must agree.
+///
+/// # Errors
+/// An id that `to` cannot hold, with its index.
+pub fn convert_ids(ids: &[u32], out: &mut [u8], to: DType) -> Result<()> {
+    if ids.len().checked_mul(to.size()) != Some(out.len()) {
+        return Err(Error::internal("a row has room for a different number of ids"));
+    }
+    if with_type!(to, convert_ids_to; ids, out) {
+        return Ok(());
+    }
+    let one = |id: &u32| with_type!(to, convert_ids_to; &[*id], &mut [0; 8][..to.size()]);
+    let index = ids.iter().position(|id| !one(id)).unwrap_or(0);
+    Err(Error::decode("a token id does not fit the requested type").with("token", index).with("dtype", to))
+}
+
+fn convert_ids_to<D: Element>(ids: &[u32], out: &mut [u8]) -> bool {
+    let mut fits = true;
+    for (id, out) in ids.iter().zip(out.chunks_exact_mut(size_of::<D>())) {
+        let value = D::narrow(Wide::Unsigned(u64::from(*id)));
+        fits &= value.is_some();
+        value.unwrap_or_default().write(out);
+    }
+    fits
+}
+
 /// Fills `out` with `value`.
 ///
 /// # Errors
@@ -201,6 +227,22 @@ mod tests {
         convert(&stored, DType::UInt16, &mut out, DType::Int64).unwrap();
         let got: Vec<i64> = out.chunks_exact(8).map(|c| i64::from_ne_bytes(c.try_into().unwrap())).collect();
         assert_eq!(got, (0..1000).map(|i| i * 65).collect::<Vec<i64>>());
+    }
+
+    #[test]
+    fn ids_are_elements_of_any_type_that_has_room_for_them() {
+        for to in DType::ALL {
+            let (mut out, mut expected) = (vec![0; to.size() * 3], vec![0; to.size() * 3]);
+            convert_ids(&[0, 7, 126], &mut out, to).unwrap();
+            convert(&[0, 7, 126], DType::UInt8, &mut expected, to).unwrap();
+            assert_eq!(out, expected, "{to}");
+        }
+        let mut out = [0; 16];
+        convert_ids(&[u32::MAX, 1], &mut out, DType::Int64).unwrap();
+        assert_eq!(out[..8], i64::from(u32::MAX).to_ne_bytes());
+        let e = convert_ids(&[1, u32::MAX], &mut out[..8], DType::Int32).unwrap_err().to_string();
+        assert!(e.contains("token id") && e.contains("token 1"), "{e}");
+        assert!(convert_ids(&[1], &mut out, DType::Int64).is_err());
     }
 
     #[test]

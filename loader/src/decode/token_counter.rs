@@ -1,13 +1,10 @@
 //! Numbers of tokens that a field makes of stored values. No row is made.
 
 use super::draw::FieldDraws;
-use super::fields::{Columns, FieldSpec};
+use super::fields::{Columns, FieldSpec, OF_ROWS};
 use super::step::{Decode, Memory, Work};
 use crate::error::{Error, Result};
 use crate::format::Column;
-
-/// Arguments that shape the rows of a field of tokens, but not their number.
-const OF_ROWS: [&str; 4] = ["length", "dtype", "pad", "truncate"];
 
 /// Counter of the tokens of a field, before it is compiled for a column.
 #[derive(Clone, Debug)]
@@ -38,17 +35,10 @@ impl TokenCounter {
     /// # Errors
     /// A field that makes no tokens.
     pub fn of(field: &FieldSpec) -> Result<Self> {
-        let mut field = field.clone();
-        match &mut field {
-            FieldSpec::Tokens(tokens) => (tokens.length, tokens.pad, tokens.truncate) = (None, None, false),
-            FieldSpec::Tokenize(tokens) => (tokens.length, tokens.pad, tokens.truncate) = (None, None, false),
-            _ => {
-                return Err(Error::config(
-                    "lengths in tokens are the lengths of a Tokenize or Tokens field, and of no further field",
-                ));
-            }
-        }
-        Ok(Self { fields: [("tokens".to_owned(), field)] })
+        let lists = field.token_lists().ok_or_else(|| {
+            Error::config("lengths in tokens are the lengths of a Tokenize or Tokens field, and of no further field")
+        })?;
+        Ok(Self { fields: [("tokens".to_owned(), lists)] })
     }
 
     /// Name of the column.

@@ -25,11 +25,8 @@ const COUNTS_BYTES_MAX: usize = 2200;
 ///
 /// `Config` for more fields than one, and for a field that makes no lists of token ids.
 pub(super) fn ids_of(config: &LoaderConfig) -> Result<&FieldSpec> {
-    let is_list =
-        |length: Option<usize>, pad: Option<i64>, truncate: bool| length.is_none() && pad.is_none() && !truncate;
     match config.fields.as_deref() {
-        Some([(_, spec @ FieldSpec::Tokens(ids))]) if is_list(ids.length, ids.pad, ids.truncate) => Ok(spec),
-        Some([(_, spec @ FieldSpec::Tokenize(ids))]) if is_list(ids.length, ids.pad, ids.truncate) => Ok(spec),
+        Some([(_, ids)]) if ids.token_lists().is_some_and(|lists| lists == *ids) => Ok(ids),
         _ => Err(Error::config(
             "packs are made of one field: of Tokenize or Tokens, without `length`, `pad` and `truncate`, since packs \
              have a length themselves",

@@ -73,6 +73,7 @@ pub(super) use ops::{CheckedOps, of_labels};
 pub(super) use picture::{check_labels, grey_last};
 pub use scalar::Scalar;
 pub use text::Text;
+pub(super) use token_row::OF_ROWS;
 pub use tokenize::{AddedEnd, AllSpecial, AllowedSpecial, RanksEncoding, TextErrors, Tokenize};
 pub use tokens::Tokens;
 pub(super) use views::{crops, of_crop};
@@ -236,6 +237,15 @@ impl FieldSpec {
     /// Returns a field of bytes.
     pub fn bytes(column: String) -> Self {
         Self::Bytes(Bytes { column, default: None })
+    }
+
+    /// Returns the field with lists of any length as its rows; `None` for a field that makes no token ids.
+    pub fn token_lists(&self) -> Option<Self> {
+        Some(match self {
+            Self::Tokens(field) => Self::Tokens(field.lists()),
+            Self::Tokenize(field) => Self::Tokenize(field.lists()),
+            _ => return None,
+        })
     }
 
     /// Returns its part in the scene that the fields of a Joint show.

@@ -7,6 +7,82 @@ use crate::decode::row::Row;
 use crate::error::{Error, Result};
 use crate::format::encoding::DType;
 
+/// Names of the arguments of rows, on which the number of tokens does not depend.
+pub(in crate::decode) const OF_ROWS: [&str; 4] = ["length", "dtype", "pad", "truncate"];
+
+/// Declares the arguments of a field of token ids: its own, and after them the arguments of its rows.
+macro_rules! token_field {
+    ($(#[$attribute:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        $(#[$attribute])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($own)*
+            /// Tokens per row. Without it every row is an array of its own length.
+            #[serde(default)]
+            pub length: Option<usize>,
+            /// Type of the output.
+            #[serde(default = "int64")]
+            pub dtype: DType,
+            /// Padding at the end of shorter samples; without it a shorter sample is an error.
+            #[serde(default)]
+            pub pad: Option<i64>,
+            /// If true, only the first tokens of a longer sample are kept. Otherwise it is an error.
+            #[serde(default)]
+            pub truncate: bool,
+        }
+
+        impl $name {
+            /// Returns the form of a row.
+            fn row(&self) -> TokenRow {
+                let &Self { length, dtype, pad, truncate, .. } = self;
+                TokenRow { length, dtype, pad, truncate }
+            }
+
+            /// Returns the field with lists of any length as its rows.
+            pub(super) fn lists(&self) -> Self {
+                Self { length: None, pad: None, truncate: false, ..self.clone() }
+            }
+        }
+    };
+}
+pub(super) use token_field;
+
+/// Token ids of a sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SampleIds<'a> {
+    /// Stored elements of this type.
+    Stored(&'a [u8], DType),
+    /// Ids of a text.
+    Encoded(&'a [u32]),
+}
+
+impl SampleIds<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Stored(values, dtype) => values.len() / dtype.size(),
+            Self::Encoded(ids) => ids.len(),
+        }
+    }
+
+    /// The first `count` ids, or all.
+    fn head(self, count: usize) -> Self {
+        match self {
+            Self::Stored(values, dtype) => {
+                Self::Stored(&values[..values.len().min(count.saturating_mul(dtype.size()))], dtype)
+            }
+            Self::Encoded(ids) => Self::Encoded(&ids[..ids.len().min(count)]),
+        }
+    }
+
+    fn convert(self, out: &mut [u8], dtype: DType) -> Result<()> {
+        match self {
+            Self::Stored(values, from) => numeric::convert(values, from, out, dtype),
+            Self::Encoded(ids) => numeric::convert_ids(ids, out, dtype),
+        }
+    }
+}
+
 /// Form of a row of token ids.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenRow {
@@ -43,24 +119,22 @@ impl TokenRow {
         self.length.map_or(RowShape::RaggedArray, |length| RowShape::Fixed(vec![length]))
     }
 
-    /// Writes the ids of a sample, elements of type `from`, into a row of the field `kind`.
-    pub(super) fn write(&self, mut values: &[u8], from: DType, row: &mut Row<'_>, kind: &str) -> Result<()> {
+    /// Writes the ids of a sample into a row of the field `kind`.
+    pub(super) fn write(&self, ids: SampleIds<'_>, row: &mut Row<'_>, kind: &str) -> Result<()> {
         let &Self { length, dtype, truncate, .. } = self;
         let Some(length) = length else {
             let Row::Var(out) = row else {
                 return Err(Error::internal("tokens cannot be decoded into memory of this kind"));
             };
-            return numeric::convert(values, from, start_ragged(out, dtype, &[values.len() / from.size()])?, dtype);
+            return ids.convert(start_ragged(out, dtype, &[ids.len()])?, dtype);
         };
-        if truncate {
-            values = &values[..values.len().min(length * from.size())];
-        }
-        self.write_padded(values, from, row.fixed(length * dtype.size())?, kind)
+        let ids = if truncate { ids.head(length) } else { ids };
+        self.write_padded(ids, row.fixed(length * dtype.size())?, kind)
     }
 
-    fn write_padded(&self, values: &[u8], from: DType, out: &mut [u8], kind: &str) -> Result<()> {
+    fn write_padded(&self, ids: SampleIds<'_>, out: &mut [u8], kind: &str) -> Result<()> {
         let &Self { dtype, pad, .. } = self;
-        let (have, want) = (values.len() / from.size(), out.len() / dtype.size());
+        let (have, want) = (ids.len(), out.len() / dtype.size());
         let wrong = |message: String| Error::decode(message).with("tokens", have).with("length", want);
         if have > want {
             return Err(wrong(format!(
@@ -74,6 +148,6 @@ impl TokenRow {
             })?;
             numeric::fill(pad, tail, dtype)?;
         }
-        numeric::convert(values, from, head, dtype)
+        ids.convert(head, dtype)
     }
 }

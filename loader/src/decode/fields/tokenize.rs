@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::column::{Columns, is_text, unsuitable};
 use super::json_path::JsonPath;
 use super::kind::{Compiled, FieldKind, int64};
-use super::token_row::TokenRow;
+use super::token_row::{SampleIds, TokenRow, token_field};
 use crate::decode::draw::FieldDraws;
 use crate::decode::json_value::{JsonForm, JsonValue};
 use crate::decode::row::Row;
@@ -21,45 +21,33 @@ use crate::format::encoding::{DType, Encoding};
 /// Most bytes of a text or of its ids with memory that is kept for the next sample.
 const KEPT_MAX: usize = 4 << 20;
 
-/// The token ids of a text per sample.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tokenize {
-    /// The column: text or `bytes`; with `path`, a JSON document.
-    pub column: String,
-    /// The text of a `tokenizer.json` of Hugging Face; with `encoding`, of a file of ranks of tiktoken.
-    pub tokenizer: String,
-    /// Pattern and special tokens of a file of ranks: the name of tiktoken's encoding, such as `"cl100k_base"`, or
-    /// both.
-    #[serde(default)]
-    pub encoding: Option<RanksEncoding>,
-    /// Path to the text in a JSON document, such as `"meta.text"`. Default: the column is the text.
-    #[serde(default)]
-    pub path: Option<JsonPath>,
-    /// Tokens before each text.
-    #[serde(default)]
-    pub add_bos: AddedEnd,
-    /// Tokens after each text.
-    #[serde(default)]
-    pub add_eos: AddedEnd,
-    /// Special tokens that a text may contain: `"all"` or a list. All the rest are text.
-    #[serde(default)]
-    pub allowed_special: AllowedSpecial,
-    /// Treatment of bytes that are not UTF-8.
-    #[serde(default)]
-    pub errors: TextErrors,
-    /// Tokens per row. Without it every row is an array of its own length.
-    #[serde(default)]
-    pub length: Option<usize>,
-    /// Type of the output.
-    #[serde(default = "int64")]
-    pub dtype: DType,
-    /// Padding at the end of shorter samples; without it a shorter sample is an error.
-    #[serde(default)]
-    pub pad: Option<i64>,
-    /// If true, only the first tokens of a longer sample are kept. Otherwise it is an error.
-    #[serde(default)]
-    pub truncate: bool,
+token_field! {
+    /// The token ids of a text per sample.
+    pub struct Tokenize {
+        /// The column: text or `bytes`; with `path`, a JSON document.
+        pub column: String,
+        /// The text of a `tokenizer.json` of Hugging Face; with `encoding`, of a file of ranks of tiktoken.
+        pub tokenizer: String,
+        /// Pattern and special tokens of a file of ranks: the name of tiktoken's encoding, such as `"cl100k_base"`, or
+        /// both.
+        #[serde(default)]
+        pub encoding: Option<RanksEncoding>,
+        /// Path to the text in a JSON document, such as `"meta.text"`. Default: the column is the text.
+        #[serde(default)]
+        pub path: Option<JsonPath>,
+        /// Tokens before each text.
+        #[serde(default)]
+        pub add_bos: AddedEnd,
+        /// Tokens after each text.
+        #[serde(default)]
+        pub add_eos: AddedEnd,
+        /// Special tokens that a text may contain: `"all"` or a list. All the rest are text.
+        #[serde(default)]
+        pub allowed_special: AllowedSpecial,
+        /// Treatment of bytes that are not UTF-8.
+        #[serde(default)]
+        pub errors: TextErrors,
+    }
 }
 
 /// Pattern and special tokens of a file of ranks.
@@ -155,12 +143,12 @@ impl FieldKind for Tokenize {
     }
 
     fn compile(&self, columns: Columns<'_>, _draws: FieldDraws) -> Result<Compiled> {
-        let &Self { length, dtype, pad, truncate, errors, .. } = self;
+        let &Self { dtype, errors, .. } = self;
         let (index, column) = columns.find(&self.column)?;
         if !is_text(column) && column.encoding != Encoding::Bytes {
             return Err(unsuitable(column, "a Tokenize field needs a column of text, or of bytes that are UTF-8"));
         }
-        let ids = TokenRow { length, dtype, pad, truncate };
+        let ids = self.row();
         ids.check("Tokenize")?;
         let path = match &self.path {
             None => None,
@@ -200,10 +188,7 @@ impl Decode for TokenizeDecoder {
         // The rest of a text that is longer than its row is not encoded.
         let count = self.ids.length.filter(|_| self.ids.truncate).unwrap_or(usize::MAX);
         self.encode(stored.bytes, count, memory)?;
-        let Memory { values, ids, .. } = memory;
-        values.clear();
-        values.extend(ids.as_slice().iter().flat_map(|id| id.to_le_bytes()));
-        let written = self.ids.write(values, DType::UInt32, row, "Tokenize");
+        let written = self.ids.write(SampleIds::Encoded(memory.ids.as_slice()), row, "Tokenize");
         shrink(memory);
         written
     }

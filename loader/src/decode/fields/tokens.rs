@@ -5,34 +5,22 @@ use serde::{Deserialize, Serialize};
 use super::array_source::ArraySource;
 use super::column::{Columns, unsuitable};
 use super::kind::{Compiled, FieldKind, int64};
-use super::token_row::TokenRow;
+use super::token_row::{SampleIds, TokenRow, token_field};
 use crate::decode::draw::FieldDraws;
 use crate::decode::row::Row;
 use crate::decode::step::{Decode, Memory, Stored};
 use crate::error::{Error, Result};
 use crate::format::encoding::{DType, Encoding};
 
-/// A sequence of token ids of fixed length.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tokens {
-    /// The column: an `ndarray`, or `bytes` together with `stored`.
-    pub column: String,
-    /// Tokens per row. Without it every row is an array of its own length.
-    #[serde(default)]
-    pub length: Option<usize>,
-    /// Type of the output.
-    #[serde(default = "int64")]
-    pub dtype: DType,
-    /// Padding at the end of shorter samples; without it a shorter sample is an error.
-    #[serde(default)]
-    pub pad: Option<i64>,
-    /// Element type of a `bytes` column; an `ndarray` has its own.
-    #[serde(default)]
-    pub stored: Option<DType>,
-    /// If true, only the first tokens of a longer sample are kept. Otherwise it is an error.
-    #[serde(default)]
-    pub truncate: bool,
+token_field! {
+    /// A sequence of token ids of fixed length.
+    pub struct Tokens {
+        /// The column: an `ndarray`, or `bytes` together with `stored`.
+        pub column: String,
+        /// Element type of a `bytes` column; an `ndarray` has its own.
+        #[serde(default)]
+        pub stored: Option<DType>,
+    }
 }
 
 impl FieldKind for Tokens {
@@ -41,19 +29,18 @@ impl FieldKind for Tokens {
     }
 
     fn compile(&self, columns: Columns<'_>, _draws: FieldDraws) -> Result<Compiled> {
-        let &Self { length, dtype, pad, stored, truncate, .. } = self;
         let (index, column) = columns.find(&self.column)?;
         let source = match &column.encoding {
             Encoding::Array(kind) => ArraySource::Array(kind.clone()),
             Encoding::Npy => ArraySource::Npy,
-            Encoding::Bytes => ArraySource::Bytes(stored.ok_or_else(|| {
+            Encoding::Bytes => ArraySource::Bytes(self.stored.ok_or_else(|| {
                 unsuitable(column, "a bytes column has no element type: pass e.g. stored=\"uint16\"")
             })?),
             _ => return Err(unsuitable(column, "a Tokens field needs an ndarray or bytes column")),
         };
-        let ids = TokenRow { length, dtype, pad, truncate };
+        let ids = self.row();
         ids.check("Tokens")?;
-        Ok(Compiled::new(index, TokensDecoder { source, ids }, dtype, ids.shape()))
+        Ok(Compiled::new(index, TokensDecoder { source, ids }, ids.dtype, ids.shape()))
     }
 }
 
@@ -66,7 +53,7 @@ struct TokensDecoder {
 impl Decode for TokensDecoder {
     fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
         let (from, values) = self.source.read_list(stored.bytes, &mut memory.shape, &mut memory.values)?;
-        self.ids.write(values, from, row, "Tokens")
+        self.ids.write(SampleIds::Stored(values, from), row, "Tokens")
     }
 
     fn tokens(&self, stored: &[u8], memory: &mut Memory) -> Result<u64> {
