@@ -22,34 +22,35 @@ pub struct PackCounts {
 
 impl PackCounts {
     /// Packs all windows, each of `threads` threads a part of them.
-    pub(super) fn of(layout: &Arc<WindowLayout>, threads: usize) -> Self {
+    ///
+    /// # Errors
+    /// A window with more fragments than it may have.
+    pub(super) fn of(layout: &Arc<WindowLayout>, threads: usize) -> Result<Self, OrderError> {
         let windows = layout.windows();
         let threads = (threads.max(1) as u64).min(windows.max(1));
         let count = |part: u64| {
             let mut reader = WindowReader::new(layout.clone());
             let windows = windows * part / threads..windows * (part + 1) / threads;
-            windows.map(|window| reader.count(window)).collect::<Vec<WindowCount>>()
+            windows.map(|window| reader.count(window)).collect::<Result<Vec<WindowCount>, OrderError>>()
         };
         let count = &count;
-        let counts: Vec<WindowCount> = if threads == 1 {
-            count(0)
+        let counts = if threads == 1 {
+            count(0)?
         } else {
             std::thread::scope(|scope| {
                 let parts: Vec<_> = (1..threads).map(|part| scope.spawn(move || count(part))).collect();
                 let mut counts = count(0);
                 for part in parts {
-                    match part.join() {
-                        Ok(part) => counts.extend(part),
-                        Err(panic) => std::panic::resume_unwind(panic),
-                    }
+                    let part = part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                    counts = counts.and_then(|mut counts| part.map(|part| counts.extend(part)).map(|()| counts));
                 }
                 counts
-            })
+            })?
         };
-        Self {
+        Ok(Self {
             packs: counts.iter().map(|count| count.packs).collect(),
             tokens: counts.iter().map(|count| count.tokens).sum(),
-        }
+        })
     }
 
     /// By window.

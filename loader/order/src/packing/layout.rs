@@ -8,6 +8,7 @@ use super::lengths::TokenLengths;
 use super::window::{Document, PackWindow, Packer, WindowCount};
 use crate::batching::Sequence;
 use crate::epoch::EpochPlan;
+use crate::error::OrderError;
 use crate::ids::{SampleId, StreamId};
 use crate::shuffle::Cursor;
 
@@ -113,13 +114,19 @@ impl WindowReader {
     }
 
     /// Packs of a window.
-    pub(super) fn count(&mut self, window: u64) -> WindowCount {
+    ///
+    /// # Errors
+    /// More fragments than a window may have.
+    pub(super) fn count(&mut self, window: u64) -> Result<WindowCount, OrderError> {
         self.read(window, |_| ());
         self.packer.count(&self.layout.config, &self.lengths)
     }
 
     /// Packs a window.
-    pub(super) fn pack(&mut self, window: u64) -> PackWindow {
+    ///
+    /// # Errors
+    /// As [`count`](Self::count).
+    pub(super) fn pack(&mut self, window: u64) -> Result<PackWindow, OrderError> {
         let mut documents = Vec::new();
         self.read(window, |document| documents.push(document));
         // Windows differ, and the order of documents uses no such seeds.

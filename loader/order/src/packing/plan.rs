@@ -97,10 +97,14 @@ impl PackPlan {
         let counts = match counts {
             Some(counts) if counts.packs().len() as u64 == layout.windows() => counts,
             Some(_) => return Err(OrderError::PackCounts),
-            None => PackCounts::of(&layout, threads),
+            None => PackCounts::of(&layout, threads)?,
         };
         let sizes: Vec<u64> = counts.packs().iter().map(|&packs| packs.into()).collect();
-        OrderError::unless(sizes.iter().any(|&packs| packs > 0), "the documents", "at least one with a token")?;
+        OrderError::unless(
+            sizes.iter().any(|&packs| packs > 0),
+            "the documents",
+            "at least one with a token that overflow does not drop",
+        )?;
         let dealt = OrderConfig {
             shuffle: false,
             partition_algo: order.partition_algo,

@@ -95,10 +95,11 @@ impl PackOrder {
             let is_kept = |kept: &Option<(ShardId, PackWindow)>| kept.as_ref().is_some_and(|(kept, _)| *kept == number);
             let at = windows.iter().position(is_kept).unwrap_or_else(|| {
                 windows.swap(0, 1);
-                windows[0] = Some((number, reader.pack(number.0.into())));
+                windows[0] = reader.pack(number.0.into()).ok().map(|window| (number, window));
                 0
             });
             let window = windows[at].as_ref().map(|(_, window)| window);
+            // A window with too many fragments has no number of packs, so the plan's are not its own.
             match window.filter(|window| window.len() == plan.0.counts.packs()[number.index()] as usize) {
                 Some(window) => push_pack(plan, window, pack as usize, (*count as u32, planned.repeat), fragments),
                 None => failure = Some(OrderError::PackCounts),
@@ -123,15 +124,7 @@ fn push_pack(
         let sample = PlannedSample { sample: document.sample, stream, draw: document.draw, repeat };
         let (first, tokens) = (fragment.first, fragment.tokens);
         let document_tokens = plan.0.layout.tokens_of(document.sample, stream);
-        // The parts of a long document are cut again, and may meet in a pack.
-        let before = fragments.last_mut().filter(|before| {
-            let follows = before.first + before.tokens == first && before.offset + before.tokens == offset;
-            follows && before.pack == pack && before.sample == sample
-        });
-        match before {
-            Some(before) => before.tokens += tokens,
-            None => fragments.push(PackedFragment { sample, pack, offset, first, tokens, document_tokens }),
-        }
+        fragments.push(PackedFragment { sample, pack, offset, first, tokens, document_tokens });
         offset += plan.0.layout.config.occupied(tokens);
     }
 }

@@ -269,7 +269,7 @@ fn lengths_must_fit_the_data_set_and_have_a_token() {
     let empty = |lengths: &Arc<TokenLengths>| Arc::new(TokenLengths::new(vec![0; lengths.values().len()]));
     let empty = Job { lengths: job.lengths.iter().map(empty).collect(), ..self::job() };
     let error = empty.try_plan(World::single(), 0, None, None).expect_err("no token").to_string();
-    assert_eq!(error, "the documents must be at least one with a token");
+    assert_eq!(error, "the documents must be at least one with a token that overflow does not drop");
 }
 
 /// Lengths as texts of the web have them: lognormal, a median of 400 tokens.

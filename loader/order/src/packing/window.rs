@@ -4,6 +4,7 @@ use super::config::{PackConfig, PackMethod};
 use super::cut::cut;
 use super::fit::BestFit;
 use super::fragments::{Fragment, fragments_of};
+use crate::error::OrderError;
 use crate::ids::SampleId;
 use crate::rng::Generator;
 
@@ -44,21 +45,27 @@ pub(super) struct WindowCount {
 
 impl Packer {
     /// Packs of a window of documents with these `lengths`.
-    pub(super) fn count(&mut self, config: &PackConfig, lengths: &[u32]) -> WindowCount {
-        let packs = self.assign(config, lengths);
-        WindowCount { packs, tokens: self.fragments.iter().map(|fragment| u64::from(fragment.tokens)).sum() }
+    ///
+    /// # Errors
+    /// More fragments than a window may have.
+    pub(super) fn count(&mut self, config: &PackConfig, lengths: &[u32]) -> Result<WindowCount, OrderError> {
+        let packs = self.assign(config, lengths)?;
+        Ok(WindowCount { packs, tokens: self.fragments.iter().map(|fragment| u64::from(fragment.tokens)).sum() })
     }
 
     /// Packs `documents` with these `lengths`. Without a `seed` the packs are in the order of their first documents,
     /// with one in a random order.
+    ///
+    /// # Errors
+    /// More fragments than a window may have.
     pub(super) fn pack(
         &mut self,
         config: &PackConfig,
         documents: Vec<Document>,
         lengths: &[u32],
         seed: Option<u128>,
-    ) -> PackWindow {
-        let count = self.assign(config, lengths) as usize;
+    ) -> Result<PackWindow, OrderError> {
+        let count = self.assign(config, lengths)? as usize;
         let mut numbers: Vec<u32> = (0..count as u32).collect();
         if let Some(seed) = seed {
             Generator::new(seed).shuffle(&mut numbers);
@@ -85,17 +92,17 @@ impl Packer {
             fragments[*at as usize] = *fragment;
             *at += 1;
         }
-        PackWindow { documents, fragments, starts }
+        Ok(PackWindow { documents, fragments, starts })
     }
 
     /// Fills `fragments` and `packs`, and returns the number of packs.
-    fn assign(&mut self, config: &PackConfig, lengths: &[u32]) -> u32 {
+    fn assign(&mut self, config: &PackConfig, lengths: &[u32]) -> Result<u32, OrderError> {
         let Self { best_fit, fragments, packs } = self;
-        fragments_of(config, lengths, fragments);
-        match config.method {
+        fragments_of(config, lengths, fragments)?;
+        Ok(match config.method {
             PackMethod::BestFit => best_fit.fit(config, fragments, packs),
             PackMethod::Cut => cut(config, fragments, packs),
-        }
+        })
     }
 }
 
@@ -121,8 +128,8 @@ mod tests {
         let document = |draw| Document { draw, sample: SampleId(draw) };
         let documents = (0..lengths.len() as u64).map(document).collect();
         let mut packer = Packer::default();
-        let window = packer.pack(config, documents, lengths, seed);
-        assert_eq!(packer.count(config, lengths).packs as usize, window.len());
+        let window = packer.pack(config, documents, lengths, seed).expect("few fragments");
+        assert_eq!(packer.count(config, lengths).expect("few fragments").packs as usize, window.len());
         let fragment = |(document, fragment): (Document, Fragment)| (document.draw, fragment.first, fragment.tokens);
         (0..window.len()).map(|pack| window.pack(pack).map(fragment).collect()).collect()
     }
@@ -140,8 +147,15 @@ mod tests {
         let config = PackConfig { method: PackMethod::Cut, ..PackConfig::new(8) };
         let found = packs(&config, &[5, 4, 0, 3, 9], None);
         let expected: [&[(u64, u32, u32)]; 3] =
-            [&[(0, 0, 5), (1, 0, 3)], &[(1, 3, 1), (3, 0, 3), (4, 0, 4)], &[(4, 4, 4), (4, 8, 1)]];
-        assert_eq!(found, expected, "the document of 9 tokens is split at 8 first, then where packs end");
+            [&[(0, 0, 5), (1, 0, 3)], &[(1, 3, 1), (3, 0, 3), (4, 0, 4)], &[(4, 4, 5)]];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn cut_cuts_a_long_document_where_packs_end_alone() {
+        let config = PackConfig { method: PackMethod::Cut, max_sequences: Some(2), ..PackConfig::new(8) };
+        let expected: [&[(u64, u32, u32)]; 3] = [&[(0, 0, 5), (1, 0, 3)], &[(1, 3, 8)], &[(1, 11, 6), (2, 0, 2)]];
+        assert_eq!(packs(&config, &[5, 17, 2], None), expected, "no cut after 8 tokens of the document of 17");
     }
 
     #[test]
