@@ -93,11 +93,22 @@ impl Filters<'_> {
         // One word for each sample, so that the kept ones stay in the same memory.
         let mut counts = kept_of(stream, answers.into_counts())?;
         counts.shrink_to_fit();
+        // Every rank skips as many samples in an epoch, and each sample is one rank's.
+        let most = self.config.skip.errors.saturating_mul(self.config.world.world_size.into());
+        let mut bad = 0;
         for (place, count) in counts.iter_mut().enumerate().filter(|(_, count)| **count == NO_COUNT) {
+            bad += 1;
             if !self.config.skip.has_errors() {
                 return Err(missing(place));
             }
+            if bad > most {
+                let hint = format!("more samples of the stream are bad than skip.errors of all ranks, {most}");
+                return Err(missing(place).hinting(hint));
+            }
             *count = 0;
+        }
+        if bad > 0 {
+            log::warn!("{bad} samples of {} have no number of tokens, and are left out of packs", stream.name);
         }
         Ok(counts)
     }
@@ -197,6 +208,13 @@ mod tests {
         assert!(e.kind() == ErrorKind::Decode && e.to_string().contains("sample 2"), "{e}");
         config.skip = SkipConfig { errors: 1, ..SkipConfig::default() };
         assert_eq!(lengths(&config, None).expect("skipped").0, [2, 1, 0, 1]);
+        // As many bad samples as an epoch of all ranks may have, and no more.
+        let two = write(&folder.path().join("two"), &[4, 5, 5, 2]);
+        let mut two = LoaderConfig { skip: config.skip.clone(), ..two };
+        let e = lengths(&two, None).expect_err("two bad samples").to_string();
+        assert!(e.contains("sample 2") && e.contains("skip.errors of all ranks, 1"), "{e}");
+        two.world.world_size = 2;
+        assert_eq!(lengths(&two, None).expect("skipped").0, [2, 0, 0, 1]);
         // The kept answer of the lenient loader is none for a strict one.
         config.skip = SkipConfig::default();
         let e = lengths(&config, None).expect_err("5 bytes");
