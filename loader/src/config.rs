@@ -173,6 +173,12 @@ impl LoaderConfig {
             self.pack().is_none() || self.extra.is_empty(),
             "`extra` has an output for each sample, and a row of packs has several: leave it out",
         )?;
+        let tokens = self.pack().map_or(0, |pack| u64::from(self.batch_size) * u64::from(pack.length));
+        // The starts of sequences in a batch are integers of 32 bits.
+        require(
+            tokens <= i32::MAX as u64,
+            "a batch of packs has at most 2,147,483,647 tokens: lower batch_size or window.length",
+        )?;
         for name in self.extra.iter().map(|output| output.name()) {
             let is_taken = self.fields.iter().flatten().any(|(field, _)| field == name);
             let message = format!("`extra` adds an output called `{name}`: rename the field of that name");

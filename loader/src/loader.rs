@@ -10,11 +10,12 @@
 //! * `plan`: from the configuration to the inputs of the parts;
 //! * `planner`: plans of epochs;
 //! * `position`: position in the epochs, and checkpoints;
-//! * `steps`, `step_names`: the samples of a step, and steps that are left out;
+//! * `steps`, `step_names`, `epoch_steps`: the samples of a step, steps that are left out, and the steps of epochs;
 //! * `negotiate`: optional features of the delivery;
 //! * `pools`: memory pools and threads by NUMA node.
 
 mod description;
+mod epoch_steps;
 mod filter;
 mod length_index;
 mod negotiate;
@@ -37,7 +38,9 @@ use crate::delivery::{Delivery, HostDelivery};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Layout;
 use crate::order::Resume;
-use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, PackLayout, TakeOutcome};
+use crate::pipeline::{
+    BatchLayout, BatchPlan, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, PackLayout, TakeOutcome,
+};
 use crate::session;
 use crate::state::{ForebayState, LoaderState};
 use crate::stats::{Snapshot, Stats, TimeKind, working_on};
@@ -288,7 +291,8 @@ impl Loader {
     ///
     /// `Config` for an impossible order, `Closed` in a forked child.
     pub fn batches(&self) -> Result<u64> {
-        steps::batches_of(&mut *self.position()?, &self.planner, &self.config)
+        let position = self.position()?;
+        steps::batches_in(&position, &self.planner, &self.config, position.epoch())
     }
 
     /// Batches of an epoch for this rank that is resumed at `sample_in_epoch`.
@@ -341,10 +345,14 @@ impl Loader {
                 predownload: self.predownload(),
                 chunk: self.chunk(threads),
             },
-            left_out: self.left_out(&mut position, plan.cells().epoch())?,
+            left_out: self.left_out(&position, plan.cells().epoch())?,
             plan: plan.clone(),
         };
         position.start(plan, Epoch::start(setup)?);
+        if self.planner.makes_packs() {
+            // The numbers of later steps follow from it.
+            steps::batches_in(&position, &self.planner, &self.config, position.epoch())?;
+        }
         Ok(())
     }
 
@@ -439,8 +447,8 @@ impl Loader {
     ///
     /// `Config` for an impossible order, `Closed` in a forked child.
     pub fn state(&self) -> Result<LoaderState> {
-        let position = self.position()?.state(&self.planner)?;
-        Ok(self.state_of(position))
+        let position = self.position()?;
+        Ok(self.state_of(position.state(&self.planner)?, position.plan()))
     }
 
     /// Returns the position before batch `number`, counted from the start of the epoch, for a caller that has not
@@ -455,13 +463,13 @@ impl Loader {
     /// As [`state`](Self::state), and `State` for a batch that has failed, if a later one was delivered or the
     /// epoch has ended.
     pub fn state_before(&self, number: u64, held: Held) -> Result<LoaderState> {
-        let position = self.position()?.state_before(&self.planner, number, held)?;
-        Ok(self.state_of(position))
+        let position = self.position()?;
+        Ok(self.state_of(position.state_before(&self.planner, number, held)?, position.plan()))
     }
 
-    fn state_of(&self, position: Resume) -> LoaderState {
-        let forebay = ForebayState { packs: self.planner.saved_packs(&position), ..self.forebay_state() };
-        LoaderState::new(position, forebay)
+    fn state_of(&self, at: Resume, running: Option<&BatchPlan>) -> LoaderState {
+        let (packs, first_step) = (self.planner.saved_packs(&at, running), self.saved_first_step(&at));
+        LoaderState::new(at, ForebayState { packs, first_step, ..self.forebay_state() })
     }
 
     fn forebay_state(&self) -> ForebayState {
@@ -482,9 +490,10 @@ impl Loader {
             log::warn!("the checkpoint belongs to a different plan, which strict=False accepts: {differences}");
         }
         self.add_skipped_steps(state, strict)?;
-        let packs = state.forebay.as_ref().filter(|_| state.differences(&now).is_none());
-        if let Some(packs) = packs.and_then(|forebay| forebay.packs.as_deref()) {
-            self.planner.load_packs(&state.resume(), packs)?;
+        if let Some(same) = state.forebay.as_ref().filter(|_| state.differences(&now).is_none()) {
+            let at = state.resume();
+            same.packs.as_ref().map_or(Ok(()), |packs| self.planner.load_packs(&at, packs))?;
+            same.first_step.into_iter().for_each(|first| self.load_first_step(&at, first));
         }
         let mut position = self.position()?;
         position.stop();

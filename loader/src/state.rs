@@ -54,11 +54,25 @@ pub struct ForebayState {
     /// Numbers of packs of the epoch, as base64; absent if documents are not packed, or are counted again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packs: Option<String>,
+    /// First step of the epoch; absent if it is not known, or is a product: documents are not packed, or it is epoch 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_step: Option<FirstStep>,
     /// Arguments that determine the order, each as a short text or a hash.
     pub plan: BTreeMap<String, String>,
     /// Descriptions of the arguments in `plan` that are hashes, for messages. Empty in older checkpoints.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub described: BTreeMap<String, String>,
+}
+
+/// First step of an epoch.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub struct FirstStep {
+    /// Its number.
+    pub step: u64,
+    /// Packs of a step on all ranks, on which the number depends.
+    pub rows: u64,
+    /// True if a last step that is not full is left out.
+    pub drop_last: bool,
 }
 
 /// Steps that a run leaves out on all ranks.
@@ -99,7 +113,7 @@ impl SavedState for LoaderState {
         let mut at = Self { epoch, sample_in_epoch: sample, ..self };
         if let Some(forebay) = at.forebay.as_mut().filter(|_| epoch != self.epoch) {
             // They belong to one epoch.
-            forebay.packs = None;
+            (forebay.packs, forebay.first_step) = (None, None);
         }
         at
     }
@@ -230,6 +244,7 @@ mod tests {
             augment_seed: 9,
             skipped,
             packs: None,
+            first_step: None,
             plan,
             described,
         }

@@ -318,6 +318,45 @@ def test_steps_of_later_epochs_are_named_replayed_and_left_out(tmp_path):
     assert digests([left[1]]) == digests([[epochs[1][0], *epochs[1][2:]]])
 
 
+def test_a_checkpoint_has_the_first_step_of_its_epoch(tmp_path):
+    data = {"remote": of_ids(tmp_path)}
+    with loader(data, IDS["input_ids"]) as each:
+        counts = [len(list(each)) for _ in range(2)]
+        taken = iter(each)
+        next(taken)
+        state = each.state_dict()
+        named = each.samples_of(sum(counts))
+        del taken
+    first = state["forebay"]["first_step"]
+    assert first == {"step": sum(counts), "rows": GLOBAL_BATCH, "drop_last": False}
+    # A different number shows that no earlier epoch is planned to count its steps.
+    state["forebay"]["first_step"] = {**first, "step": 1_000_000}
+    for ranks in (1, 2):
+        found = []
+        for rank in range(ranks):
+            with loader(data, IDS["input_ids"], rank, ranks) as each:
+                each.load_state_dict(state)
+                found += each.samples_of(1_000_000)
+                assert each.samples_of(1_000_000) == each.samples_of(0, epoch=2)
+        assert sorted((s.number, s.first_token) for s in found) == sorted((s.number, s.first_token) for s in named)
+    # Steps of a different size have different numbers, which are counted from the first epoch.
+    with loader(data, IDS["input_ids"], batch_size=GLOBAL_BATCH // 2) as each:
+        each.load_state_dict(state)
+        assert each.samples_of(0) == each.samples_of(0, epoch=0)
+        with pytest.raises(ConfigError, match="pass the step's epoch"):
+            each.samples_of(10**12)
+
+
+def test_the_state_has_the_numbers_of_packs_whatever_epochs_were_asked_for(tmp_path):
+    with loader({"remote": of_ids(tmp_path)}, IDS["input_ids"]) as each:
+        taken = iter(each)
+        next(taken)
+        packs = each.state_dict()["forebay"]["packs"]
+        for epoch in range(1, 8):
+            each.samples_of(0, epoch=epoch)
+        assert each.state_dict()["forebay"]["packs"] == packs
+
+
 def test_filters_subsets_and_weights_choose_the_documents_of_packs(tmp_path):
     data = {"remote": of_ids(tmp_path)}
     with loader(data, IDS["input_ids"], select=fb.Select(subset="10:20"), shuffle=False, batch_size=2) as each:
@@ -336,6 +375,11 @@ def test_a_wrong_number_of_tokens_is_an_error_that_names_the_sample(tmp_path):
     good = {"remote": of_ids(tmp_path)}
     with loader(good, IDS["input_ids"], pack={"lengths": lengths}) as each, loader(good, IDS["input_ids"]) as same:
         assert digests([list(each)]) == digests([list(same)])
+    # Of a different data set, perhaps: 4 billion tokens would be 268 million packs.
+    wrong = np.array([4e9, *lengths[1:]])
+    with pytest.raises(ConfigError, match="check the lengths in tokens"):
+        with loader(good, IDS["input_ids"], pack={"lengths": wrong}) as each:
+            list(each)
     lengths[7] += 1
     with loader(good, IDS["input_ids"], pack={"lengths": lengths}) as each:
         with pytest.raises(ConfigError, match=r"another number of tokens.*sample 7"):
@@ -389,6 +433,7 @@ def test_a_document_that_cannot_be_decoded_leaves_padding_within_the_limit(tmp_p
         ({"pack": {"form": "thd"}, "sharding": 0}, "a batch of form=\"thd\" is one row"),
         ({"pack": {"form": "thd", "pad_sequences_to": 3}}, "pad_sequences_to"),
         ({"pack": {"length": 0}}, "length is a whole number, at least 1"),
+        ({"pack": {"length": 1 << 24}, "batch_size": 128}, "at most 2,147,483,647 tokens"),
     ],
 )  # fmt: skip
 def test_what_packs_do_not_have_is_refused(options, message, tmp_path):

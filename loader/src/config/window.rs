@@ -179,6 +179,7 @@ mod tests {
             ("{\"length\": 8, \"pad_sequences_to\": 2}", "has no padding"),
             ("{\"length\": 8, \"method\": \"first_fit\"}", "window.method"),
             ("{\"length\": 8, \"overflow\": \"wrap\"}", "window.overflow"),
+            ("{\"length\": 1073741824}", "at most 2,147,483,647 tokens"),
         ] {
             let text = format!("{{\"window\": {text}, \"batch_size\": 2, \"streams\": [{{\"local\": \"data\"}}]}}");
             let e = LoaderConfig::from_json(&text).expect("well-formed").validate().expect_err(&text).to_string();

@@ -40,7 +40,15 @@ pub(super) struct Packing {
     /// By stream.
     lengths: Vec<Arc<TokenLengths>>,
     threads: usize,
-    counts: Mutex<VecDeque<(EpochKey, PackCounts)>>,
+    kept: Mutex<KeptCounts>,
+}
+
+/// Numbers of packs that are known.
+#[derive(Default)]
+struct KeptCounts {
+    counts: VecDeque<(EpochKey, PackCounts)>,
+    /// Canonical nodes and seed of plans without a checkpoint, once there was one.
+    own: Option<(u64, u64)>,
 }
 
 /// Epoch, canonical nodes and seed, on which packs depend besides the arguments.
@@ -53,7 +61,7 @@ fn key_of(resume: &Resume) -> EpochKey {
 impl Packing {
     /// Packs of documents of these `lengths`, which `threads` threads count.
     pub(super) fn new(config: PackConfig, lengths: Vec<Arc<TokenLengths>>, threads: usize) -> Self {
-        Self { config, lengths, threads, counts: Mutex::default() }
+        Self { config, lengths, threads, kept: Mutex::default() }
     }
 
     /// Plans the packs of `epoch`, or of its rest.
@@ -65,24 +73,23 @@ impl Packing {
         epoch: u64,
         resume: Option<&Resume>,
     ) -> Result<PackPlan> {
-        let key = resume.map(|resume| key_of(&Resume { epoch: epoch.max(resume.epoch), ..*resume }));
-        let known = key.and_then(|key| self.counts_of(key));
+        let known = {
+            let kept = self.kept.lock();
+            let key = match resume {
+                Some(resume) => Some(key_of(&Resume { epoch: epoch.max(resume.epoch), ..*resume })),
+                None => kept.own.map(|(nodes, seed)| (epoch, nodes, seed)),
+            };
+            key.and_then(|key| kept.of(key)).cloned()
+        };
         let packing = (&self.config, &*self.lengths);
         let plan = PackPlan::new(shape, order, packing, world, epoch, resume, known, self.threads)?;
-        self.keep(key_of(&plan.packs().state(0)), plan.counts().clone());
+        let key = key_of(&plan.packs().state(0));
+        let mut kept = self.kept.lock();
+        if resume.is_none() {
+            kept.own = Some((key.1, key.2));
+        }
+        kept.add(key, plan.counts().clone());
         Ok(plan)
-    }
-
-    fn counts_of(&self, key: EpochKey) -> Option<PackCounts> {
-        self.counts.lock().iter().find(|(kept, _)| *kept == key).map(|(_, counts)| counts.clone())
-    }
-
-    fn keep(&self, key: EpochKey, counts: PackCounts) {
-        let mut all = self.counts.lock();
-        all.retain(|(kept, _)| *kept != key);
-        all.push_back((key, counts));
-        let more = all.len().saturating_sub(KEPT_MAX);
-        all.drain(..more);
     }
 
     /// The argument of checkpoints that must not change: its name and value.
@@ -90,9 +97,14 @@ impl Packing {
         (PACKING, PackPlan::argument(&self.config, &self.lengths))
     }
 
-    /// The numbers of packs of the epoch of a checkpoint, as text; `None` if they are not known or too many.
-    pub(super) fn saved_counts(&self, at: &Resume) -> Option<String> {
-        let bytes = self.counts_of(key_of(at))?.to_bytes();
+    /// The numbers of packs of the epoch of a checkpoint, of `running` or kept, as text; `None` if they are not known or
+    /// too many.
+    pub(super) fn saved_counts(&self, at: &Resume, running: Option<&PackPlan>) -> Option<String> {
+        let running = running.filter(|plan| key_of(&plan.packs().state(0)) == key_of(at)).map(PackPlan::counts);
+        let bytes = running.map_or_else(
+            || self.kept.lock().of(key_of(at)).map(PackCounts::to_bytes),
+            |counts| Some(counts.to_bytes()),
+        )?;
         (bytes.len() <= COUNTS_BYTES_MAX).then(|| BASE64_STANDARD.encode(bytes))
     }
 
@@ -105,7 +117,20 @@ impl Packing {
         let damaged =
             || Error::new(ErrorKind::State, "`packs` of the checkpoint is damaged: remove it, which counts again");
         let bytes = BASE64_STANDARD.decode(text).map_err(|_| damaged())?;
-        self.keep(key_of(at), PackCounts::from_bytes(&bytes).map_err(|_| damaged())?);
+        self.kept.lock().add(key_of(at), PackCounts::from_bytes(&bytes).map_err(|_| damaged())?);
         Ok(())
+    }
+}
+
+impl KeptCounts {
+    fn of(&self, key: EpochKey) -> Option<&PackCounts> {
+        self.counts.iter().find(|(kept, _)| *kept == key).map(|(_, counts)| counts)
+    }
+
+    fn add(&mut self, key: EpochKey, counts: PackCounts) {
+        self.counts.retain(|(kept, _)| *kept != key);
+        self.counts.push_back((key, counts));
+        let more = self.counts.len().saturating_sub(KEPT_MAX);
+        self.counts.drain(..more);
     }
 }

@@ -1,5 +1,6 @@
 //! Plans of a loader's epochs.
 
+use super::epoch_steps::EpochSteps;
 use super::packing::Packing;
 use crate::catalog::{Catalog, Selections, shortened};
 use crate::config::{LoaderConfig, StreamConfig};
@@ -26,6 +27,8 @@ pub(super) struct Planner {
     packing: Option<Arc<Packing>>,
     /// The last plan, which clones have in common: a plan of a million shards takes a second.
     last: Arc<Mutex<Option<KeptPlan>>>,
+    /// Batches of whole epochs for this rank; of samples, of the first epoch, since all are equal.
+    steps: Arc<Mutex<EpochSteps>>,
 }
 
 /// Plan that may be asked for again.
@@ -59,7 +62,7 @@ impl Planner {
     ) -> Result<Self> {
         // The plan itself is made later; this check finds mistakes in the arguments now.
         crate::order::check(catalog.shape(), &order, world)?;
-        Ok(Self { catalog, order, world, packing: packing.map(Arc::new), last: Arc::default() })
+        Ok(Self { catalog, order, world, packing: packing.map(Arc::new), last: Arc::default(), steps: Arc::default() })
     }
 
     /// Plans `epoch`, or the rest of it if `resume` is a checkpoint of it.
@@ -106,13 +109,36 @@ impl Planner {
         (epoch, sample_in_epoch): (u64, u64),
     ) -> Result<u64> {
         let epoch = if self.makes_packs() { epoch } else { 0 };
+        let known = self.steps.lock().of(resume.as_ref(), epoch);
+        if let Some(known) = known.filter(|_| sample_in_epoch == 0) {
+            return Ok(known);
+        }
         let resume = resume.map(|r| Resume { epoch, sample_in_epoch: 0, ..r });
         let mut plan = self.plan(epoch, resume.as_ref())?;
         if sample_in_epoch > 0 {
             plan = self.plan(epoch, Some(&plan.cells().state(sample_in_epoch)))?;
         }
         let order = plan.cells().rank(Rank(config.world.rank));
-        Ok(if config.drop_last { order.samples() / u64::from(config.batch_size) } else { order.batches() })
+        let batches = if config.drop_last { order.samples() / u64::from(config.batch_size) } else { order.batches() };
+        if sample_in_epoch == 0 {
+            self.steps.lock().add(resume.as_ref(), epoch, batches);
+        }
+        Ok(batches)
+    }
+
+    /// Returns an epoch of packs with a known first step, and that step, of those for which `is_before` is true.
+    pub(super) fn known_start(&self, resume: Option<Resume>, is_before: impl Fn(u64, u64) -> bool) -> (u64, u64) {
+        self.steps.lock().start(resume.as_ref(), is_before)
+    }
+
+    /// Returns the number of the first step of the epoch of a checkpoint of packs, if it is known and not 0.
+    pub(super) fn known_first(&self, at: &Resume) -> Option<u64> {
+        self.steps.lock().known_first(at).filter(|first| self.makes_packs() && *first > 0)
+    }
+
+    /// Sets the number of the first step of the epoch of a checkpoint.
+    pub(super) fn set_start(&self, at: &Resume, step: u64) {
+        self.steps.lock().set_start(at, step);
     }
 
     /// Samples or packs of an epoch, of all ranks together.
@@ -124,9 +150,13 @@ impl Planner {
         Ok(crate::order::shares_of(self.catalog.shape(), &self.order)?.epoch_size)
     }
 
-    /// The numbers of packs of the epoch of a checkpoint, if they are known and few.
-    pub(super) fn saved_packs(&self, at: &Resume) -> Option<String> {
-        self.packing.as_ref()?.saved_counts(at)
+    /// The numbers of packs of the epoch of a checkpoint, if they are known and few: of the `running` plan, or kept ones.
+    pub(super) fn saved_packs(&self, at: &Resume, running: Option<&BatchPlan>) -> Option<String> {
+        let running = match running {
+            Some(BatchPlan::Packs(plan)) => Some(plan),
+            Some(BatchPlan::Samples(_)) | None => None,
+        };
+        self.packing.as_ref()?.saved_counts(at, running)
     }
 
     /// Keeps the numbers of packs of a checkpoint.
@@ -167,6 +197,7 @@ impl Planner {
             augment_seed: config.augment_seed(),
             skipped: SkippedSteps::default(),
             packs: None,
+            first_step: None,
             plan,
             described: described.into_iter().map(|(name, words)| (name.to_owned(), words)).collect(),
         }

@@ -28,8 +28,6 @@ pub(super) struct Position {
     /// Batches delivered since the plan's start. Kept at the end of the epoch.
     batches_delivered: u64,
     phase: Phase,
-    /// Epoch, and the batches of the whole of it, once computed.
-    pub(super) batches: Option<(u64, u64)>,
     /// The threads of the current epoch; `None` once it was closed.
     pub(super) running: Option<Arc<Epoch>>,
 }
@@ -57,7 +55,6 @@ impl Position {
             ended: Vec::new(),
             batches_delivered: 0,
             phase,
-            batches: None,
             running: None,
         }
     }
@@ -75,6 +72,11 @@ impl Position {
     /// The checkpoint that set the order's constants, if any.
     pub(super) fn resume(&self) -> Option<Resume> {
         self.resume
+    }
+
+    /// The plan of the current epoch, if it has been started and has not ended.
+    pub(super) fn plan(&self) -> Option<&BatchPlan> {
+        self.plan.as_ref()
     }
 
     /// True after the end of an epoch and before the start of the next.
@@ -148,7 +150,6 @@ impl Position {
             };
             *self = Self {
                 phase: Phase::Ended,
-                batches: self.batches,
                 batches_delivered: self.batches_delivered,
                 // Instead of the plan, which may be large.
                 ended: self.plan.as_ref().map_or_else(Vec::new, places),

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Index, Shard};
 use crate::order::{Rank, Resume, ShardId, StreamId};
 use crate::pipeline::{PlannedBatch, RowFragment};
-use crate::state::{LoaderState, SkippedSteps};
+use crate::state::{FirstStep, LoaderState, SkippedSteps};
 use std::collections::{HashMap, HashSet};
 
 /// Numbers of the first samples of the shards, by stream.
@@ -36,8 +36,8 @@ impl Loader {
             return Err(Error::config("there is no such rank").with("rank", rank).with("ranks", ranks));
         }
         let (batches, resume) = {
-            let mut position = self.position()?;
-            (batches_in(&mut position, &self.planner, &self.config, epoch)?, position.resume())
+            let position = self.position()?;
+            (batches_in(&position, &self.planner, &self.config, epoch)?, position.resume())
         };
         if batch >= batches {
             return Err(Error::config("there is no such batch").with("batch", batch).with("batches", batches));
@@ -70,7 +70,7 @@ impl Loader {
     ///
     /// `Config` for an impossible order, `Closed` in a forked child.
     pub fn place_of_step(&self, step: u64) -> Result<(u64, u64)> {
-        place_of(&mut *self.position()?, &self.planner, &self.config, step)
+        place_of(&*self.position()?, &self.planner, &self.config, step)
     }
 
     /// Returns the number of the first step of `epoch`.
@@ -79,7 +79,7 @@ impl Loader {
     ///
     /// As [`place_of_step`](Self::place_of_step).
     pub fn first_step_of(&self, epoch: u64) -> Result<u64> {
-        first_step(&mut *self.position()?, &self.planner, &self.config, epoch)
+        first_step(&*self.position()?, &self.planner, &self.config, epoch)
     }
 
     /// Returns the sample with an index in a shard of a stream, as the output `sample_ids` has it.
@@ -123,7 +123,7 @@ impl Loader {
     }
 
     /// The batches of `epoch` that are left out.
-    pub(super) fn left_out(&self, position: &mut Position, epoch: u64) -> Result<HashSet<u64>> {
+    pub(super) fn left_out(&self, position: &Position, epoch: u64) -> Result<HashSet<u64>> {
         let steps = self.skip_steps.lock().clone();
         if steps.is_empty() {
             return Ok(HashSet::new());
@@ -167,7 +167,20 @@ impl Loader {
         Ok(())
     }
 
-    /// Samples of a step on all ranks.
+    /// Returns the number of the first step of the epoch of a checkpoint, if it is not a product of the epoch and is known.
+    pub(super) fn saved_first_step(&self, at: &Resume) -> Option<FirstStep> {
+        let step = self.planner.known_first(at)?;
+        Some(FirstStep { step, rows: self.step_rows(), drop_last: self.config.drop_last })
+    }
+
+    /// Takes the number of the first step of the epoch of a checkpoint, if its steps are as long as here.
+    pub(super) fn load_first_step(&self, at: &Resume, first: FirstStep) {
+        if (first.rows, first.drop_last) == (self.step_rows(), self.config.drop_last) {
+            self.planner.set_start(at, first.step);
+        }
+    }
+
+    /// Samples or packs of a step on all ranks.
     fn step_rows(&self) -> u64 {
         let ranks = self.config.world.world_size / self.config.order.replication.unwrap_or(1).max(1);
         u64::from(self.config.batch_size) * u64::from(ranks)

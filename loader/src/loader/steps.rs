@@ -1,6 +1,10 @@
 //! Steps of a run by number: their samples, and those that are left out.
 //!
 //! A step is a batch on all ranks. Its number counts the batches of all epochs from the first, also after a resume.
+//!
+//! Epochs of packs differ a little in length, so the number of a step follows from the lengths of all earlier epochs. A
+//! run knows these of the epochs that it has begun, and a checkpoint has the number of its epoch's first step. The
+//! rest are planned, once each.
 
 use super::planner::Planner;
 use super::position::Position;
@@ -8,6 +12,9 @@ use crate::config::LoaderConfig;
 use crate::error::{Error, Result};
 use serde::Serialize;
 use std::collections::BTreeSet;
+
+/// Most epochs that are planned to find a step: each takes seconds for a large data set.
+const EPOCHS_PLANNED_MAX: u64 = 1000;
 
 /// Sample of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -48,57 +55,53 @@ pub struct NamedFragment {
     pub tokens: u32,
 }
 
-/// Batches of the whole of the current epoch for this rank. Epochs of packs differ a little.
-pub(super) fn batches_of(position: &mut Position, planner: &Planner, config: &LoaderConfig) -> Result<u64> {
-    let epoch = position.epoch();
-    if let Some((_, batches)) = position.batches.filter(|(of, _)| *of == epoch || !planner.makes_packs()) {
-        return Ok(batches);
-    }
-    let batches = planner.batches(config, position.resume(), (epoch, 0))?;
-    position.batches = Some((epoch, batches));
-    Ok(batches)
-}
-
 /// Batches of the whole of `epoch` for this rank.
-pub(super) fn batches_in(position: &mut Position, planner: &Planner, config: &LoaderConfig, epoch: u64) -> Result<u64> {
-    if planner.makes_packs() && position.epoch() != epoch {
-        return planner.batches(config, position.resume(), (epoch, 0));
-    }
-    batches_of(position, planner, config)
+pub(super) fn batches_in(position: &Position, planner: &Planner, config: &LoaderConfig, epoch: u64) -> Result<u64> {
+    planner.batches(config, position.resume(), (epoch, 0))
 }
 
 /// Number of the first step of `epoch`.
-pub(super) fn first_step(position: &mut Position, planner: &Planner, config: &LoaderConfig, epoch: u64) -> Result<u64> {
+pub(super) fn first_step(position: &Position, planner: &Planner, config: &LoaderConfig, epoch: u64) -> Result<u64> {
     if !planner.makes_packs() {
-        return Ok(epoch.saturating_mul(batches_of(position, planner, config)?));
+        return Ok(epoch.saturating_mul(batches_in(position, planner, config, epoch)?));
     }
-    let mut first = 0;
-    for before in 0..epoch {
+    let (known, mut first) = planner.known_start(position.resume(), |start, _| start <= epoch);
+    if epoch - known > EPOCHS_PLANNED_MAX {
+        return Err(too_far());
+    }
+    for before in known..epoch {
         first += batches_in(position, planner, config, before)?;
     }
     Ok(first)
 }
 
 /// Epoch of a step, and its batch there.
-pub(super) fn place_of(
-    position: &mut Position,
-    planner: &Planner,
-    config: &LoaderConfig,
-    step: u64,
-) -> Result<(u64, u64)> {
+pub(super) fn place_of(position: &Position, planner: &Planner, config: &LoaderConfig, step: u64) -> Result<(u64, u64)> {
     if !planner.makes_packs() {
-        let batches = batches_of(position, planner, config)?.max(1);
+        let batches = batches_in(position, planner, config, 0)?.max(1);
         return Ok((step / batches, step % batches));
     }
-    let mut batch = step;
-    for epoch in 0.. {
+    let (known, first) = planner.known_start(position.resume(), |_, start| start <= step);
+    let mut batch = step - first;
+    // Epochs have about as many steps as the first one.
+    if batch / batches_in(position, planner, config, known)?.max(1) > EPOCHS_PLANNED_MAX {
+        return Err(too_far());
+    }
+    for epoch in known..=known + 2 * EPOCHS_PLANNED_MAX {
         let batches = batches_in(position, planner, config, epoch)?.max(1);
         if batch < batches {
             return Ok((epoch, batch));
         }
         batch -= batches;
     }
-    Err(Error::internal("the epochs have an end"))
+    Err(too_far())
+}
+
+fn too_far() -> Error {
+    Error::config(format!(
+        "the step is more than {EPOCHS_PLANNED_MAX} epochs after the last known one, and epochs of packs differ in their \
+         numbers of steps: pass the step's epoch, and its number in that epoch"
+    ))
 }
 
 /// The steps that `config` leaves out.
