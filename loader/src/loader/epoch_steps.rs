@@ -1,5 +1,5 @@
-//! Numbers of steps of the epochs that are known. Epochs of packs differ in their numbers, and a number that is not known
-//! needs a plan of its epoch.
+//! Numbers of steps of the epochs that are known. Epochs of packs differ in them, and a number that is not known needs
+//! a plan of its epoch.
 
 use crate::order::Resume;
 use std::collections::BTreeMap;

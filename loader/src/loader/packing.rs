@@ -97,8 +97,8 @@ impl Packing {
         (PACKING, PackPlan::argument(&self.config, &self.lengths))
     }
 
-    /// The numbers of packs of the epoch of a checkpoint, of `running` or kept, as text; `None` if they are not known or
-    /// too many.
+    /// The numbers of packs of the epoch of a checkpoint, of `running` or kept ones, as text; `None` if they are not
+    /// known or too many.
     pub(super) fn saved_counts(&self, at: &Resume, running: Option<&PackPlan>) -> Option<String> {
         let running = running.filter(|plan| key_of(&plan.packs().state(0)) == key_of(at)).map(PackPlan::counts);
         let bytes = running.map_or_else(

@@ -150,7 +150,7 @@ impl Planner {
         Ok(crate::order::shares_of(self.catalog.shape(), &self.order)?.epoch_size)
     }
 
-    /// The numbers of packs of the epoch of a checkpoint, if they are known and few: of the `running` plan, or kept ones.
+    /// The numbers of packs of the epoch of a checkpoint, if they are known and few: of `running`, or kept ones.
     pub(super) fn saved_packs(&self, at: &Resume, running: Option<&BatchPlan>) -> Option<String> {
         let running = match running {
             Some(BatchPlan::Packs(plan)) => Some(plan),

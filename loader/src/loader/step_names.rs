@@ -167,7 +167,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Returns the number of the first step of the epoch of a checkpoint, if it is not a product of the epoch and is known.
+    /// Returns the number of the first step of the epoch of a checkpoint, if it is known and no multiple of the epoch.
     pub(super) fn saved_first_step(&self, at: &Resume) -> Option<FirstStep> {
         let step = self.planner.known_first(at)?;
         Some(FirstStep { step, rows: self.step_rows(), drop_last: self.config.drop_last })

@@ -99,8 +99,8 @@ pub(super) fn place_of(position: &Position, planner: &Planner, config: &LoaderCo
 
 fn too_far() -> Error {
     Error::config(format!(
-        "the step is more than {EPOCHS_PLANNED_MAX} epochs after the last known one, and epochs of packs differ in their \
-         numbers of steps: pass the step's epoch, and its number in that epoch"
+        "the step is more than {EPOCHS_PLANNED_MAX} epochs after the last known one, and epochs of packs differ in \
+         their numbers of steps: pass the step's epoch, and its number in that epoch"
     ))
 }
 

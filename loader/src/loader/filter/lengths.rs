@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(lengths(&config, None).expect("skipped").0, [2, 1, 0, 1]);
         // As many bad samples as an epoch of all ranks may have, and no more.
         let two = write(&folder.path().join("two"), &[4, 5, 5, 2]);
-        let mut two = LoaderConfig { skip: config.skip.clone(), ..two };
+        let mut two = LoaderConfig { skip: config.skip, ..two };
         let e = lengths(&two, None).expect_err("two bad samples").to_string();
         assert!(e.contains("sample 2") && e.contains("skip.errors of all ranks, 1"), "{e}");
         two.world.world_size = 2;
