@@ -74,7 +74,7 @@ fn named(error: io::Error, window_bytes_max: u64) -> io::Error {
     }
     let most = window_bytes_max >> 20;
     let message = format!("the zstd stream has a window of more than {most} MiB, as `zstd --long` and --ultra make it");
-    let hint = "raise `memory` (engine) if it is set, or compress the file again with --long=27 or less";
+    let hint = "raise `memory` if it is set, or compress the file again with --long=27 or less";
     io::Error::other(Error::new(ErrorKind::Unsupported, message).hinting(hint))
 }
 
