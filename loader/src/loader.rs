@@ -37,7 +37,7 @@ use crate::decode::{FieldPlan, Output};
 use crate::delivery::{Delivery, HostDelivery};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Layout;
-use crate::order::Resume;
+use crate::order::{PackConfig as PackArguments, Resume};
 use crate::pipeline::{
     BatchLayout, BatchPlan, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, PackLayout, TakeOutcome,
 };
@@ -181,7 +181,7 @@ impl Loader {
         let samples = filters.sample_arguments(&catalog)?;
         let ids = config.pack().map(|_| packing::ids_of(&config)).transpose()?;
         let source = |field| TokenSource { field, lengths: config.pack().and_then(|pack| pack.lengths.as_deref()) };
-        let lengths = ids.map(|field| filters.token_lengths(&catalog, &source(field))).transpose()?;
+        let lengths = ids.map(|(_, field)| filters.token_lengths(&catalog, &source(field))).transpose()?;
         let catalog = Arc::new(catalog);
         // Data that fits into half of the memory stays in the page cache. O_DIRECT is faster per read, but would read
         // from the disk in every epoch.
@@ -190,10 +190,10 @@ impl Loader {
             stats.note("the data fits into memory: reads from disk stay in the page cache");
         }
         let (order, world) = plan::order_of(&config, samples)?;
-        let packing = match config.pack().zip(lengths) {
+        let packing = match config.pack().zip(ids).zip(lengths) {
             None => None,
-            Some((pack, lengths)) => {
-                let arguments = pack.packing()?;
+            Some(((pack, ids), lengths)) => {
+                let arguments = PackArguments { added: packing::added_to(ids, &config)?, ..pack.packing()? };
                 arguments.validate(&order)?;
                 Some(Packing::new(arguments, lengths, pools::threads_of(&config, &topology)))
             }

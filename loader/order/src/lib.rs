@@ -89,8 +89,8 @@ pub use epoch::{BUCKETS, EpochPlan, REPEAT_AUGMENT, SAMPLE_WEIGHTS, arguments, c
 pub use error::{OrderError, OrderWarning};
 pub use ids::{Node, Rank, SampleId, ShardId, StreamId};
 pub use packing::{
-    Overflow, PACK_LENGTH_MAX, PACK_WINDOW_MAX, PACKING, PackBatch, PackConfig, PackCounts, PackMethod, PackOrder,
-    PackPlan, PackTotals, PackedFragment, TokenLengths,
+    AddedTokens, Overflow, PACK_LENGTH_MAX, PACK_WINDOW_MAX, PACKING, PackBatch, PackConfig, PackCounts, PackMethod,
+    PackOrder, PackPlan, PackTotals, PackedFragment, TokenLengths,
 };
 pub use rank::{PlannedSample, RankOrder, WorkerOrder};
 pub use resume::Resume;

@@ -33,6 +33,8 @@ pub enum RandomOp {
     Resize = 4,
     /// The filter of a random-resized crop.
     Filter = 5,
+    /// The parts of a document that is rearranged for fill-in-the-middle.
+    FillInMiddle = 6,
 }
 
 /// Draws of one output field (or of one `Joint`, where the fields share them).

@@ -78,7 +78,7 @@ pub use box_format::BoxFormat;
 pub use compile::drawn;
 pub use draw::{DRAWS_VERSION, DrawKey};
 pub use field::{BatchOp, MixMode, Op, PictureMode, PixelLayout, ResizeTo};
-pub use fields::{FieldSpec, JsonPart, JsonPath, JsonText, JsonType};
+pub use fields::{FieldSpec, JsonPart, JsonPath, JsonText, JsonType, Rearrangement};
 pub use forebay_picture::{Border, Interpolation, PaddingMode};
 pub use forebay_picture::{formats, geometry, jpeg, picture_ops, pixels, resize, vectors};
 pub use image::PictureCounts;

@@ -68,6 +68,10 @@ pub(super) struct Memory {
     pub objects: ObjectScratch,
     /// Token ids of the current text.
     pub ids: forebay_text::Ids,
+    /// Token ids that are stored in a different form.
+    pub numbers: Vec<u32>,
+    /// Token ids in a different order.
+    pub rearranged: Vec<u32>,
 }
 
 impl Memory {

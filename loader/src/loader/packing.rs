@@ -4,9 +4,12 @@
 //! checkpoint are kept, so that a plan of the rest of an epoch counts nothing again.
 
 use crate::config::LoaderConfig;
-use crate::decode::FieldSpec;
+use crate::decode::{DrawKey, FieldSpec, Rearrangement};
 use crate::error::{Error, ErrorKind, Result};
-use crate::order::{DataSetShape, OrderConfig, PACKING, PackConfig, PackCounts, PackPlan, Resume, TokenLengths, World};
+use crate::order::{
+    AddedTokens, DataSetShape, OrderConfig, PACKING, PackConfig, PackCounts, PackPlan, Resume, StreamId, TokenLengths,
+    World,
+};
 use crate::sync::{Arc, Mutex};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -24,13 +27,37 @@ const COUNTS_BYTES_MAX: usize = 2200;
 /// # Errors
 ///
 /// `Config` for more fields than one, and for a field that makes no lists of token ids.
-pub(super) fn ids_of(config: &LoaderConfig) -> Result<&FieldSpec> {
+pub(super) fn ids_of(config: &LoaderConfig) -> Result<(&str, &FieldSpec)> {
     match config.fields.as_deref() {
-        Some([(_, ids)]) if ids.token_lists().is_some_and(|lists| lists == *ids) => Ok(ids),
+        Some([(name, ids)]) if ids.token_lists().is_some_and(|lists| lists == *ids) => Ok((name, ids)),
         _ => Err(Error::config(
             "packs are made of one field: of Tokenize or Tokens, without `length`, `pad` and `truncate`, since packs \
              have a length themselves",
         )),
+    }
+}
+
+/// Tokens that fill-in-the-middle adds to the documents of `ids`, the field with this name.
+///
+/// # Errors
+///
+/// `Config` for arguments out of range.
+pub(super) fn added_to((name, ids): (&str, &FieldSpec), config: &LoaderConfig) -> Result<Option<Arc<dyn AddedTokens>>> {
+    let rearrangement = ids.rearrangement(name, config.augment_seed())?;
+    Ok(rearrangement.map(|rearrangement| Arc::new(Marks(rearrangement)) as Arc<dyn AddedTokens>))
+}
+
+/// Tokens that mark the parts of documents that are rearranged.
+#[derive(Debug)]
+struct Marks(Rearrangement);
+
+impl AddedTokens for Marks {
+    fn added(&self, epoch: u64, stream: StreamId, draw: u64, tokens: u32) -> u32 {
+        self.0.added(DrawKey { epoch, stream: stream.0, draw }, tokens.into())
+    }
+
+    fn argument(&self) -> String {
+        self.0.argument()
     }
 }
 

@@ -1,5 +1,8 @@
 //! Arguments of packing.
 
+use std::sync::Arc;
+
+use super::added::AddedTokens;
 use crate::config::{BatchingMethod, OrderConfig, named};
 use crate::error::OrderError;
 
@@ -34,7 +37,7 @@ named!(
 );
 
 /// Arguments of packing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct PackConfig {
     /// Tokens of a pack.
     pub length: u32,
@@ -49,6 +52,8 @@ pub struct PackConfig {
     pub max_sequences: Option<u32>,
     /// Documents of one canonical node that are packed together; `None`: 65,536.
     pub window: Option<u64>,
+    /// Tokens that draws add to documents.
+    pub added: Option<Arc<dyn AddedTokens>>,
 }
 
 impl PackConfig {
@@ -61,6 +66,7 @@ impl PackConfig {
             pad_sequences_to: 1,
             max_sequences: None,
             window: None,
+            added: None,
         }
     }
 

@@ -3,13 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::added::AddedTokens;
 use super::config::PackConfig;
 use super::lengths::TokenLengths;
 use super::window::{Document, PackWindow, Packer, WindowCount};
 use crate::batching::Sequence;
 use crate::epoch::EpochPlan;
 use crate::error::OrderError;
-use crate::ids::{SampleId, StreamId};
+use crate::ids::StreamId;
 use crate::shuffle::Cursor;
 
 /// Windows of an epoch. Each canonical node's documents are cut into windows of about equal length.
@@ -52,10 +53,12 @@ impl WindowLayout {
         &self.documents.0.sequences[0]
     }
 
-    /// Tokens of a document.
-    pub(super) fn tokens_of(&self, sample: SampleId, stream: StreamId) -> u32 {
-        let of_stream = sample.0 - self.documents.shape().samples_of(stream).start;
-        self.lengths[stream.index()].values()[of_stream as usize]
+    /// Tokens of a document of this epoch.
+    pub(super) fn tokens_of(&self, document: Document, stream: StreamId) -> u32 {
+        let of_stream = document.sample.0 - self.documents.shape().samples_of(stream).start;
+        let tokens = self.lengths[stream.index()].values()[of_stream as usize];
+        let added = |added: &Arc<dyn AddedTokens>| added.added(self.documents.epoch(), stream, document.draw, tokens);
+        tokens.saturating_add(self.config.added.as_ref().map_or(0, added))
     }
 
     /// Number of windows.
@@ -144,8 +147,9 @@ impl WindowReader {
             let draw = cursor.draw(canonical, position);
             let sample = sequence.sample(shape, draw);
             let stream = sequence.stream.unwrap_or_else(|| shape.stream_of_sample(sample));
-            lengths.push(layout.tokens_of(sample, stream));
-            keep(Document { draw, sample });
+            let document = Document { draw, sample };
+            lengths.push(layout.tokens_of(document, stream));
+            keep(document);
         }
     }
 }

@@ -27,7 +27,7 @@
 //! 400, sigma 1.2) have 0.004 % of padding in packs of 2,048 tokens, and 0.009 % in packs of 8,192.
 //!
 //! * `config`: arguments;
-//! * `lengths`: tokens of each sample;
+//! * `lengths`: tokens of each sample; `added`: tokens that draws of the epoch add to it;
 //! * `fragments`: documents after `overflow`, which cuts the ones that are longer than a pack;
 //! * `fit`, `cut`: the two methods;
 //! * `window`: the packs of one window;
@@ -37,6 +37,7 @@
 //! * `rank`: the batches of a rank;
 //! * `uses`: uses of each shard by a node.
 
+mod added;
 mod config;
 mod counts;
 mod cut;
@@ -52,6 +53,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub use added::AddedTokens;
 pub use config::{Overflow, PACK_LENGTH_MAX, PACK_WINDOW_MAX, PackConfig, PackMethod};
 pub use counts::PackCounts;
 pub use lengths::TokenLengths;

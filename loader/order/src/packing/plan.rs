@@ -146,16 +146,17 @@ impl PackPlan {
     pub fn argument(packing: &PackConfig, lengths: &[Arc<TokenLengths>]) -> String {
         let mut hash = Hasher::default();
         lengths.iter().for_each(|lengths| hash.number(lengths.hash()));
-        let PackConfig { length, method, overflow, pad_sequences_to, max_sequences, window } = packing;
+        let PackConfig { length, method, overflow, pad_sequences_to, max_sequences, window, added } = packing;
         let optional = |value: Option<u64>| value.map_or_else(|| "default".to_owned(), |value| value.to_string());
         format!(
             "{} of {length} tokens, overflow {}, pad_sequences_to {pad_sequences_to}, max_sequences {}, window {}, \
-             lengths {:016x}",
+             lengths {:016x}{}",
             method.name(),
             overflow.name(),
             optional(max_sequences.map(u64::from)),
             optional(*window),
             hash.finish(),
+            added.as_ref().map(|added| format!(", {}", added.argument())).unwrap_or_default(),
         )
     }
 }

@@ -123,7 +123,7 @@ fn push_pack(
         let stream = shape.stream_of_sample(document.sample);
         let sample = PlannedSample { sample: document.sample, stream, draw: document.draw, repeat };
         let (first, tokens) = (fragment.first, fragment.tokens);
-        let document_tokens = plan.0.layout.tokens_of(document.sample, stream);
+        let document_tokens = plan.0.layout.tokens_of(document, stream);
         fragments.push(PackedFragment { sample, pack, offset, first, tokens, document_tokens });
         offset += plan.0.layout.config.occupied(tokens);
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::{OrderConfig, PartitionAlgo, ShuffleAlgo, Weight};
 use crate::error::OrderError;
-use crate::ids::{Node, Rank, SampleId};
+use crate::ids::{Node, Rank, SampleId, StreamId};
 use crate::resume::Resume;
 use crate::rng::Generator;
 use crate::shape::DataSetShape;
@@ -81,6 +81,53 @@ fn steps(plan: &PackPlan) -> Steps {
     }
     steps.iter_mut().for_each(|step| step.sort_unstable());
     steps
+}
+
+/// Three tokens more for documents of some draws, by the epoch.
+#[derive(Debug)]
+struct Marks;
+
+impl AddedTokens for Marks {
+    fn added(&self, epoch: u64, stream: StreamId, draw: u64, tokens: u32) -> u32 {
+        if tokens > 2 && (epoch + draw + u64::from(stream.0)).is_multiple_of(3) { 3 } else { 0 }
+    }
+
+    fn argument(&self) -> String {
+        "marks".to_owned()
+    }
+}
+
+#[test]
+fn tokens_that_the_draws_of_an_epoch_add_are_counted_in_its_packs() {
+    let job = Job { packing: PackConfig { added: Some(Arc::new(Marks)), ..job().packing }, ..job() };
+    let mut tokens = Vec::new();
+    for epoch in 0..3 {
+        let plan = job.plan(World::single(), epoch, None);
+        let (mut order, mut batch) = (plan.rank(Rank(0)), PackBatch::default());
+        let mut packs = BTreeMap::<_, u32>::new();
+        while order.next_batch(&mut batch).expect("the plan's own counts") {
+            for fragment in &batch.fragments {
+                let planned = fragment.sample;
+                let samples = job.shape.samples_of(planned.stream);
+                let of_stream = (planned.sample.0 - samples.start) as usize;
+                let length = job.lengths[planned.stream.index()].values()[of_stream];
+                let added = Marks.added(epoch, planned.stream, planned.draw, length);
+                assert_eq!(fragment.document_tokens, length + added);
+                let end = packs.entry(fragment.pack).or_default();
+                assert_eq!(fragment.offset, *end);
+                *end += fragment.tokens;
+            }
+            assert!(packs.values().all(|end| *end <= LENGTH));
+            packs.clear();
+        }
+        tokens.push(plan.totals().tokens);
+        let same = job.plan(world(2, 2), epoch, None);
+        assert_eq!(steps(&plan), steps(&same));
+    }
+    let plain: u64 = job.lengths.iter().map(|lengths| lengths.total()).sum();
+    assert!(tokens.iter().all(|all| *all > plain) && tokens[0] != tokens[1], "{tokens:?} {plain}");
+    let argument = |packing: &PackConfig| PackPlan::argument(packing, &job.lengths);
+    assert_eq!(argument(&job.packing), format!("{}, marks", argument(&self::job().packing)));
 }
 
 #[test]

@@ -11,7 +11,7 @@
 //! scalar, one_hot            number_source
 //! multi_hot                  list_source
 //! tokens, length, array      array_source
-//! tokenize                   the crate forebay-text; rows as of tokens (token_row)
+//! tokenize                   the crate forebay-text; rows as of tokens (token_row, fill_in_middle)
 //! json                       json_path, `decode::json_value`
 //! text, bytes                copied
 //! ```
@@ -25,6 +25,7 @@ mod boxes;
 mod bytes;
 mod class_map;
 mod column;
+mod fill_in_middle;
 mod followed;
 mod image;
 mod json;
@@ -50,6 +51,7 @@ mod views;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::draw::FieldDraws;
 use super::field::{BatchOp, MixMode, one};
 use crate::error::Result;
 use crate::format::Column;
@@ -59,6 +61,7 @@ pub use boxes::{BoxLabels, Boxes};
 pub use bytes::Bytes;
 pub use class_map::ClassMap;
 pub(super) use column::Columns;
+pub use fill_in_middle::{FillInMiddle, Rearrangement};
 pub use image::Image;
 pub use json::{Json, JsonText, JsonType};
 pub use json_path::{JsonPart, JsonPath};
@@ -239,6 +242,19 @@ impl FieldSpec {
         Self::Bytes(Bytes { column, default: None })
     }
 
+    /// Returns the rearrangement of a field of token ids, the output `name` under `augment_seed`, if it has one.
+    ///
+    /// # Errors
+    /// Arguments out of range.
+    pub fn rearrangement(&self, name: &str, augment_seed: u64) -> Result<Option<Rearrangement>> {
+        let draws = FieldDraws::new(augment_seed, name);
+        match self {
+            Self::Tokens(field) => field.rearrangement(draws),
+            Self::Tokenize(field) => field.rearrangement(draws),
+            _ => Ok(None),
+        }
+    }
+
     /// Returns the field with lists of any length as its rows; `None` for a field that makes no token ids.
     pub fn token_lists(&self) -> Option<Self> {
         Some(match self {
@@ -296,6 +312,7 @@ mod tests {
             pad: None,
             stored: None,
             truncate: false,
+            fim: None,
         });
         assert_eq!(fields[2].1, tokens);
         let again: Vec<(String, FieldSpec)> = serde_json::from_str(&serde_json::to_string(&fields).unwrap()).unwrap();

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::format::encoding::DType;
 
 /// Names of the arguments of rows, on which the number of tokens does not depend.
-pub(in crate::decode) const OF_ROWS: [&str; 4] = ["length", "dtype", "pad", "truncate"];
+pub(in crate::decode) const OF_ROWS: [&str; 5] = ["length", "dtype", "pad", "truncate", "fim"];
 
 /// Declares the arguments of a field of token ids: its own, and after them the arguments of its rows.
 macro_rules! token_field {
@@ -30,6 +30,9 @@ macro_rules! token_field {
             /// If true, only the first tokens of a longer sample are kept. Otherwise it is an error.
             #[serde(default)]
             pub truncate: bool,
+            /// Fill-in-the-middle. Without it documents stay as they are.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub fim: Option<FillInMiddle>,
         }
 
         impl $name {
@@ -37,6 +40,11 @@ macro_rules! token_field {
             fn row(&self) -> TokenRow {
                 let &Self { length, dtype, pad, truncate, .. } = self;
                 TokenRow { length, dtype, pad, truncate }
+            }
+
+            /// Returns the rearrangement of the documents, if there is one.
+            pub(super) fn rearrangement(&self, draws: FieldDraws) -> Result<Option<Rearrangement>> {
+                self.fim.map(|fim| fim.compile(self.dtype, draws)).transpose()
             }
 
             /// Returns the field with lists of any length as its rows.
@@ -57,11 +65,28 @@ pub(super) enum SampleIds<'a> {
     Encoded(&'a [u32]),
 }
 
-impl SampleIds<'_> {
-    fn len(&self) -> usize {
+impl<'a> SampleIds<'a> {
+    pub(super) fn len(&self) -> usize {
         match self {
             Self::Stored(values, dtype) => values.len() / dtype.size(),
             Self::Encoded(ids) => ids.len(),
+        }
+    }
+
+    /// The ids as numbers, in `room` if they are stored in a different form.
+    pub(super) fn numbers<'m>(self, room: &'m mut Vec<u32>) -> Result<&'m [u32]>
+    where
+        'a: 'm,
+    {
+        match self {
+            Self::Encoded(ids) => Ok(ids),
+            Self::Stored(values, from) => {
+                let mut bytes = vec![0; values.len() / from.size() * 4];
+                numeric::convert(values, from, &mut bytes, DType::UInt32)?;
+                room.clear();
+                room.extend(bytes.as_chunks().0.iter().map(|bytes| u32::from_ne_bytes(*bytes)));
+                Ok(room)
+            }
         }
     }
 

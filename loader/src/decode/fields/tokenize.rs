@@ -8,6 +8,7 @@ use forebay_text::{Encoding as TokenEncoding, End, Settings, Special, Tokenizer}
 use serde::{Deserialize, Serialize};
 
 use super::column::{Columns, is_text, unsuitable};
+use super::fill_in_middle::{FillInMiddle, Rearrangement};
 use super::json_path::JsonPath;
 use super::kind::{Compiled, FieldKind, int64};
 use super::token_row::{SampleIds, TokenRow, token_field};
@@ -142,7 +143,7 @@ impl FieldKind for Tokenize {
         &self.column
     }
 
-    fn compile(&self, columns: Columns<'_>, _draws: FieldDraws) -> Result<Compiled> {
+    fn compile(&self, columns: Columns<'_>, draws: FieldDraws) -> Result<Compiled> {
         let &Self { dtype, errors, .. } = self;
         let (index, column) = columns.find(&self.column)?;
         if !is_text(column) && column.encoding != Encoding::Bytes {
@@ -171,7 +172,8 @@ impl FieldKind for Tokenize {
             let message = "the tokenizer has ids that do not fit the dtype: pass a wider `dtype` to Tokenize";
             return Err(Error::config(message).with("largest id", tokenizer.id_max()).with("dtype", dtype));
         }
-        Ok(Compiled::new(index, TokenizeDecoder { tokenizer, path, errors, ids }, dtype, ids.shape()))
+        let fim = self.rearrangement(draws)?;
+        Ok(Compiled::new(index, TokenizeDecoder { tokenizer, path, errors, ids, fim }, dtype, ids.shape()))
     }
 }
 
@@ -181,14 +183,21 @@ struct TokenizeDecoder {
     path: Option<JsonValue>,
     errors: TextErrors,
     ids: TokenRow,
+    fim: Option<Rearrangement>,
 }
 
 impl Decode for TokenizeDecoder {
     fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
-        // The rest of a text that is longer than its row is not encoded.
-        let count = self.ids.length.filter(|_| self.ids.truncate).unwrap_or(usize::MAX);
+        // The rest of a text that is longer than its row is not encoded, unless it moves to a different position.
+        let is_head = self.ids.truncate && self.fim.is_none();
+        let count = self.ids.length.filter(|_| is_head).unwrap_or(usize::MAX);
         self.encode(stored.bytes, count, memory)?;
-        let written = self.ids.write(SampleIds::Encoded(memory.ids.as_slice()), row, "Tokenize");
+        let Memory { ids, numbers, rearranged, .. } = &mut *memory;
+        let mut ids = SampleIds::Encoded(ids.as_slice());
+        if let Some(fim) = &self.fim {
+            ids = fim.apply(ids, stored.key, (numbers, rearranged))?;
+        }
+        let written = self.ids.write(ids, row, "Tokenize");
         shrink(memory);
         written
     }
@@ -206,6 +215,9 @@ fn shrink(memory: &mut Memory) {
     memory.ids.shrink();
     if memory.values.capacity() > KEPT_MAX {
         memory.values = Vec::new();
+    }
+    if memory.rearranged.capacity() > KEPT_MAX / size_of::<u32>() {
+        memory.rearranged = Vec::new();
     }
 }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::array_source::ArraySource;
 use super::column::{Columns, unsuitable};
+use super::fill_in_middle::{FillInMiddle, Rearrangement};
 use super::kind::{Compiled, FieldKind, int64};
 use super::token_row::{SampleIds, TokenRow, token_field};
 use crate::decode::draw::FieldDraws;
@@ -28,7 +29,7 @@ impl FieldKind for Tokens {
         &self.column
     }
 
-    fn compile(&self, columns: Columns<'_>, _draws: FieldDraws) -> Result<Compiled> {
+    fn compile(&self, columns: Columns<'_>, draws: FieldDraws) -> Result<Compiled> {
         let (index, column) = columns.find(&self.column)?;
         let source = match &column.encoding {
             Encoding::Array(kind) => ArraySource::Array(kind.clone()),
@@ -40,7 +41,8 @@ impl FieldKind for Tokens {
         };
         let ids = self.row();
         ids.check("Tokens")?;
-        Ok(Compiled::new(index, TokensDecoder { source, ids }, ids.dtype, ids.shape()))
+        let fim = self.rearrangement(draws)?;
+        Ok(Compiled::new(index, TokensDecoder { source, ids, fim }, ids.dtype, ids.shape()))
     }
 }
 
@@ -48,12 +50,18 @@ impl FieldKind for Tokens {
 struct TokensDecoder {
     source: ArraySource,
     ids: TokenRow,
+    fim: Option<Rearrangement>,
 }
 
 impl Decode for TokensDecoder {
     fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
-        let (from, values) = self.source.read_list(stored.bytes, &mut memory.shape, &mut memory.values)?;
-        self.ids.write(SampleIds::Stored(values, from), row, "Tokens")
+        let Memory { shape, values, numbers, rearranged, .. } = memory;
+        let (from, values) = self.source.read_list(stored.bytes, shape, values)?;
+        let mut ids = SampleIds::Stored(values, from);
+        if let Some(fim) = &self.fim {
+            ids = fim.apply(ids, stored.key, (numbers, rearranged))?;
+        }
+        self.ids.write(ids, row, "Tokens")
     }
 
     fn tokens(&self, stored: &[u8], memory: &mut Memory) -> Result<u64> {
@@ -70,6 +78,6 @@ impl Decode for TokensDecoder {
     }
 
     fn is_copy(&self) -> bool {
-        self.ids.length.is_some() && self.source.is_copy(Some(self.ids.dtype))
+        self.ids.length.is_some() && self.fim.is_none() && self.source.is_copy(Some(self.ids.dtype))
     }
 }

@@ -12,6 +12,7 @@ Shapes in the documentation describe a batch: N rows, H and W in pixels, C chann
     objects   masks of objects, and the class of each pixel
     crops     operations of the decoder: crops, resizes, flips, normalisation (more are in `forebay.operations`)
     tokenize  token ids of text
+    documents changes of the token ids of a document
     pictures  pictures, masks, and both with the same draws
     values    numbers, tokens, arrays, text, documents; rows that are padded, and their masks
 """
@@ -33,6 +34,7 @@ from .crops import (
     Resize,
     TenCrop,
 )
+from .documents import FillInMiddle
 from .key_points import KeyPoints
 from .objects import ClassMap, ObjectMasks
 from .pictures import Image, Joint, Mask
@@ -50,6 +52,7 @@ __all__ = [
     "CenterCrop",
     "ClassMap",
     "Field",
+    "FillInMiddle",
     "FiveCrop",
     "Grayscale",
     "Image",

@@ -12,6 +12,7 @@ from .._choices import DType
 from .._convert.padding import Padding
 from ..errors import ConfigError
 from .base import Field, column_of, path_of
+from .documents import FillInMiddle
 from .values import padding_of, token_rows
 
 __all__ = ["Tokenize"]
@@ -52,6 +53,7 @@ class Tokenize(Field):
         truncate: Keep only the first `length` ids of a longer text. The rest of a long text is not tokenised.
         pad_to_multiple: Without `length`, the length of rows is a multiple of it.
         max_length: Without `length`, keep only this many ids of a text.
+        fim: Fill-in-the-middle, before rows are cut and filled. None: texts stay as they are.
     """
 
     column: str
@@ -68,6 +70,7 @@ class Tokenize(Field):
     truncate: bool = False
     pad_to_multiple: int | None = None
     max_length: int | None = None
+    fim: FillInMiddle | None = None
 
     def _spec(self) -> dict[str, Any]:
         allowed = self.allowed_special
