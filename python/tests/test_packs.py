@@ -418,6 +418,51 @@ def test_a_document_that_cannot_be_decoded_leaves_padding_within_the_limit(tmp_p
     assert tuple(DOCUMENTS[7].tolist()) not in found and tuple(DOCUMENTS[8][:LENGTH].tolist()) in found
 
 
+@pytest.mark.parametrize("form", ["padding_free", "segments"])
+def test_ranks_stay_equal_where_a_rank_loses_all_documents_of_a_batch(form, tmp_path):
+    documents = [np.arange(number * LENGTH, (number + 1) * LENGTH, dtype=np.uint16) for number in range(8)]
+    with fb.MDSWriter(out=str(tmp_path / "ids"), columns={"ids": "bytes"}) as writer:
+        for number, document in enumerate(documents):
+            writer.write({"ids": document.tobytes()[: -1 if number == 2 else None]})
+    options = {
+        "pack": {"lengths": np.full(8, float(LENGTH)), "form": form},
+        "skip": fb.Skip(errors=1),
+        "batch_size": 1,
+        "shuffle": False,
+        "order": fb.Order(num_canonical_nodes=1),
+    }
+    found = []
+    for rank in range(2):
+        with loader({"remote": str(tmp_path / "ids")}, IDS["input_ids"], rank, 2, **options) as each:
+            found.append([batch["input_ids"].tolist() for batch in each])
+            assert each.stats()["counters"]["batches_refilled"] == (rank == 0)
+    assert [ids for step in zip(*found, strict=True) for ids in step] == [
+        # The document of the next batch of its rank.
+        [documents[4 if number == 2 else number].tolist()]
+        for number in range(8)
+    ]
+
+
+def put(bucket, prefix, remote):
+    for path in pathlib.Path(remote).iterdir():
+        bucket.objects[f"{prefix}/{path.name}"] = path.read_bytes()
+    return f"s3://bucket/{prefix}"
+
+
+@pytest.mark.parametrize("algo", ["py1e", "py1s", "naive"])
+def test_packs_under_a_cache_limit_are_those_of_the_folder(algo, tmp_path, bucket, bucket_environment):
+    remote = of_ids(tmp_path)
+    options = {"order": fb.Order(num_canonical_nodes=2, shuffle_algo=algo)}
+    with loader({"remote": remote}, IDS["input_ids"], **options) as each:
+        whole = [digests([list(each)]) for _ in range(3)]
+    stream = fb.Stream(remote=put(bucket, f"packs-{algo}", remote), local=tmp_path / "local")
+    # Each batch has documents of most of the six shards, and two of them fit.
+    limit = 17_000
+    with loader({"streams": [stream]}, IDS["input_ids"], cache_limit=limit, **options) as each:
+        assert [digests([list(each)]) for _ in range(3)] == whole
+    assert sum(path.stat().st_size for path in (tmp_path / "local").rglob("*") if path.is_file()) <= limit
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

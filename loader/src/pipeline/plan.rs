@@ -90,6 +90,14 @@ pub(crate) struct RowFragment {
 }
 
 impl BatchOrder {
+    /// Number of batches.
+    pub(crate) fn batches(&self) -> u64 {
+        match self {
+            Self::Samples(order) => order.batches(),
+            Self::Packs(order, _) => order.packs().batches(),
+        }
+    }
+
     /// Moves to the start of a batch.
     pub(crate) fn seek(&mut self, batch: u64) {
         match self {

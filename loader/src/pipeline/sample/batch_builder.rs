@@ -10,7 +10,8 @@ use crate::decode::DrawKey;
 use crate::delivery::OutputLayout;
 use crate::error::{Error, Result};
 use crate::memory::{BatchSlot, RowMut};
-use crate::pipeline::plan::PackedRows;
+use crate::order::SampleId;
+use crate::pipeline::plan::{PackedRows, RowFragment};
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use std::any::Any;
 use std::fmt::Debug;
@@ -40,8 +41,8 @@ pub(crate) struct BatchBuilder {
     pub(crate) layout: Arc<BatchLayout>,
     /// Rows to decode.
     pub(crate) rows: usize,
-    /// Packs that are made of the rows; `None`: the rows are the batch's.
-    pub(crate) packs: Option<PackedRows>,
+    /// Packs that are made of the rows; `None`: the rows are the batch's. A refill replaces them.
+    packs: Option<Mutex<Arc<PackedRows>>>,
     slot: Mutex<Option<BatchSlot>>,
     /// Rows that are neither decoded nor skipped, and chunks that are in progress: a chunk borrows the slot until it
     /// ends.
@@ -100,7 +101,7 @@ impl BatchBuilder {
             first_position,
             key,
             rows,
-            packs,
+            packs: packs.map(|packs| Mutex::new(Arc::new(packs))),
             slot: Mutex::new(Some(slot)),
             remaining: AtomicUsize::new(rows),
             lists,
@@ -112,7 +113,20 @@ impl BatchBuilder {
 
     /// Rows of the batch in the plan: samples, or packs.
     pub(crate) fn planned_rows(&self) -> usize {
-        self.packs.as_ref().map_or(self.rows, |packs| packs.packs)
+        self.packs().map_or(self.rows, |packs| packs.packs)
+    }
+
+    /// The packs that are made of the rows; `None`: the rows are the batch's.
+    pub(crate) fn packs(&self) -> Option<Arc<PackedRows>> {
+        self.packs.as_ref().map(|packs| packs.lock().clone())
+    }
+
+    /// Replaces the contents of all packs by `fragment` of the document `sample`, in row 0.
+    pub(crate) fn refill_packs(&self, sample: SampleId, fragment: RowFragment) {
+        if let Some(packs) = &self.packs {
+            let mut packs = packs.lock();
+            *packs = Arc::new(PackedRows { packs: packs.packs, documents: vec![sample], fragments: vec![fragment] });
+        }
     }
 
     /// The device's part of the batch, if it has one of type `T`.

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::memory::BatchSlot;
 use crate::pipeline::done_batch::DoneBatch;
 use crate::pipeline::plan::PackedRows;
-use crate::pipeline::refill::Refills;
+use crate::pipeline::refill::{Refill, Refills};
 use crate::pipeline::schedule::{Chunk, Dispatcher, Task};
 use crate::stats::{Counter, Stage, TimeKind};
 use crate::sync::Arc;
@@ -72,13 +72,16 @@ impl PlaceStage {
             return Ok(false);
         }
         let number = self.first_batch + batch.number;
-        let Some(planned) = self.refills.sample(number, batch.refills())? else { return Ok(false) };
+        let Some(Refill { planned, fragment }) = self.refills.sample(number, batch.refills())? else {
+            return Ok(false);
+        };
         log::warn!(
             "batch {number} lost all its samples; the remaining ranks would wait for it, so sample {} is repeated \
              there",
             planned.sample.0
         );
         let task = Task::new(planned, batch.first_position, &self.catalog)?;
+        fragment.into_iter().for_each(|fragment| batch.refill_packs(planned.sample, fragment));
         let rows = batch.reopen(task.mark(self.epoch, &self.catalog))?;
         self.dispatcher.residency.announce_again(task.shard, task.position);
         let (batch, samples) = (batch.clone(), vec![task]);
@@ -125,8 +128,8 @@ impl PlaceStage {
     ) -> Result<Batch> {
         let layout = &batch.layout;
         let unfinished = || Error::internal("a batch was finished before its rows were");
-        if let (Some(layout), Some(packs)) = (&layout.packs, &batch.packs) {
-            return self.place_packs(batch, (layout, packs), slot);
+        if let (Some(layout), Some(packs)) = (&layout.packs, batch.packs()) {
+            return self.place_packs(batch, (layout, &packs), slot, &skipped);
         }
         if layout.has_mixes() {
             layout.mix(slot.bytes_mut().ok_or_else(unfinished)?, &kept, batch.key);
@@ -151,13 +154,14 @@ impl PlaceStage {
         batch: &BatchBuilder,
         (layout, packs): (&PackLayout, &PackedRows),
         mut slot: BatchSlot,
+        skipped: &[usize],
     ) -> Result<Batch> {
         let rows = owned(batch.take_lists(&[]).next().unwrap_or_default())?;
-        let ids = rows.iter().enumerate().map(|(row, ids)| (!batch.is_skipped(row)).then_some(&**ids));
+        let ids = rows.iter().enumerate().map(|(row, ids)| skipped.binary_search(&row).is_err().then_some(&**ids));
         let unfinished = || Error::internal("a batch was finished before its rows were");
         let bytes = slot.bytes_mut().ok_or_else(unfinished)?;
         let contents = layout.assemble(packs, &ids.collect::<Vec<_>>(), bytes)?;
-        let contents = contents.map_err(|mismatch| self.other_length(batch, &mismatch))?;
+        let contents = contents.map_err(|mismatch| self.other_length(packs, &mismatch))?;
         let memory = self.delivery.deliver(slot.freeze().map_err(|_| unfinished())?, batch.layout.bytes)?;
         let tensor = |tensor: PackTensor<'_>| {
             let PackTensor { name, dtype, offset, shape } = tensor;
@@ -168,13 +172,13 @@ impl PlaceStage {
     }
 
     /// Error of a document that has other tokens than the plan, so that its packs are no longer what they should be.
-    fn other_length(&self, batch: &BatchBuilder, mismatch: &LengthMismatch) -> Error {
+    fn other_length(&self, packs: &PackedRows, mismatch: &LengthMismatch) -> Error {
         let &LengthMismatch { row, planned, found } = mismatch;
         let error = Error::config("a sample has another number of tokens than it is packed with")
             .with("tokens", found)
             .with("packed", planned)
             .hinting("pass the right numbers as `lengths` of packs, or leave lengths out and remove the kept answers");
-        let document = batch.packs.as_ref().and_then(|packs| packs.documents.get(row).copied());
+        let document = packs.documents.get(row).copied();
         let place = document.and_then(|sample| Some((sample, self.catalog.locate_sample(sample)?)));
         match place {
             Some((sample, (shard, index))) => {
