@@ -487,7 +487,7 @@ pub unsafe extern "C" fn forebay_loader_load_state(
         let strict = match strict {
             0 => false,
             1 => true,
-            _ => return Err(CallError::argument(format!("strict is {strict}: it is 0 or 1"))),
+            _ => return Err(CallError::argument(format!("strict is {strict}: pass 0 or 1"))),
         };
         // SAFETY: by the contract above.
         let state = LoaderState::from_json(unsafe { text_at(state, "state") }?)?;

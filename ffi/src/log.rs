@@ -94,7 +94,7 @@ pub unsafe extern "C" fn forebay_log_set(
             2 => LevelFilter::Warn,
             3 => LevelFilter::Info,
             4 => LevelFilter::Debug,
-            _ => return Err(CallError::argument(format!("{level} is no level: they are 1 to 4"))),
+            _ => return Err(CallError::argument(format!("{level} is not a log level: pass 1 to 4"))),
         };
         static INSTALLED: OnceLock<bool> = OnceLock::new();
         if !INSTALLED.get_or_init(|| ::log::set_logger(&Forwarder).is_ok()) {

@@ -75,11 +75,11 @@ static void options_elsewhere(void) {
         {"{\"engine\": {\"batch_size\": 1}}", "`batch_size` is an option of the loader itself, as in {\"batch_size\": ...}"},
         {"{\"streams\": [{\"subset\": \"0:9\"}]}",
          "`subset` is an option of `select`, as in {\"streams\": [{\"select\": {\"subset\": ...}}]}"},
-        {"{\"shuffle_seed\": 1}", "`shuffle_seed` is no option: write {\"seed\": ...}"},
-        {"{\"mark_repeats\": true}", "`mark_repeats` is no option: write {\"extra\": [\"repeat\"]}"},
-        {"{\"window_stride\": 8}", "`window_stride` is no option: write {\"window\": {\"tokens\": ..., \"stride\": ...}}"},
-        {"{\"download_retry\": 1}", "`download_retry` is no option: write {\"fetch\": {\"retry\": ...}}"},
-        {"{\"on_error\": \"skip\"}", "`on_error` is no option: write {\"skip\": {\"errors\": ...}}"},
+        {"{\"shuffle_seed\": 1}", "`shuffle_seed` is not an option: write {\"seed\": ...}"},
+        {"{\"mark_repeats\": true}", "`mark_repeats` is not an option: write {\"extra\": [\"repeat\"]}"},
+        {"{\"window_stride\": 8}", "`window_stride` is not an option: write {\"window\": {\"tokens\": ..., \"stride\": ...}}"},
+        {"{\"download_retry\": 1}", "`download_retry` is not an option: write {\"fetch\": {\"retry\": ...}}"},
+        {"{\"on_error\": \"skip\"}", "`on_error` is not an option: write {\"skip\": {\"errors\": ...}}"},
         {"{\"order\": {\"shufle_algo\": 1}}", "order.shufle_algo: unknown field `shufle_algo`: did you mean `shuffle_algo`?"},
         {"{\"skip\": {\"errors\": \"many\"}}", "skip.errors: invalid type"},
         {"{\"extra\": [\"keys\"]}", "extra[0]: unknown variant `keys`, expected one of `repeat`"},
@@ -152,7 +152,7 @@ static void wrong_calls_of_a_loader(void) {
     INVALID(forebay_loader_trace(loader, NULL), "trace is NULL");
     INVALID(forebay_loader_load_state(loader, NULL, 1), "state is NULL");
     INVALID(forebay_loader_load_state(loader, "\xff", 1), "not UTF-8");
-    INVALID(forebay_loader_load_state(loader, "{}", 2), "strict is 2: it is 0 or 1");
+    INVALID(forebay_loader_load_state(loader, "{}", 2), "strict is 2: pass 0 or 1");
     FAILS(forebay_loader_load_state(loader, "{}", 1), FOREBAY_STATUS_STATE, "");
     FAILS(forebay_loader_load_state(loader, "[", 0), FOREBAY_STATUS_STATE, "");
     INVALID(forebay_batch_info((ForebayBatch *)loader, &(ForebayBatchInfo){0}), "a different kind");

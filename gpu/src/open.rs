@@ -22,7 +22,7 @@ pub fn open_delivery(device: &str, local_rank: u32, libraries: &Libraries) -> Re
             let is_only = device_count(libraries.driver.as_deref())? == 1;
             Ok(CudaDelivery::with_libraries(if is_only { 0 } else { local_rank }, libraries)?)
         }
-        _ => Err(Error::config("this is no device: use \"cpu\", \"cuda\", or \"cuda:0\" with its number")
+        _ => Err(Error::config("this is not a device: use \"cpu\", \"cuda\", or \"cuda:0\" with its number")
             .with("device", device)),
     }
 }

@@ -164,7 +164,7 @@ impl Catalog {
                     layouts.push(shard.layout.clone());
                     layouts.len() - 1
                 });
-                layout_of.push(u16::try_from(known).map_err(|_| Error::config("shards of more than 65,536 layouts"))?);
+                layout_of.push(u16::try_from(known).map_err(|_| too_many_layouts())?);
             }
         }
         Ok(Self { streams, shape, is_whole, whole_layouts: layouts.clone(), layouts, layout_of })
@@ -339,6 +339,13 @@ impl Catalog {
 fn shape_of(streams: &[Stream]) -> Result<(DataSetShape, bool)> {
     let counts: Vec<Vec<u64>> = streams.iter().map(Stream::counts).collect();
     Ok((DataSetShape::new(&counts)?, streams.iter().all(|stream| stream.selection.is_none())))
+}
+
+fn too_many_layouts() -> Error {
+    let message = "the shards have more than 65,536 different layouts of columns: write the data set again with the \
+                   same \
+                   columns in all shards";
+    Error::config(message)
 }
 
 /// Checks that `limit` holds all indexes and the largest shard.

@@ -171,7 +171,7 @@ impl LoaderConfig {
         self.engine.validate()?;
         require(
             self.pack().is_none() || self.extra.is_empty(),
-            "`extra` has an output for each sample, and a row of packs has several: leave it out",
+            "`extra` adds an output for each sample, but a row of packs has several samples: leave `extra` out",
         )?;
         let tokens = self.pack().map_or(0, |pack| u64::from(self.batch_size) * u64::from(pack.length));
         // The starts of sequences in a batch are integers of 32 bits.
@@ -286,15 +286,15 @@ mod tests {
                 r#"`batch_size` is an option of the loader itself, as in {"batch_size": ...}"#,
             ),
             (r#"{"rank": 1}"#, r#"`rank` is an option of `world`, as in {"world": {"rank": ...}}"#),
-            (r#"{"shuffle_seed": 1}"#, r#"`shuffle_seed` is no option: write {"seed": ...}"#),
-            (r#"{"mark_repeats": true}"#, r#"`mark_repeats` is no option: write {"extra": ["repeat"]}"#),
+            (r#"{"shuffle_seed": 1}"#, r#"`shuffle_seed` is not an option: write {"seed": ...}"#),
+            (r#"{"mark_repeats": true}"#, r#"`mark_repeats` is not an option: write {"extra": ["repeat"]}"#),
             (
                 r#"{"window_stride": 4}"#,
-                r#"`window_stride` is no option: write {"window": {"tokens": ..., "stride": ...}}"#,
+                r#"`window_stride` is not an option: write {"window": {"tokens": ..., "stride": ...}}"#,
             ),
             (
                 r#"{"streams": [{"download_retry": 4}]}"#,
-                r#"`download_retry` is no option: write {"streams": [{"fetch": {"retry": ...}}]}"#,
+                r#"`download_retry` is not an option: write {"streams": [{"fetch": {"retry": ...}}]}"#,
             ),
         ] {
             assert_eq!(error_of(text), sentence, "{text}");
@@ -336,7 +336,7 @@ mod tests {
                 r#"{"fields": [["x", {"kind": "image", "column": "a", "layout": "nchw"}]]}"#,
                 "fields[0][1]: unknown variant `nchw`",
             ),
-            (r#"{"engine": {"memory": "much"}}"#, "engine.memory: `much` is no size"),
+            (r#"{"engine": {"memory": "much"}}"#, "engine.memory: `much` is not a size"),
         ] {
             let e = error_of(text);
             assert!(e.starts_with(&format!("the loader's arguments cannot be read: {path}")), "{e}");

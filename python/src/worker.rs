@@ -47,7 +47,7 @@ pub(crate) fn epoch_shares(
             "proportion" => Ok(Weight::Proportion(*value)),
             "repeat" => Ok(Weight::Repeat(*value)),
             "choose" => Ok(Weight::Choose(*value as u64)),
-            _ => Err(Error::config(format!("`{name}` is no weight"))),
+            _ => Err(Error::config(format!("`{name}` is not a weight"))),
         },
     };
     enter::enter(py, || {

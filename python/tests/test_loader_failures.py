@@ -158,7 +158,7 @@ def test_close_ends_a_next_that_waits_in_a_second_thread(tmp_path, pictures, clo
                 taker.join()
                 server.go.set()
                 if closed == "iterator":
-                    assert errors == ["this iterator was closed: iter of the loader starts the next epoch"]
+                    assert errors == ["this iterator was closed: iter(loader) starts the next epoch"]
                     assert (loader.state_dict()["epoch"], loader.state_dict()["sample_in_epoch"]) == (0, 0)
                     assert numbers(loader) == epochs[1]
                 else:

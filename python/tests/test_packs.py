@@ -382,7 +382,7 @@ def test_a_wrong_number_of_tokens_is_an_error_that_names_the_sample(tmp_path):
             list(each)
     lengths[7] += 1
     with loader(good, IDS["input_ids"], pack={"lengths": lengths}) as each:
-        with pytest.raises(ConfigError, match=r"another number of tokens.*sample 7"):
+        with pytest.raises(ConfigError, match=r"number of tokens of a sample differs.*sample 7"):
             list(each)
 
 
@@ -469,7 +469,7 @@ def test_packs_under_a_cache_limit_are_those_of_the_folder(algo, tmp_path, bucke
         ({"fields": None}, "packs are made of one field"),
         ({"fields": IDS | {"more": fb.Bytes("ids")}}, "packs are made of one field"),
         ({"fields": {"input_ids": fb.Tokens("ids", stored="uint16", length=8, pad=0)}}, "length of Tokens is for rows"),
-        ({"extra": ["sample_ids"]}, "`extra` has an output for each sample"),
+        ({"extra": ["sample_ids"]}, "`extra` adds an output for each sample"),
         ({"order": fb.Order(repeat_augment=2)}, "repeat_augment"),
         ({"order": fb.Order(batching_method="stratified")}, "batching_method"),
         ({"pack": {"method": "first_fit"}}, "window.method"),

@@ -148,7 +148,7 @@ def test_an_error_of_its_class_has_a_kind_and_no_secrets(shelf, tmp_path, monkey
 
 def test_a_scheme_of_the_engine_cannot_be_replaced():
     for scheme in ("s3", "https", "file", "no scheme", "x"):
-        with pytest.raises(fb.ConfigError, match="is no scheme, or the engine itself"):
+        with pytest.raises(fb.ConfigError, match="is not a scheme, or it is one that forebay opens"):
             remotes.register(scheme, lambda url, timeout: Shelf())
 
 

@@ -122,7 +122,8 @@ impl Trailer {
         }
         let version = word(&mut rest)?;
         if version != VERSION {
-            let error = Error::format("unknown version of a trailer").of_kind(crate::ErrorKind::Unsupported);
+            let error =
+                Error::format("the version of the trailer is not supported").of_kind(crate::ErrorKind::Unsupported);
             return Err(error.with("version", version));
         }
         let count = word(&mut rest)?;

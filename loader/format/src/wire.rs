@@ -132,5 +132,5 @@ impl<'a> Fields<'a> {
 }
 
 fn damaged() -> Error {
-    Error::format("the bytes are no protocol buffer, or a damaged one")
+    Error::format("the bytes are not a protocol buffer, or are damaged")
 }

@@ -94,7 +94,7 @@ pub enum OrderError {
     /// The list of an epoch's batches, which methods with batches or device batches of one stream make, is too long.
     #[error(
         "an epoch of {batches} batches of single streams needs a plan of more than 1 GiB, and {batches_max} are the \
-         most: raise batch_size, lower epoch_size or the streams' weights, or use another batching_method"
+         most: raise batch_size, lower epoch_size or the streams' weights, or use a different batching_method"
     )]
     TooManyBatches { batches: u64, batches_max: u64 },
     /// Weights repeat small shards too often.

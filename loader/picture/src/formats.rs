@@ -57,7 +57,7 @@ pub fn find(bytes: &[u8]) -> Result<&'static dyn PictureFormat> {
     let other = UNDECODED.iter().find(is_other).map(|(name, ..)| *name);
     let message = match other {
         Some(name) => format!("the file is {name}, which is not decoded: convert it to JPEG, PNG or WebP"),
-        None => format!("the file is not a picture of a known format: JPEG, {}", known.join(", ")),
+        None => format!("the file is in none of the supported picture formats: JPEG, {}", known.join(", ")),
     };
     let error = Error::new(ErrorKind::Unsupported, message);
     Err(if other.is_some() { error } else { error.with("starts", bytes[..bytes.len().min(12)].escape_ascii()) })
@@ -83,7 +83,10 @@ mod tests {
             assert!(error.to_string().contains(&format!("the file is {name}, which")), "{error}");
         }
         let error = find(b"no picture").err().unwrap();
-        assert!(error.to_string().contains("not a picture") && error.to_string().contains("PNG"), "{error}");
+        assert!(
+            error.to_string().contains("none of the supported picture formats") && error.to_string().contains("PNG"),
+            "{error}"
+        );
         assert_eq!(find(b"").err().unwrap().kind(), ErrorKind::Decode);
     }
 

@@ -98,7 +98,7 @@ impl<T> IndexSource<'_, '_, T> {
             // Once, although the file was read before and in the turn.
             match self.cached {
                 CachedIndex::OfRemote => log::info!("{} is made again: {error}", path.display()),
-                _ => log::warn!("{} is no index and is fetched again: {error}", path.display()),
+                _ => log::warn!("{} is not an index, and is fetched again: {error}", path.display()),
             }
         }
         let fetched = self.fetch.map_or_else(|| Err(Error::internal("no remote")), |fetch| fetch());

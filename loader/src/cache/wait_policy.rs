@@ -73,7 +73,7 @@ impl Wait<'_> {
         }
         if waited >= REPORT_AFTER && !self.is_reported {
             self.is_reported = true;
-            log::warn!("waiting since {:.0} s for {}", waited.as_secs_f64(), awaited());
+            log::warn!("waiting for {} since {:.0} s", awaited(), waited.as_secs_f64());
         }
         Ok(self.policy.limit - waited)
     }

@@ -48,8 +48,8 @@ pub(super) fn cost_of_no_cache(folder: &Path, why: &Error) -> String {
     let cause = std::error::Error::source(why).filter(|_| !folder.starts_with(NOWHERE));
     let cause = cause.map_or(String::new(), |cause| format!(" ({cause})"));
     format!(
-        "{cache}{cause}: files are read where they are, but every start finds their samples again, for which it lists \
-         or reads all of them: set XDG_CACHE_HOME to a folder that can be written"
+        "{cache}{cause}: files are read where they are, but every start lists or reads all of them again to find \
+         their samples: set XDG_CACHE_HOME to a folder that can be written"
     )
 }
 

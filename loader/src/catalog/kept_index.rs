@@ -159,7 +159,7 @@ impl<'a> KeptIndex<'a> {
     ///
     /// [`crate::ErrorKind::Format`] for bytes that are no index, and for an index of an unknown version.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self> {
-        let no_index = || Error::format("the file is no kept index, or an earlier version has kept it");
+        let no_index = || Error::format("the file is not an index of this version of forebay");
         let rest = bytes.strip_prefix(START.as_bytes()).ok_or_else(no_index)?;
         let mut heads = serde_json::Deserializer::from_slice(rest).into_iter::<Head>();
         let head = heads.next().ok_or_else(no_index)?.map_err(|e| no_index().caused_by(e))?;
@@ -253,7 +253,8 @@ pub(super) fn to_bytes(document: &impl Serialize) -> Result<Vec<u8>> {
 ///
 /// [`crate::ErrorKind::Format`] for bytes that are no such document.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], files: &str) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|e| Error::format(format!("the file is no index of {files}")).caused_by(e))
+    serde_json::from_slice(bytes)
+        .map_err(|e| Error::format(format!("the file is not an index of {files}")).caused_by(e))
 }
 
 #[cfg(test)]

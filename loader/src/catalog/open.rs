@@ -134,7 +134,7 @@ impl FileListing {
         let (stats, topology, network) = (Arc::new(Stats::new(false)), Topology::detect()?, Simulation::default());
         let session = &Session::new(config, &stats, &topology, &network, library);
         let stream = config.streams.first().map(absolute);
-        let stream = &stream.ok_or_else(|| Error::config("a list is of the files of one stream"))?;
+        let stream = &stream.ok_or_else(|| Error::config("a list is made of the files of one stream"))?;
         let facts = StreamFacts::new(session, stream);
         let source = resolve(LISTING, &Known { stream, has_no_index: false, facts: &facts })?;
         let Some(Source::Files { kind, root, files }) = source else {

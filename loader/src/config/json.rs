@@ -140,10 +140,9 @@ pub fn parse_bytes(text: &str) -> Result<u64> {
         _ => None,
     };
     let bytes = power.zip(number.parse::<f64>().ok()).map(|(power, n)| n * f64::from(power).exp2());
-    bytes
-        .filter(|b| b.is_finite() && *b < 9e18)
-        .map(|b| b as u64)
-        .ok_or_else(|| Error::config(format!("`{text}` is no size: write bytes as a number, or for example \"2gb\"")))
+    bytes.filter(|b| b.is_finite() && *b < 9e18).map(|b| b as u64).ok_or_else(|| {
+        Error::config(format!("`{text}` is not a size: write bytes as a number, or for example \"2gb\""))
+    })
 }
 
 #[cfg(test)]
@@ -176,7 +175,7 @@ mod tests {
         assert_eq!((sizes.one, sizes.two), (1024, Some(7)));
         assert_eq!(read::<Sizes>(r#"{"one": 1, "two": null}"#, "it").expect("good").two, None);
         for (text, message) in [
-            (r#"{"one": "2 apples"}"#, "it cannot be read: one: `2 apples` is no size"),
+            (r#"{"one": "2 apples"}"#, "it cannot be read: one: `2 apples` is not a size"),
             (r#"{"one": -1}"#, "it cannot be read: one: this must be a number of bytes, or text"),
             (r#"{"one": null}"#, "it cannot be read: one: this must be a number of bytes, or text"),
             (r#"{"one": 1, "two": true}"#, "it cannot be read: two: this must be a number of bytes, or text"),

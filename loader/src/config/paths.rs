@@ -51,7 +51,7 @@ pub(super) fn elsewhere(path: &str, name: &str, of_loader: &[OptionInfo]) -> Opt
     };
     let is_named = |option: &OptionInfo| option.name == name;
     if let Some((_, is_shared, document)) = FORMER_NAMES.iter().find(|(other, ..)| *other == name) {
-        return Some(format!("`{name}` is no option: write {}", of_stream((*document).to_owned(), *is_shared)));
+        return Some(format!("`{name}` is not an option: write {}", of_stream((*document).to_owned(), *is_shared)));
     }
     if let Some((group, is_shared, _)) = GROUPS.iter().find(|(.., options)| options.iter().any(is_named)) {
         let document = format!("{{\"{group}\": {{\"{name}\": ...}}}}");

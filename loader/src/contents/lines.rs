@@ -63,7 +63,7 @@ pub(super) fn divide(mut content: Content<'_>, mut at: u64, _: Option<u64>, out:
 }
 
 fn too_long(offset: u64) -> Error {
-    Error::format(format!("a line of more than {LINE_BYTES_MAX} bytes: this is no text")).with("offset", offset)
+    Error::format(format!("a line has more than {LINE_BYTES_MAX} bytes: the object is not text")).with("offset", offset)
 }
 
 /// Sends a line that was in several pieces, or is the last one, and returns its bytes.

@@ -129,11 +129,11 @@ fn list(value: &[u8], axis: usize, dtype: DType, scratch: &mut JsonScratch) -> R
     };
     json::scan_list(value, item).map_err(|e| e.of_kind(ErrorKind::Decode))?;
     match &mut scratch.shape[axis] {
-        Some(length) if *length != items => {
-            Err(Error::decode("a list does not have its length, or lists side by side have different ones")
-                .with("items", items)
-                .with("expected", *length))
-        }
+        Some(length) if *length != items => Err(Error::decode(
+            "a list does not have the length in `shape`, or lists at the same level have different lengths",
+        )
+        .with("items", items)
+        .with("expected", *length)),
         length => {
             *length = Some(items);
             Ok(())
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(array("[]", DType::UInt8, &[None, Some(4)]).unwrap(), (vec![0, 4], vec![]));
         assert_eq!(array("[[], []]", DType::UInt8, &any).unwrap(), (vec![2, 0], vec![]));
         for (text, part) in [
-            ("[[1], [2, 3]]", "different ones (items 2, expected 1, shape (None, None)"),
+            ("[[1], [2, 3]]", "different lengths (items 2, expected 1, shape (None, None)"),
             ("[1]", "the value is a number where a list is expected"),
             ("[[1], [\"x\"]]", "the value is a string where a number is expected"),
             ("[[256]]", "does not fit"),

@@ -112,7 +112,7 @@ macro_rules! with_type {
 /// Counts that differ; a value that `to` cannot hold, with its index.
 pub fn convert(stored: &[u8], from: DType, out: &mut [u8], to: DType) -> Result<()> {
     if !stored.len().is_multiple_of(from.size()) || stored.len() / from.size() * to.size() != out.len() {
-        return Err(Error::decode("the sample has an unexpected number of stored elements")
+        return Err(Error::decode("the number of stored elements of the sample differs from the expected one")
             .with("bytes", stored.len())
             .with("dtype", from)
             .with("expected", out.len() / to.size()));

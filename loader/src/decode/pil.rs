@@ -49,7 +49,7 @@ pub(super) fn decode(
             let message = if other.starts_with("I;16") {
                 "raw pictures of 16 bits are for Image with mode=\"I;16\", or for Mask"
             } else {
-                "raw pictures of this mode are not supported"
+                "raw pictures of this mode are not supported: store them in mode L, RGB or RGBA"
             };
             return Err(Error::new(ErrorKind::Unsupported, message).with("mode", other.escape_default()));
         }

@@ -78,7 +78,7 @@ fn read_numbers(list: &[u8], numbers: &mut Vec<f64>) -> Result<()> {
         let number = if is_number { text.parse().ok() } else { None };
         numbers.push(number.ok_or_else(|| {
             let shown: String = text.chars().take(20).collect();
-            Error::decode("a corner of a polygon is no finite number").with("value", shown)
+            Error::decode("a corner of a polygon is not a finite number").with("value", shown)
         })?);
         Ok(())
     })
@@ -173,13 +173,13 @@ mod tests {
             ("[[]]", "fewer than three corners"),
             ("[[1, 2, 3, 4]]", "fewer than three corners"),
             ("[1, 2, 3, 4, 5, 6]", "a polygon is a list of numbers"),
-            ("[[[1, 2], [3, 4], [5, 6]]]", "no finite number (value [1, 2]"),
-            (r#"[["1", 2, 3, 4, 5, 6]]"#, "no finite number"),
-            ("[[1, 2, NaN, 4, 5, 6]]", "no finite number (value NaN"),
+            ("[[[1, 2], [3, 4], [5, 6]]]", "not a finite number (value [1, 2]"),
+            (r#"[["1", 2, 3, 4, 5, 6]]"#, "not a finite number"),
+            ("[[1, 2, NaN, 4, 5, 6]]", "not a finite number (value NaN"),
             ("[[1, 2, -Infinity, 4, 5, 6]]", "not finite, or too far"),
             ("[[1, 2, 1e400, 4, 5, 6]]", "not finite, or too far"),
             ("[[1, 2, 1e10, 4, 5, 6]]", "not finite, or too far"),
-            ("[[1, 2, 3, 4, 5, 6], [1, 2, true]]", "no finite number (value true, polygon 1"),
+            ("[[1, 2, 3, 4, 5, 6], [1, 2, true]]", "not a finite number (value true, polygon 1"),
             (r#"{"counts": [4]}"#, "has `counts`, and the `size`"),
             (r#"{"size": [4, 6]}"#, "has `counts`, and the `size`"),
             (r#"{"counts": [24], "size": [6, 4]}"#, "(picture 6x4, annotated 4x6"),
@@ -189,7 +189,7 @@ mod tests {
             (r#"{"counts": [4, 21], "size": [4, 6]}"#, "more pixels than its size"),
             (r#"{"counts": [4, 19], "size": [4, 6]}"#, "fewer pixels than its size"),
             (r#"{"counts": "", "size": [4, 6]}"#, "fewer pixels than its size"),
-            (r#"{"counts": "~", "size": [4, 6]}"#, "no part of one"),
+            (r#"{"counts": "~", "size": [4, 6]}"#, "cannot be part of one"),
         ] {
             let e = drawn(object).unwrap_err();
             assert_eq!(e.kind(), ErrorKind::Decode, "{object}");

@@ -211,8 +211,9 @@ fn check(url: &str, kind: &'static FileKind, is_given: bool) -> Result<()> {
     }
     if !is_given && kind_of(path).context(noun, shown)? != Some(kind) {
         let extensions = kind.extensions;
-        let message =
-            format!("the list has {noun}s and this, which is none: the name of a {noun} ends in {extensions}");
+        let message = format!(
+            "the list has {noun}s, but this entry is of a different kind: the name of a {noun} ends in {extensions}"
+        );
         return Err(Error::config(message).with("entry", shown()));
     }
     if has_query {
@@ -345,7 +346,7 @@ mod tests {
         assert_eq!(found.names.listed(), ["a/0.JPG", "b/0.JPG", "a/1.png"]);
         for list in ["/data/0.jpg::/data/0.tar", "/data/0.jpg::/data/x"] {
             let e = shard_names(list).unwrap_err();
-            assert!(e.to_string().contains("the list has files and this, which is none"), "{e}");
+            assert!(e.to_string().contains("the list has files, but this entry is of a different kind"), "{e}");
         }
     }
 
@@ -401,7 +402,7 @@ mod tests {
             ("sftp://me:secret@h/x.tar::sftp://h/x.tar", ErrorKind::Config, "root sftp://...@h"),
             ("/data/{0..2}.tar::/data/1.tar", ErrorKind::Config, "twice: remove one, and use `repeat` of a stream"),
             ("/data/x.tar::file:///data/x.tar", ErrorKind::Config, "(file x.tar)"),
-            ("s3://b/x.tar::s3://b/y.zip", ErrorKind::Config, "this, which is none"),
+            ("s3://b/x.tar::s3://b/y.zip", ErrorKind::Config, "but this entry is of a different kind"),
             ("s3://b/x.tar::s3://b/train", ErrorKind::Config, "(entry s3://b/train)"),
             ("s3://b/x.tar::", ErrorKind::Config, "empty entry"),
             ("pipe:cat /data/x", ErrorKind::Config, "(entry /data/x)"),

@@ -54,7 +54,7 @@ enum Open {
 pub(super) fn parse(text: &str) -> Result<Value> {
     let mut open: Vec<Open> = Vec::new();
     for event in Parser::new_from_str(text) {
-        let (event, _) = event.map_err(|e| Error::format("it is no YAML document").caused_by(e))?;
+        let (event, _) = event.map_err(|e| Error::format("it is not a YAML document").caused_by(e))?;
         let value = match event {
             Event::Scalar(text, ..) => Value::Text(text.into_owned()),
             Event::SequenceStart(..) => {
@@ -68,7 +68,7 @@ pub(super) fn parse(text: &str) -> Result<Value> {
             Event::SequenceEnd | Event::MappingEnd => match open.pop() {
                 Some(Open::List(items)) => Value::List(items),
                 Some(Open::Map(entries, _)) => Value::Map(entries),
-                None => return Err(Error::format("it is no YAML document")),
+                None => return Err(Error::format("it is not a YAML document")),
             },
             Event::Alias(_) => return Err(Error::format("it has references")),
             _ => continue,
@@ -82,7 +82,7 @@ pub(super) fn parse(text: &str) -> Result<Value> {
             Some(Open::Map(entries, key)) => match (key.take(), value) {
                 (Some(key), value) => entries.push((key, value)),
                 (None, Value::Text(text)) => *key = Some(text),
-                (None, _) => return Err(Error::format("a key is no text")),
+                (None, _) => return Err(Error::format("a key is not text")),
             },
         }
     }

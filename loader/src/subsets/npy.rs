@@ -85,7 +85,7 @@ pub(super) mod tests {
             (MAGIC.to_vec(), "cut off"),
             ([MAGIC, &[1, 0, 255, 255]].concat(), "cut off"),
             ([MAGIC, &[3, 0, 255, 255, 255, 255]].concat(), "header of an array is too long"),
-            (array("", "", &[]), "header of an array is not from"),
+            (array("", "", &[]), "header of an array was not written by"),
         ] {
             let error = of_file(&bytes, 300).expect_err(message).to_string();
             assert!(error.contains(message), "{error}");

@@ -235,7 +235,7 @@ impl StreamLocation {
         let parse = |bytes: &[u8]| {
             // The package has its own parser, which takes more formats: this check rejects answers that are no index.
             let outline: Result<IndexOutline, _> = serde_json::from_slice(bytes);
-            outline.map_err(|e| Error::format("the file is no index of a data set").caused_by(e))
+            outline.map_err(|e| Error::format("the file is not an index of a data set").caused_by(e))
         };
         let remote = self.remote.as_deref().map_or("no remote".into(), redact);
         let source = IndexSource {

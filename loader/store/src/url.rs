@@ -351,12 +351,12 @@ fn split_library_url(url: &str) -> Result<(String, String)> {
     let (server, path) = rest.split_once('/').unwrap_or((rest, ""));
     let host = server.rsplit_once('@').map_or(server, |(_, host)| host);
     if has_query(path) || path.contains("::") || host.contains("::") && !host.starts_with('[') {
-        return Err(Error::config("an address of a file has no query and no second address: pass only its path"));
+        return Err(Error::config("the address of a file cannot have a query or a second address: pass only its path"));
     }
     let port = host.rsplit_once(':').map_or("", |(_, port)| port);
     let is_port = port.bytes().all(|b| b.is_ascii_digit()) || host.ends_with(']');
     if !is_port || server.contains(['?', '#']) {
-        return Err(Error::config("a port is a number, and the characters / ? # of a password are %2F %3F %23"));
+        return Err(Error::config("the port must be a number, and / ? # in a password must be written as %2F %3F %23"));
     }
     let key = path.trim_matches('/').to_owned();
     if !key.is_empty() {
@@ -472,8 +472,8 @@ mod tests {
         for (url, hint) in [
             ("sftp://me:sec#ret@h/a", "%23"),
             ("sftp://me:sec/ret@h/a", "%2F"),
-            ("ftp://h/a?user=secret", "no query"),
-            ("zip://a::file:///tmp/b.zip", "no second address"),
+            ("ftp://h/a?user=secret", "cannot have a query"),
+            ("zip://a::file:///tmp/b.zip", "or a second address"),
             ("sftp://h/a/../b", "relative path"),
         ] {
             let error = split_object(url).expect_err(url).to_string();

@@ -41,7 +41,7 @@ class FinishWatch:
         if self.samples and os.getpid() == self._process:
             name, folder = self._file
             warnings.warn(
-                f"a {name} was dropped before finish(): the {self.samples} samples that it got are no data set, because "
+                f"a {name} was dropped before finish(): the {self.samples} samples that it got are not a data set, because "
                 f"{folder} has no index.json. Write in a `with` block, or call finish()",
                 RuntimeWarning,
                 stacklevel=3,

@@ -59,7 +59,7 @@ _GROUPS = ("order", "fetch", "engine", "skip")
 
 # Advice for arguments that rival libraries have, or that are in a group.
 _MOVED = moved("Loader", ("select", "window", "extra", "order", "fetch", "engine", "skip", "world"))
-_MOVED["timeout"] = ". Engine(stall_timeout=60.0) limits the wait for a batch, and Fetch(timeout=60.0) the one for an answer of a store"
+_MOVED["timeout"] = ". Engine(stall_timeout=60.0) limits the wait for a batch, and Fetch(timeout=60.0) the wait for a store's answer"
 _OF_STREAM = ". it is an option of a stream, as in streams=[Stream(remote=..., files='each')]"
 _OF_FIELD = ". it is an option of a field, as in fields={'ids': Tokens('ids', pad=0, max_length=2048)}"
 _OF_PICTURE = ". operations are a part of the field, as in fields={'x': Image('jpg', RandomResizedCrop(224))}"

@@ -279,7 +279,7 @@ def _values(columns: list[tuple[str, str, Any]], facts: dict[str, str]) -> dict[
         try:
             values[name] = _value(kind, value)
         except (ArithmeticError, RecursionError, ValueError) as error:
-            raise _located(DecodeError, f"a value is no {kind}: {error}", {"column": name} | facts) from error
+            raise _located(DecodeError, f"a value is not a {kind}: {error}", {"column": name} | facts) from error
     return values
 
 

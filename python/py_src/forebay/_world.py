@@ -338,7 +338,7 @@ def _number(environ: Mapping[str, str], name: str, source: str) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise ConfigError(f"{source}'s {name} is {text!r}, which is no number") from None
+        raise ConfigError(f"{source}'s {name} is {text!r}, which is not a number") from None
 
 
 def _checked(values, source: str) -> World:

@@ -251,7 +251,7 @@ def test_boxes_outside_of_a_joint_are_errors(data):
     "boxes, labels, message",
     [
         ([[1, 2, 3]], [1], "expected 4"),
-        ([[1, 2, 3, 4]], [1, 2], "not as many as its boxes"),
+        ([[1, 2, 3, 4]], [1, 2], "differs from the number of its boxes"),
         (None, [1], "no list at this path"),
         ("text", [1], "a list"),
     ],

@@ -174,7 +174,7 @@ def test_key_points_belong_into_a_joint(data):
     ("field", "sentence"),
     [
         (fb.KeyPoints("info", "boxes"), "key points are two or three numbers each"),
-        (fb.KeyPoints("points", points=4), "the number `points` of KeyPoints"),
+        (fb.KeyPoints("points", points=4), "differs from `points` of KeyPoints"),
         (fb.KeyPoints("points", flip=[(0, 5)]), "a point that the objects do not have"),
     ],
 )

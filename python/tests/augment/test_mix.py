@@ -177,7 +177,7 @@ def test_a_field_that_cannot_be_mixed_names_the_one_to_write(make, sentence):
 
 def test_a_class_beyond_the_last_is_an_error(folder):
     with fb.Loader(local=folder, batch_size=COUNT, fields={"y": fb.OneHot("class", CLASSES - 1)}) as loader:
-        with pytest.raises(fb.DecodeError, match="raise its `classes`"):
+        with pytest.raises(fb.DecodeError, match="raise `classes`"):
             next(iter(loader))
 
 

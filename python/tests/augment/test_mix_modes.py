@@ -212,7 +212,7 @@ def test_classes_that_cannot_be_have_a_reason(multi_label, field, sentence):
 
 
 def test_a_class_outside_of_the_field_is_an_error_of_its_sample(multi_label):
-    with fb.Loader(local=multi_label[0], batch_size=10, fields={"y": fb.MultiHot("ids", classes=3)}) as loader, pytest.raises(fb.DecodeError, match="raise its `classes`"):
+    with fb.Loader(local=multi_label[0], batch_size=10, fields={"y": fb.MultiHot("ids", classes=3)}) as loader, pytest.raises(fb.DecodeError, match="raise `classes`"):
         list(loader)
 
 

@@ -174,11 +174,11 @@ def test_labels_above_255_fit_a_larger_type(tmp_path):
     [
         ({"labels": [3, 0]}, "an object has the class of the `background`.*pass a `background` that no object has.*object 1"),
         ({"labels": [3, -1]}, "does not fit the `dtype`.*label -1"),
-        ({"labels": [3]}, "segmentations of the sample are not as many as its labels"),
+        ({"labels": [3]}, "number of segmentations of the sample differs from the number of its labels"),
         ({"segmentations": [[rectangle(0, 0, 1, 1)], None]}, "the object has no segmentation.*object 1"),
         ({"segmentations": [[[1, 2, 3, 4]], []]}, "fewer than three corners.*object 0"),
         ({"segmentations": {}}, "no list of segmentations at this path"),
-        ({"segmentations": [[[1, 2, float("nan"), 4, 5, 6]], None]}, "no finite number.*NaN.*object 0"),
+        ({"segmentations": [[[1, 2, float("nan"), 4, 5, 6]], None]}, "not a finite number.*NaN.*object 0"),
         ({"segmentations": [{"counts": [5, 700], "size": [20, 30]}, None]}, "more pixels than its size"),
         ({"segmentations": [{"counts": "3", "size": [30, 20]}, None]}, "does not have the size of its annotations"),
         ({"size": [10, 15]}, "the picture does not have the size of its annotations: the file is a resized one.*picture 30x20, annotated 15x10"),
@@ -201,7 +201,7 @@ def test_a_size_that_is_not_in_the_document_is_not_compared(tmp_path):
 
 def test_masks_that_are_not_as_many_as_their_boxes_are_an_error(tmp_path):
     folder = write(tmp_path / "set", {**SQUARES, "boxes": [[1, 2, 3, 4]]})
-    with pytest.raises(fb.DecodeError, match="segmentations of the sample are not as many as its boxes.*segmentations 2, boxes 1"):
+    with pytest.raises(fb.DecodeError, match="number of segmentations of the sample differs from the number of its boxes.*segmentations 2, boxes 1"):
         one(folder, boxes=fb.Boxes("objects", "boxes"), masks=masks())
 
 

@@ -235,7 +235,7 @@ def test_compositions_have_a_bound_of_levels(odd):
     for _ in range(32):
         op = fb.RandomApply([op])
     fb.Loader(local=odd[0], batch_size=1, fields={"x": fb.Image("image", op)}).close()
-    with pytest.raises(fb.ConfigError, match="RandomOrder: compositions are nested at more than 32 levels"):
+    with pytest.raises(fb.ConfigError, match="RandomOrder: compositions are nested more than 32 levels"):
         fb.RandomOrder([op])
 
 

@@ -117,10 +117,10 @@ def test_none_takes_the_saved_value(run_url, no_whole_load):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"large": torch.zeros(70, 100)}, r"model.large has the shape \(100, 70\) there, and \(70, 100\) in into"),
-        ({"half": torch.zeros(5000)}, "model.half is of torch.bfloat16 there, and of torch.float32 in into"),
-        ({"more": torch.zeros(1)}, "model.more is not there"),
-        ({"large": 5}, "model.large is a tensor there, and 5 in into"),
+        ({"large": torch.zeros(70, 100)}, r"model.large has the shape \(100, 70\) in the checkpoint, and \(70, 100\) in into"),
+        ({"half": torch.zeros(5000)}, "model.half is of torch.bfloat16 in the checkpoint, and of torch.float32 in into"),
+        ({"more": torch.zeros(1)}, "model.more is not in the checkpoint"),
+        ({"large": 5}, "model.large is a tensor in the checkpoint, and 5 in into"),
         ({"large": torch.zeros(100, 70, device="meta")}, "model.large has no memory on the device meta"),
         ({"large": torch.zeros(100, 1).expand(100, 70)}, "model.large has the same memory for several elements"),
     ],
@@ -140,11 +140,11 @@ def test_objects_that_into_lacks_and_different_structures_are_found(tmp_path):
     saved = checkpoint.save({"a": torch.ones(3), "b": [1, torch.ones(2)], "c": 7}, tmp_path / "1")
     with pytest.raises(fb.ConfigError, match="b is not in into; c is not in into"):
         saved.load(into={"a": torch.zeros(3)})
-    with pytest.raises(fb.ConfigError, match="b is a list of 2 there, and"):
+    with pytest.raises(fb.ConfigError, match="b is a list of 2 in the checkpoint, and"):
         saved.load(into={"a": None, "b": [1], "c": 0})
-    with pytest.raises(fb.ConfigError, match="c is 7 there, and a tensor in into"):
+    with pytest.raises(fb.ConfigError, match="c is 7 in the checkpoint, and a tensor in into"):
         saved.load(into={"a": None, "b": None, "c": torch.zeros(1)})
-    with pytest.raises(fb.ConfigError, match="the object is a dict there"):
+    with pytest.raises(fb.ConfigError, match="the object is a dict in the checkpoint"):
         saved.load(into=torch.zeros(1))
     with pytest.raises(fb.ConfigError, match="into or map_location"):
         saved.load(into={}, map_location="cpu")

@@ -134,7 +134,7 @@ def test_damage_is_found_before_torch_sees_it(run_url):
     with pytest.raises(fb.ChecksumError, match=f"has {len(content) - 1} bytes and has to have {len(content)}"):
         saved.load()
     fb.remove_files([part])
-    with pytest.raises(fb.NotFoundError, match="is missing, which the checkpoint's commit has: load another step"):
+    with pytest.raises(fb.NotFoundError, match="is missing, which the checkpoint's commit has: load a different step"):
         saved.load()
 
 

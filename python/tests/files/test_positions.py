@@ -58,7 +58,7 @@ def test_workers_that_have_returned_different_numbers_continue_as_the_same_worke
         states.append(json.loads(json.dumps(loader.state_dict())))
     for others in [(0, 1, 1, 2), (0, 2, 0, 2), (0, 1, 0, 3), (0, 2), (0, 1)]:
         process(*others)
-        with pytest.raises(fb.StateError, match="worker 0 of 2 on 1 ranks.*resume on as many ranks and workers"):
+        with pytest.raises(fb.StateError, match="worker 0 of 2 on 1 ranks.*resume with the same number of ranks and workers"):
             fb.load_files(prefix).load_state_dict(states[0])
     found = list(seen)
     for worker in range(2):

@@ -175,7 +175,7 @@ def check(folder, backup):
     with loader(folder, fields=None) as train:
         refused(lambda: fit(Batches(train, "x", ["y", "label"])), r"\['y', 'label'\], but the loader's batches have ")
     with loader(folder, "numpy", transform=lambda batch: (batch["x"], batch["y"])) as train:
-        refused(lambda: fit(Batches(train, "x", "y")), "but the loader's batches are no dict but a tuple")
+        refused(lambda: fit(Batches(train, "x", "y")), "but the loader's batches are not a dict but a tuple")
 
 
 def followed(folder, plain):

@@ -93,12 +93,12 @@ def test_a_long_footer_is_fetched_in_two_requests(tmp_path):
 
 def test_transposed_chunks_are_refused(tmp_path):
     unpack(tmp_path, "transposed.*")
-    with pytest.raises(fb.Error, match=r"transposed, which is not read.*transposed.array_record"):
+    with pytest.raises(fb.Error, match=r"transposed, which is not supported.*transposed.array_record"):
         fb.Loader(remote=tmp_path / "transposed.array_record", batch_size=1)
 
 
 def test_wrong_files_are_refused(tmp_path):
-    for content, why in [(b"", "too short"), (b"x" * 65535, "too short"), (bytes(131072), "end of the file is not of an ArrayRecord")]:
+    for content, why in [(b"", "too short"), (b"x" * 65535, "too short"), (bytes(131072), "file does not end like an ArrayRecord")]:
         (tmp_path / "x.array_record").write_bytes(content)
         with pytest.raises(fb.FormatError, match=f"{why}.*x.array_record"):
             fb.Loader(remote=tmp_path / "x.array_record", batch_size=1)
@@ -124,5 +124,5 @@ def test_a_record_of_a_damaged_chunk_is_an_error_that_names_the_file(tmp_path):
     body = bytearray(path.read_bytes())
     body[120] ^= 1
     path.write_bytes(body)
-    with pytest.raises(fb.Error, match=r"do not match their CRC.*samples.array_record-00003"):
+    with pytest.raises(fb.Error, match=r"does not match its CRC.*samples.array_record-00003"):
         list(fb.Loader(remote=tmp_path / "samples.array_record-*", batch_size=1, fields=FIELDS))

@@ -76,7 +76,7 @@ def test_a_picture_that_does_not_exist_is_named_with_its_image(coco):
 
 def test_a_document_of_another_form_is_an_error(coco):
     (coco / "annotations/captions.json").write_text('{"images": [], "annotations": []}')
-    with pytest.raises(fb.FormatError, match="no annotations of COCO.*captions.json"):
+    with pytest.raises(fb.FormatError, match="not in the form of COCO.*captions.json"):
         fb.Loader(streams=[stream(coco, "../annotations/captions.json")], batch_size=1, fields=FIELDS)
 
 

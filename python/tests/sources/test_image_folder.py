@@ -216,7 +216,7 @@ def test_an_empty_class_is_refused_as_by_image_folder(tmp_path):
     root = written(tmp_path / "set", ["a/0.jpg", "b/1.txt"])
     with pytest.raises(FileNotFoundError):
         ImageFolder(root)
-    with pytest.raises(FileNotFoundError, match=r"none.*\bb\b"):
+    with pytest.raises(FileNotFoundError, match=r"has no picture.*\bb\b"):
         opened(root)
 
 

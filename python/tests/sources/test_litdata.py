@@ -399,7 +399,7 @@ def test_lists_are_padded_measured_and_filtered(nested):
 
 
 def test_a_list_that_is_no_array_is_an_error_that_names_the_field(nested):
-    with pytest.raises(fb.DecodeError, match="no list of numbers.*read it with Json.*words"):
+    with pytest.raises(fb.DecodeError, match="not a list of numbers.*read it with Json.*words"):
         list(fb.Loader(remote=nested, batch_size=4, fields={"w": fb.Array("words")}))
     with pytest.raises(fb.ConfigError, match="an Array field needs a column of arrays"):
         fb.Loader(remote=nested, batch_size=4, fields={"ids": fb.Array("ids"), "text": fb.Text("ids")})

@@ -280,7 +280,7 @@ def test_a_reader_and_a_conversion_have_further_files(pairs, tmp_path):
 
 def test_a_further_file_that_is_absent_is_named_with_its_line_and_column(pairs):
     root, rows = pairs
-    for path, words in [("masks/none.png", "does not exist"), ("", "has no path here"), ("masks\\deep\\0_m.png", "backslashes")]:
+    for path, words in [("masks/none.png", "does not exist"), ("", "has no path in this column"), ("masks\\deep\\0_m.png", "backslashes")]:
         write_csv(root / "m.csv", [*rows[:2], rows[2] | {"mask_file_name": path}])
         with pytest.raises(FileNotFoundError, match=f"{words}.*line 4.*m.csv.*column mask_file_name.*end in _file_name have paths"):
             opened(root, "m.csv")

@@ -209,6 +209,6 @@ def test_the_command_does_not_guess_the_kind_of_a_folder(folder, tmp_path, capsy
     with pytest.raises(SystemExit):
         index.main([f"{folder}/*"])
     assert "a list of files has their extension, as in 'train/*.tar'" in capsys.readouterr().err
-    with pytest.raises(fb.ConfigError, match="nor a folder of them"):
+    with pytest.raises(fb.ConfigError, match="nor a folder of tars"):
         (tmp_path / "empty").mkdir()
         index.index_tars(str(tmp_path / "empty"))

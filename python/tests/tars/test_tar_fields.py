@@ -85,8 +85,8 @@ def test_files_that_are_no_arrays_of_numbers_are_errors_that_name_the_remedy(tmp
             (npy(np.zeros(2, complex)), fb.UnsupportedError, "not numbers"),
             (whole[:-1], fb.DecodeError, "shape and bytes do not fit"),
             (whole + b"0", fb.DecodeError, "shape and bytes do not fit"),
-            (b"text", fb.DecodeError, "no array of numpy"),
-            (b"", fb.DecodeError, "no array of numpy"),
+            (b"text", fb.DecodeError, "not an array written by numpy"),
+            (b"", fb.DecodeError, "not an array written by numpy"),
         ]
     ):
         folder = tmp_path / f"{number}"

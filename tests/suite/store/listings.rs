@@ -169,7 +169,12 @@ fn a_page_with_a_different_number_of_keys_than_it_counts_is_an_error() {
     };
     let folder = "<CommonPrefixes><Prefix>some folder/ü/b/</Prefix></CommonPrefixes>";
     for (count, folders) in [(0, ""), (2, ""), (0, folder), (3, folder)] {
-        check(lister, &lister.list(vec![page(count, folders)]).expect_err("incomplete"), 1, "a page counts");
+        check(
+            lister,
+            &lister.list(vec![page(count, folders)]).expect_err("incomplete"),
+            1,
+            "a page of the listing declares",
+        );
     }
     for (count, folders) in [(1, ""), (1, folder), (2, folder)] {
         lister.list(vec![page(count, folders)]).expect("some stores count the folders");

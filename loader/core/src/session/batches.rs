@@ -207,10 +207,9 @@ impl<T, S> Machine<T, S> {
         match self.live(pass) {
             Err(ended) => ended,
             Ok(live) if live.is_closed => closed(),
-            Ok(_) => Error::new(
-                ErrorKind::Closed,
-                "the epoch of this iterator was ended: iter of the loader starts the next one",
-            ),
+            Ok(_) => {
+                Error::new(ErrorKind::Closed, "the epoch of this iterator was ended: iter(loader) starts the next one")
+            }
         }
     }
 }

@@ -296,5 +296,5 @@ pub(super) fn replaced() -> Error {
 }
 
 pub(super) fn closed() -> Error {
-    Error::new(ErrorKind::Closed, "this iterator was closed: iter of the loader starts the next epoch")
+    Error::new(ErrorKind::Closed, "this iterator was closed: iter(loader) starts the next epoch")
 }

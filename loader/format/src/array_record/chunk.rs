@@ -56,7 +56,8 @@ impl Head {
     fn parse(head: &[u8; HEAD_BYTES]) -> Result<Self> {
         let word = |at: usize| head[at..at + 8].iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));
         if hash(&head[8..]) != word(0) {
-            let message = "the head of a chunk does not match its hash: the file is damaged, or no ArrayRecord file";
+            let message =
+                "the header of a chunk does not match its hash: the file is damaged, or is not an ArrayRecord file";
             return Err(Error::format(message));
         }
         let kind_and_records = word(24);
@@ -123,7 +124,7 @@ impl<'a> Blocks<'a> {
         let head = head.first_chunk().ok_or_else(|| Error::internal("the head of a chunk was not read"))?;
         let head = Head::parse(head)?;
         let data = self.take(head.data_bytes)?;
-        let damaged = || Error::format("the data of a chunk do not match their hash: the file is damaged");
+        let damaged = || Error::format("the data of a chunk does not match its hash: the file is damaged");
         let data = if hash(&data) == head.data_hash { Ok(data) } else { Err(damaged()) };
         // Padding: a chunk has at least as many bytes as records, and ends neither in the head of a block nor right
         // after it.
@@ -214,7 +215,7 @@ struct Records<'a> {
 
 impl<'a> Records<'a> {
     fn decode(head: Head, data: &'a [u8]) -> Result<Self> {
-        let damaged = || Error::format("a chunk has different records than its head declares: the file is damaged");
+        let damaged = || Error::format("the records of a chunk differ from its header: the file is damaged");
         if head.records == 0 {
             // The signature, metadata and padding.
             return Ok(Self { sizes: Vec::new(), values: Cow::Borrowed(&[]) });
@@ -222,8 +223,8 @@ impl<'a> Records<'a> {
         match head.kind {
             b'r' => {}
             b't' => {
-                let message =
-                    "the chunks of the file are transposed, which is not read: write it without the option `transpose`";
+                let message = "the chunks of the file are transposed, which is not supported: write the file without \
+                               the option `transpose`";
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
             kind => return Err(Error::format(format!("a chunk is of the unknown type {kind:#x}"))),
@@ -276,7 +277,9 @@ fn unpack(compression: u8, packed: &[u8], bytes_max: u64) -> Result<Cow<'_, [u8]
     let mut fields = Fields::new(packed, 0..packed.len());
     let bytes = fields.varint()?;
     if bytes > bytes_max {
-        return Err(Error::format(format!("a chunk declares {bytes} bytes where {bytes_max} are possible")));
+        return Err(Error::format(format!(
+            "a chunk declares {bytes} bytes, and at most {bytes_max} are possible: the file is damaged"
+        )));
     }
     let mut unpacked = Vec::new();
     compression.decompress(&packed[fields.rest()], bytes, &mut unpacked)?;

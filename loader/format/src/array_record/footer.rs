@@ -30,7 +30,7 @@ pub struct ChunkRange {
 /// [`ErrorKind::Format`] for a file that is no ArrayRecord file or is cut off.
 pub fn footer_start(last: &[u8], file_bytes: u64) -> Result<u64> {
     let other =
-        || Error::format("the end of the file is not of an ArrayRecord file: it is cut off, or a different file");
+        || Error::format("the file does not end like an ArrayRecord file: it is cut off, or of a different kind");
     let start = file_bytes.checked_sub(BLOCK_BYTES).filter(|start| start % BLOCK_BYTES == 0).ok_or_else(other)?;
     if last.len() as u64 != BLOCK_BYTES {
         return Err(Error::internal("a part that is not the last block of a file"));
@@ -88,10 +88,10 @@ fn metadata(record: &[u8]) -> Result<(u64, u64)> {
     match found {
         Some([Some(VERSION), chunks, records]) => Ok((chunks.unwrap_or(0), records.unwrap_or(0))),
         Some([Some(version), ..]) => {
-            let message = format!("version {version} of ArrayRecord is not known");
+            let message = format!("version {version} of ArrayRecord is not supported");
             Err(Error::new(ErrorKind::Unsupported, message))
         }
-        _ => Err(Error::format("the footer of the file is no ArrayRecord file's")),
+        _ => Err(Error::format("the footer of the file is not an ArrayRecord file's")),
     }
 }
 

@@ -221,7 +221,7 @@ fn a_damaged_chunk_loses_its_own_records_alone() {
     assert_eq!(chunks.assemble_damaged(&part(&file)).unwrap(), whole);
     file[ranges[1].end as usize - 1] ^= 4;
     let e = chunks.assemble(&layout, 7, part(&file)).unwrap_err();
-    assert!(e.kind() == ErrorKind::Format && e.to_string().contains("do not match their hash"), "{e}");
+    assert!(e.kind() == ErrorKind::Format && e.to_string().contains("does not match its hash"), "{e}");
     let damaged = chunks.assemble_damaged(&part(&file)).unwrap();
     assert_eq!(damaged.len(), whole.len());
     let counts = count_whole_records(&damaged[..]).unwrap();

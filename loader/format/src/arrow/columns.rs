@@ -43,8 +43,8 @@ pub fn columns(fields: &Fields, wanted: Option<&[String]>, optional: &[String]) 
     let named = |name: &str| {
         let found = find(fields, name).ok_or_else(|| absent(fields, name))?;
         if name == FIELDS {
-            let message = "the column has the name of the one in which forebay keeps the names of a sample's fields: \
-                           leave it out of `fields`, or rename it in the files";
+            let message = "forebay keeps the names of a sample's fields in a column of this name: leave the column \
+                           out of `fields`, or rename it in the files";
             return Err(Error::new(ErrorKind::Unsupported, message).with("column", name));
         }
         column(name, found).map_err(|e| e.with("column", name))
@@ -59,7 +59,7 @@ pub fn columns(fields: &Fields, wanted: Option<&[String]>, optional: &[String]) 
             }
         }
         return match first {
-            Some(e) if all.is_empty() => Err(e.hinting("name the columns that are wanted in `fields`")),
+            Some(e) if all.is_empty() => Err(e.hinting("name in `fields` the columns to read")),
             _ => Ok(all),
         };
     };
@@ -192,7 +192,7 @@ fn encoding_of(kind: &DataType) -> Result<Encoding> {
         None => Ok(Encoding::Json),
         Some(inner) if inner == kind => Err(unsupported(format!("values of the type {kind} cannot be delivered"))),
         Some(inner) => {
-            Err(unsupported(format!("values of the type {inner} inside of lists or structs cannot be delivered")))
+            Err(unsupported(format!("values of the type {inner} inside lists or structs cannot be delivered")))
         }
     }
 }

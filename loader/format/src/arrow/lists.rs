@@ -138,13 +138,13 @@ fn nullable(array: &ArrayRef) -> Option<ArrayRef> {
 fn check_nulls(array: Option<&ArrayRef>, range: &Range<usize>) -> Result<()> {
     let Some(array) = array else { return Ok(()) };
     if range.clone().any(|row| array.is_null(row)) {
-        return Err(Error::format("a value is null, or an element of its list"));
+        return Err(Error::format("a value or an element of its list is null"));
     }
     Ok(())
 }
 
 fn ragged() -> Error {
-    Error::format("lists inside of a list have different lengths")
+    Error::format("the lists inside a list have different lengths")
 }
 
 fn damaged() -> Error {

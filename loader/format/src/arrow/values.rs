@@ -167,7 +167,7 @@ fn append_list_of_bytes(array: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Resu
         DataType::LargeList(_) => array.as_list::<i64>().value(row),
         _ => array.as_fixed_size_list().value(row),
     };
-    let no_bytes = || Error::format("the elements of a list are no bytes");
+    let no_bytes = || Error::format("the elements of a list are not bytes");
     let inner = match items.as_struct_opt() {
         Some(pictures) => pictures.column_by_name("bytes").ok_or_else(no_bytes)?,
         None => &items,

@@ -88,7 +88,7 @@ pub(super) fn reader<'a>(
     let (packed, used) = Used::new(packed);
     let reader = codec.reader(Box::new(packed), window_bytes_max).ok_or_else(|| {
         let name = codec.names().name;
-        Error::new(ErrorKind::Unsupported, format!("{name} cannot be unpacked as it is read"))
+        Error::new(ErrorKind::Unsupported, format!("{name} cannot be unpacked while it is being read"))
     })?;
     let unpacked = reader.map_err(|e| damaged(codec).caused_by(e))?;
     Ok(Box::new(Bounded { unpacked, used, bytes: 0 }))
@@ -106,7 +106,9 @@ pub(super) fn reserve(
     let packed_bytes = packed.len() as u64;
     if raw_bytes > packed_bytes.saturating_mul(ratio_max) {
         let name = codec.names().name;
-        return Err(Error::format(format!("{packed_bytes} bytes of {name} cannot hold the {raw_bytes} declared")));
+        return Err(Error::format(format!(
+            "{packed_bytes} bytes of {name} cannot unpack to the declared {raw_bytes} bytes: the data is damaged"
+        )));
     }
     check_expansion(packed_bytes, raw_bytes)?;
     allocate(raw_bytes, out)

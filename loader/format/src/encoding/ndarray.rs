@@ -181,7 +181,7 @@ impl ArrayType {
         shape.clear();
         if self.document(bytes).is_some() {
             return Err(Error::format(
-                "the lists inside of a list have different lengths, or an element is null: take the column as a Text \
+                "the lists inside a list have different lengths, or an element is null: take the column as a Text \
                  or Json field",
             ));
         }
@@ -276,7 +276,7 @@ fn read_words<'a>(
     let (axes, rest) = rest.split_first_chunk::<4>().ok_or_else(|| truncated("shape"))?;
     let (code, axes) = (word(code), word(axes) as usize);
     let dtype = types.get(code as usize).copied().flatten();
-    let dtype = dtype.ok_or_else(|| Error::format("the array has a type that is not read").with("code", code))?;
+    let dtype = dtype.ok_or_else(|| Error::format("the array has an unknown type").with("code", code))?;
     if axes > AXES_MAX {
         return Err(Error::format(format!("an array of {axes} axes; at most {AXES_MAX} are read")));
     }

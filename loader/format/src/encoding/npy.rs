@@ -43,7 +43,7 @@ impl<'a> NpyArray<'a> {
     /// [`ErrorKind::Format`] for bytes that are no such file; [`ErrorKind::Unsupported`] for values that are not
     /// numbers.
     pub fn read(bytes: &'a [u8], shape: &mut Vec<usize>) -> Result<Self> {
-        let broken = || Error::format("the file is cut off, or no array of numpy's `save`");
+        let broken = || Error::format("the file is cut off, or is not an array written by numpy.save");
         let rest = bytes.strip_prefix(MAGIC).ok_or_else(broken)?;
         let (&[major, _], rest) = rest.split_first_chunk::<2>().ok_or_else(broken)?;
         let (length, rest) = match major {
@@ -183,7 +183,7 @@ struct Header<'a> {
 
 impl<'a> Header<'a> {
     fn parse(text: &'a str, shape: &mut Vec<usize>) -> Result<Self> {
-        let broken = || Error::format("the header of an array is not from numpy's `save`");
+        let broken = || Error::format("the header of an array was not written by numpy.save");
         let mut rest = text.strip_prefix('{').ok_or_else(broken)?.trim_start();
         let (mut descr, mut is_fortran, mut has_shape) = (None, None, false);
         while rest != "}" {

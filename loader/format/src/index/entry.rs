@@ -88,14 +88,20 @@ pub(super) fn check_files(shard: &Shard) -> Result<()> {
             let bytes = pair.raw.bytes;
             return wrong(
                 &format!("raw_{field}.bytes"),
-                format!("{bytes} bytes pass the 32-bit offsets: the writer lost data; write smaller shards"),
+                format!(
+                    "{bytes} bytes are more than 32-bit offsets can address, so the writer lost data: write smaller \
+                     shards"
+                ),
             );
         }
         if let Some(zip) = pair.zip
             && zip.bytes > zip_bytes_max(pair.raw.bytes)
         {
             let (zip, raw) = (zip.bytes, pair.raw.bytes);
-            return wrong(&format!("zip_{field}.bytes"), format!("{zip} bytes, compressed, are too many for {raw}"));
+            return wrong(
+                &format!("zip_{field}.bytes"),
+                format!("{zip} compressed bytes are too many for {raw} bytes of content"),
+            );
         }
     }
     if shard.layout.format.file_bytes_min(shard.samples) > shard.table_file().bytes {

@@ -37,9 +37,7 @@ pub fn describe_folder(dir: &Path) -> String {
     if dir.is_dir() {
         return match data_sets(dir) {
             None => "the folder cannot be read".to_owned(),
-            Some(names) if names.is_empty() && has_files(dir) => {
-                "the folder has files, and holds no data set".to_owned()
-            }
+            Some(names) if names.is_empty() && has_files(dir) => "the folder has files, but no data set".to_owned(),
             Some(names) if names.is_empty() => "the folder holds no data set; MDSWriter makes one".to_owned(),
             Some(names) => format!("the folder holds data sets in {}: name one with `split`", names.join(", ")),
         };
@@ -76,9 +74,9 @@ mod tests {
     #[test]
     fn a_path_without_a_parent_is_in_the_working_directory() {
         // Tests run in the crate's folder, which holds no data set.
-        assert_eq!(describe_folder(Path::new("")), "the folder has files, and holds no data set");
+        assert_eq!(describe_folder(Path::new("")), "the folder has files, but no data set");
         assert_eq!(describe_folder(Path::new("Cargo")), "there is no such folder");
-        assert_eq!(describe_folder(Path::new("src")), "the folder has files, and holds no data set");
+        assert_eq!(describe_folder(Path::new("src")), "the folder has files, but no data set");
     }
 
     #[test]

@@ -88,8 +88,8 @@ impl LineCounts {
         let number = self.columns.len();
         if number == COLUMNS_MAX {
             let why = format!(
-                "the records have more than {COLUMNS_MAX} different keys: write the \
-                 keys that differ from record to record into one object: its key is a column for Json"
+                "the records have more than {COLUMNS_MAX} different keys: write the keys that differ from record to \
+                 record into one object, and read that with a Json field"
             );
             return Err(Error::format(why).with("key", name));
         }

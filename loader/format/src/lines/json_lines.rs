@@ -117,7 +117,7 @@ pub(super) fn count(object: &[u8], counts: &mut LineCounts) -> Result<()> {
                        by `jq -c '.[]'`";
             return Err(Error::format(why));
         }
-        _ => return Err(Error::format("a line is no JSON object")),
+        _ => return Err(Error::format("a line is not a JSON object")),
     }
     // The last of two equal keys counts, and a record that is damaged has none.
     let mut found = Vec::new();
@@ -216,5 +216,5 @@ fn number(token: &[u8], is_int: bool, side: &mut Vec<u8>) -> Result<()> {
 
 fn other_kind(token: &[u8], encoding: &Encoding) -> Error {
     let shown = String::from_utf8_lossy(&token[..token.len().min(40)]).into_owned();
-    Error::format(format!("`{shown}` is of a different kind than the values that were counted, {encoding}"))
+    Error::format(format!("`{shown}` does not fit the type {encoding}, which was found when the records were counted"))
 }

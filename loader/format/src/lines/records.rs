@@ -114,7 +114,7 @@ impl<'a> Records<'a> {
         let front = &mut front[..file.bytes_seen_from(0).min(4) as usize];
         file.read_at(front, 0)?;
         if matches!(front, [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..]) {
-            return Err(Error::format("the text is UTF-16, or no text: write it as UTF-8"));
+            return Err(Error::format("the file is UTF-16 or not text: write it as UTF-8"));
         }
         let start = if front.starts_with(BOM) { BOM.len() as u64 } else { 0 };
         Ok(Self { end: None, ..Self::new(file, form, start..start, 1) })
@@ -180,8 +180,8 @@ impl<'a> Records<'a> {
                 return Ok((bytes > 0).then_some((bytes, search.has_quotes)));
             }
             if bytes > RECORD_BYTES_MAX {
-                let why =
-                    "a record has more than 256 MiB: the file is no text of lines, or has a quote that is not closed";
+                let why = "a record has more than 256 MiB: the file does not consist of lines of text, or a quote is \
+                           not closed";
                 return Err(Error::format(why).with("line", self.line));
             }
             self.read_on()?;

@@ -107,7 +107,7 @@ fn texts_that_are_no_records_have_errors_that_name_the_cause() {
     for (text, form, says) in [
         (&b"[\n{\"a\": 1}]"[..], LineForm::Json, "JSON list"),
         (b"{\n \"a\": 1\n}\n", LineForm::Json, "A record is a JSON object in one line"),
-        (b"7\n", LineForm::Json, "no JSON object (line 1)"),
+        (b"7\n", LineForm::Json, "not a JSON object (line 1)"),
         (b"\xff\xfe{\0", LineForm::Json, "UTF-16"),
         (b"{\0\"\0", LineForm::Json, "UTF-16"),
         (b"a;b\n1;2\n", LineForm::Csv, "semicolons"),

@@ -282,7 +282,7 @@ impl Config {
 }
 
 fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|e| Error::format("this is not as LitData writes it").caused_by(e))
+    serde_json::from_slice(bytes).map_err(|e| Error::format("LitData does not write it in this form").caused_by(e))
 }
 
 fn file(name: &str, bytes: u64) -> FileInfo {

@@ -41,7 +41,7 @@ const RECORD_NONE: u8 = 0x10;
 const KIND_MAX: u8 = 0x20;
 
 fn damaged() -> Error {
-    Error::format("a list or dictionary is not as LitData writes it")
+    Error::format("a list or dictionary is not in the form that LitData writes")
 }
 
 /// Appends the JSON of the value `leaf` to `out`.
@@ -69,7 +69,7 @@ fn to_json_of(leaf: &[u8], most: usize, out: &mut Vec<u8>) -> Result<()> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Decode`] for a value that is no list of numbers, or of lists of one shape of them;
+/// [`ErrorKind::Decode`] for a value that is not a list of numbers, or of lists of one shape of them;
 /// [`ErrorKind::Format`] for bytes of a different form.
 pub(super) fn to_array(leaf: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let (kind, content) = leaf.split_first().ok_or_else(damaged)?;
@@ -101,7 +101,7 @@ fn list_of(content: &[u8], size: usize) -> Result<(usize, &[u8])> {
 }
 
 fn no_numbers() -> Error {
-    let message = "the value is no list of numbers, or of lists of one shape of them: read it with Json";
+    let message = "the value is not a list of numbers, or of lists of numbers of one shape: read it with Json";
     Error::new(ErrorKind::Decode, message)
 }
 
@@ -374,7 +374,7 @@ mod tests {
             assert!(parts.iter().all(|part| found.contains(part)), "{found}");
         }
         for leaf in [&b"[[1],[2,3]]"[..], b"[1,[2]]", b"[\"a\"]", b"[1,null]", b"{}", b"3", &[NONE], &[BOOL, 1]] {
-            assert!(array_of(leaf).unwrap_err().to_string().contains("no list of numbers"), "{leaf:?}");
+            assert!(array_of(leaf).unwrap_err().to_string().contains("not a list of numbers"), "{leaf:?}");
         }
         for leaf in [&list(INTS, 3, &ints)[..], &list(INTS, 1, &ints), &[INTS], b"", &list(INTS, u32::MAX, b"")] {
             assert_eq!(array_of(leaf).unwrap_err().kind(), ErrorKind::Format, "{leaf:?}");

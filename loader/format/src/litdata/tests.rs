@@ -212,7 +212,7 @@ fn an_error_names_the_field_that_cannot_be_read() {
         ("item_loader", json!("TemporalArrayLoader"), ErrorKind::Unsupported, "TemporalArrayLoader"),
         ("compression", json!("gz"), ErrorKind::Unsupported, "zstd"),
         ("data_format", json!(["int"]), ErrorKind::Format, "2 leaves and 1 formats"),
-        ("data_format", json!("int"), ErrorKind::Format, "not as LitData writes it"),
+        ("data_format", json!("int"), ErrorKind::Format, "LitData does not write it in this form"),
         ("data_spec", json!("[]"), ErrorKind::Format, "data_spec"),
         ("item_loader", json!("TokensLoader"), ErrorKind::Format, "tokens are one array of integers, not int, str"),
     ] {

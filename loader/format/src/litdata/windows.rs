@@ -48,10 +48,12 @@ fn tokens_of(layout: &Layout) -> Option<&Items> {
 fn window_layout(layout: &Layout, window: TokenWindow) -> Result<Layout> {
     let TokenWindow { tokens, stride } = window;
     let (Some(items), [column]) = (tokens_of(layout), &*layout.columns) else {
-        return Err(Error::config("windows are cut from tokens, as in LitData's TokensLoader; here are no tokens"));
+        return Err(Error::config(
+            "windows are cut from tokens, as in LitData's TokensLoader, and this data set has no tokens",
+        ));
     };
     let Encoding::Array(kind) = &column.encoding else {
-        return Err(Error::internal("tokens have an encoding that is not of arrays"));
+        return Err(Error::internal("the encoding of the tokens is not an array type"));
     };
     let window = kind.dtype().and_then(|dtype| ArrayType::fixed(dtype, vec![tokens as usize]));
     let window = window.filter(|_| stride > 0).ok_or_else(|| {

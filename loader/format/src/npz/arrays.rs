@@ -63,8 +63,8 @@ fn arrays(file: &dyn ReadAt) -> Result<Vec<(String, Member)>> {
     for member in members(file)? {
         let name = member.name.strip_suffix(ARRAY).unwrap_or(&member.name).to_owned();
         if name == FIELDS {
-            let message = "an array has the name of the column in which forebay keeps the names of a sample's fields: \
-                           save the file with a different name for it";
+            let message = "forebay keeps the names of a sample's fields in a column of this name: save the array \
+                           under a different name";
             return Err(Error::new(ErrorKind::Unsupported, message).with("array", name));
         }
         if !names.insert(name.clone()) {

@@ -166,9 +166,9 @@ fn files_that_are_not_read_are_errors_with_the_reason() {
         (changed(46, &[0xff]), ErrorKind::Format, "not UTF-8"),
         (twice, ErrorKind::Format, "two arrays of one name"),
         (archive(plain, &[], b""), ErrorKind::Format, "has no arrays"),
-        (archive(plain, &[("__fields__.npy", &x)], b""), ErrorKind::Unsupported, "a different name for it"),
-        (b"\x93NUMPY no archive".to_vec(), ErrorKind::Format, "no zip archive"),
-        (Vec::new(), ErrorKind::Format, "no zip archive"),
+        (archive(plain, &[("__fields__.npy", &x)], b""), ErrorKind::Unsupported, "under a different name"),
+        (b"\x93NUMPY no archive".to_vec(), ErrorKind::Format, "not a zip archive"),
+        (Vec::new(), ErrorKind::Format, "not a zip archive"),
     ] {
         let e = read(&file).unwrap_err();
         assert!(e.kind() == kind && e.to_string().contains(message), "{message}: {e}");

@@ -91,7 +91,7 @@ struct Directory {
 }
 
 fn directory(file: &dyn ReadAt) -> Result<Directory> {
-    let no_archive = || Error::format("the file is no zip archive, or is cut off");
+    let no_archive = || Error::format("the file is not a zip archive, or is cut off");
     let tail_bytes = file.bytes().min((END_BYTES + COMMENT_BYTES_MAX) as u64);
     let mut tail = vec![0; tail_bytes as usize];
     file.read_at(&mut tail, file.bytes() - tail_bytes)?;
@@ -113,10 +113,10 @@ fn directory(file: &dyn ReadAt) -> Result<Directory> {
         (found, limit) = (large, at);
     }
     if u16_at(end, 4) != Some(0) {
-        return Err(Error::new(ErrorKind::Unsupported, "the archive is one of several parts"));
+        return Err(Error::new(ErrorKind::Unsupported, "the archive is split into several parts: save it as one file"));
     }
     if found.start.checked_add(found.bytes).is_none_or(|end| end > limit) {
-        return Err(Error::format("the directory of the archive is not in the file"));
+        return Err(Error::format("the directory of the archive is not in the file: it is cut off or damaged"));
     }
     if found.bytes > DIRECTORY_BYTES_MAX || found.members > MEMBERS_MAX {
         let message = format!("the file has more than {MEMBERS_MAX} arrays, or the names of them are too long");

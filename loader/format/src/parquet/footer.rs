@@ -126,7 +126,9 @@ impl Footer {
             let groups = footer.row_groups().iter().enumerate().map(group).collect::<Result<Vec<Group>>>()?;
             let rows = groups.iter().map(|group| group.rows).fold(0, u64::saturating_add);
             if i64::try_from(rows).is_err() {
-                return Err(Error::format(format!("the footer declares {rows} rows")));
+                return Err(Error::format(format!(
+                    "the footer declares {rows} rows, more than a file can have: the file is damaged"
+                )));
             }
             Ok(Self { schema: TableSchema::of_file(footer.file_metadata())?, groups })
         })
@@ -136,7 +138,8 @@ impl Footer {
 impl Group {
     /// `end` is the end of all values in the file, and `order` returns the order of a column's values.
     fn new(group: &RowGroupMetaData, end: u64, order: impl Fn(usize) -> ColumnOrder) -> Result<Self> {
-        let rows = u64::try_from(group.num_rows()).map_err(|_| Error::format("a row group has less than no rows"))?;
+        let rows = u64::try_from(group.num_rows())
+            .map_err(|_| Error::format("a row group has a negative number of rows: the file is damaged"))?;
         let chunk = |chunk| Chunk::new(chunk, end).map_err(|e| e.with("column", chunk.column_path()));
         let chunks = group.columns().iter().map(chunk).collect::<Result<Vec<Chunk>>>()?;
         let bytes = chunks.iter().map(|chunk| chunk.unpacked).fold(0, u64::saturating_add);
@@ -158,9 +161,15 @@ impl Group {
 impl Chunk {
     fn new(chunk: &ColumnChunkMetaData, end: u64) -> Result<Self> {
         if chunk.file_path().is_some_and(|path| !path.is_empty()) {
-            return Err(Error::new(ErrorKind::Unsupported, "a column is in a different file"));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "a column is stored in a second file, which is not supported",
+            ));
         }
-        let whole = |number: i64| u64::try_from(number).map_err(|_| Error::format("a column has less than no bytes"));
+        let whole = |number: i64| {
+            u64::try_from(number)
+                .map_err(|_| Error::format("a column has a negative offset or size: the file is damaged"))
+        };
         let first = chunk.dictionary_page_offset().filter(|start| *start > 0).unwrap_or(chunk.data_page_offset());
         let (start, bytes) = (whole(first)?, whole(chunk.compressed_size())?);
         if start.checked_add(bytes).is_none_or(|stop| stop > end) {

@@ -34,7 +34,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Returns the result of `read`. A panic of the library is an error: the file is damaged in a way that it does not
 /// expect.
 pub(super) fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
-    let panicked = |_| Err(Error::format("the file is damaged: its library cannot continue"));
+    let panicked = |_| Err(Error::format("the file is damaged: the library that reads it has failed"));
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(panicked)
 }
 
@@ -42,7 +42,7 @@ pub(super) fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
 pub(super) fn damaged(error: ParquetError) -> Error {
     match error {
         ParquetError::NYI(feature) => {
-            let why = format!("the file has a feature that this reader of Parquet does not know: {feature}");
+            let why = format!("the file uses a feature of Parquet that is not supported: {feature}");
             Error::new(crate::ErrorKind::Unsupported, why)
         }
         error => Error::format("the file is damaged, or not in Parquet's format").caused_by(error),

@@ -139,7 +139,7 @@ impl<'a, R: ReadAt + ?Sized> Members<'a, R> {
         }
         if !has_checksum(&block) {
             return Err(Error::format(
-                "the bytes are no header of a tar file, or a damaged one: their checksum differs",
+                "the bytes are not the header of a file in a tar, or are damaged: the checksum differs",
             ));
         }
         Ok(Some(block))

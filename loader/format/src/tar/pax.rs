@@ -34,7 +34,7 @@ pub(super) fn number(text: &[u8]) -> Result<u64> {
     let parsed = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
     parsed.ok_or_else(|| {
         let text = String::from_utf8_lossy(&text[..text.len().min(40)]);
-        Error::format(format!("`{text}` is no number of bytes"))
+        Error::format(format!("`{text}` is not a number of bytes"))
     })
 }
 

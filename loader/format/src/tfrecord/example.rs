@@ -6,7 +6,7 @@ use crate::wire::{Content, Field, Fields};
 use forebay_core::error::{Error, ErrorKind, Result};
 
 pub(super) fn damaged() -> Error {
-    Error::format("the record is no tf.train.Example")
+    Error::format("the record is not a tf.train.Example")
 }
 
 /// Type of a feature's values, by the number of its list.

@@ -69,7 +69,9 @@ impl FeatureCounts {
             return Ok(());
         }
         parsed.map_err(|e| match e.kind() {
-            ErrorKind::Format => Error::format("the record is no tf.train.Example, and the rest are").caused_by(e),
+            ErrorKind::Format => {
+                Error::format("the record is not a tf.train.Example, but the records before it are").caused_by(e)
+            }
             _ => e,
         })?;
         for (name, counts) in found {
@@ -107,7 +109,7 @@ impl FeatureCounts {
             (None, Some(features)) if features.is_empty() => {}
             _ => {
                 return Err(Error::format(
-                    "the records of one file are tf.train.Examples, and records of a second file are not",
+                    "the records of one file are tf.train.Examples, but the records of a second file are not",
                 ));
             }
         }
@@ -138,8 +140,8 @@ fn merge(known: &mut BTreeMap<String, Counts>, name: &str, counts: Counts) -> Re
     let is_full = known.len() == FEATURES_MAX;
     match known.get_mut(name) {
         None if name == FIELDS => {
-            let message = "a feature has the name of the column in which forebay keeps the names of a sample's \
-                           fields: rename it in the files";
+            let message = "forebay keeps the names of a sample's fields in a column of this name: rename the feature \
+                           in the files";
             Err(Error::new(ErrorKind::Unsupported, message).with("feature", name))
         }
         None if is_full => Err(Error::format(format!("the records have more than {FEATURES_MAX} features"))),
@@ -155,7 +157,7 @@ fn merge(known: &mut BTreeMap<String, Counts>, name: &str, counts: Counts) -> Re
         }
         Some(known) if known.kind != counts.kind => {
             let (a, b) = (known.kind.name(), counts.kind.name());
-            let message = format!("the feature is a {a} in some records and a {b} in some");
+            let message = format!("the type of the feature differs between records: {a} and {b}");
             Err(Error::format(message).with("feature", name))
         }
         Some(known) => {

@@ -51,7 +51,7 @@ pub(super) fn length(head: &[u8; HEAD_BYTES]) -> Result<u64> {
     let length = [l0, l1, l2, l3, l4, l5, l6, l7];
     if masked_crc(&length) != u32::from_le_bytes(crc) {
         return Err(Error::format(
-            "the length of a record does not match its CRC: the file is damaged, or no TFRecord file",
+            "the length of a record does not match its CRC: the file is damaged, or is not a TFRecord file",
         ));
     }
     match u64::from_le_bytes(length) {
@@ -81,7 +81,7 @@ pub(super) fn data(sample: &[u8]) -> Result<Range<usize>> {
         return Err(Error::format(format!("a record declares a length that differs from {}", data.len())));
     }
     if masked_crc(data) != crc {
-        return Err(Error::format("the data of a record do not match their CRC: the file is damaged"));
+        return Err(Error::format("the data of a record does not match its CRC: the file is damaged"));
     }
     Ok(HEAD_BYTES..HEAD_BYTES + data.len())
 }

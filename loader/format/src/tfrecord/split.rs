@@ -73,8 +73,11 @@ fn value(
             let is_list = matches!(values, Values::Texts | Values::Ints | Values::Floats);
             return Ok(is_list.then_some(Span::Side(start..start)));
         }
-        let message =
-            format!("a record has a {} here, and the counted records have a {}", kind.name(), expected.name());
+        let message = format!(
+            "a record has a {} here, but the records that were counted have a {}",
+            kind.name(),
+            expected.name()
+        );
         return Err(Error::format(message));
     }
     match values {

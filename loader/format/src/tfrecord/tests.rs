@@ -177,7 +177,7 @@ fn records_that_are_no_examples_are_bytes() {
     let mixed: Vec<u8> =
         [example(&[("a", List::Ints(&[1]))]), b"\xff".to_vec()].iter().flat_map(|data| record(data)).collect();
     let e = count_features(&mixed[..]).unwrap_err();
-    assert!(e.to_string().contains("no tf.train.Example, and the rest are"), "{e}");
+    assert!(e.to_string().contains("not a tf.train.Example, but the records before it are"), "{e}");
     // An empty record is an Example without features, and anything else.
     for first in [&b""[..], &field(2, b"")] {
         let file: Vec<u8> = [first, b"\xff\xff", b""].iter().flat_map(|data| record(data)).collect();
@@ -269,14 +269,14 @@ fn features_that_do_not_fit_together_are_errors() {
             .collect()
     };
     let e = count_features(&of(&[List::Ints(&[1]), List::Floats(&[1.0])])[..]).unwrap_err();
-    assert!(e.to_string().contains("int64 in some records and a float in some (feature a"), "{e}");
+    assert!(e.to_string().contains("differs between records: int64 and float (feature a"), "{e}");
     // A file with counts of its first records.
     let file = of(&[List::Ints(&[1]), List::Ints(&[1, 2]), List::Floats(&[1.0])]);
     let counts = front_features(&file[..of(&[List::Ints(&[1])]).len()]).unwrap().of_samples(3);
     let shard = shard(&file, &counts);
     let layout = shard.layout.projected(None).unwrap();
     assert_eq!(values(&layout, &shard, &file, 0).unwrap(), ["a Int(1)"]);
-    for (number, says) in [(1, "several values"), (2, "a float here, and the counted records have a int64")] {
+    for (number, says) in [(1, "several values"), (2, "a float here, but the records that were counted have a int64")] {
         let e = values(&layout, &shard, &file, number).unwrap_err();
         assert!(e.to_string().contains(says) && e.to_string().contains("column a"), "{e}");
     }
@@ -438,7 +438,7 @@ fn records_that_do_not_match_their_crc_are_counted_without_their_features() {
     }
     let file = damaged(&[0, 1, 2]);
     let e = count_whole_records(&file[..]).unwrap_err();
-    assert!(e.to_string().contains("do not match their CRC") && e.to_string().contains("byte 0"), "{e}");
+    assert!(e.to_string().contains("does not match its CRC") && e.to_string().contains("byte 0"), "{e}");
     assert!(front_features(&file).is_err());
     let mut merged = FeatureCounts::default();
     merged.merge(&count_whole_records(&damaged(&[1])[..]).unwrap()).unwrap();

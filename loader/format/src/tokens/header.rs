@@ -50,7 +50,7 @@ impl Header {
         let front = &front[..len];
         if !front.starts_with(MAGIC) {
             let is_old = front.starts_with(b"TNTIDX\0\0");
-            let why = "this is no index of a memory-mapped token file: it must start with MMIDIDX";
+            let why = "this is not the index of a memory-mapped token file: it must start with MMIDIDX";
             let error = Error::format(why);
             return Err(if is_old { error.hinting("it has fairseq's older format: convert it") } else { error });
         }
@@ -163,7 +163,7 @@ pub(super) fn check_end(end: u64, bin_bytes: u64) -> Result<()> {
 /// Error for a sequence that does not start at the end of the one before.
 pub(super) fn misplaced(sequence: u64, pointer: i64, expected: u64) -> Error {
     let message =
-        "a sequence does not start at the end of the one before, so the file is no concatenation of its documents";
+        "a sequence does not start at the end of the one before, so the file is not a concatenation of its documents";
     Error::format(message).with("sequence", sequence).with("pointer", pointer).with("expected", expected)
 }
 

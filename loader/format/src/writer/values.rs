@@ -56,7 +56,8 @@ pub fn trailer_that_fits(trailer: Vec<u8>, samples_end: u64) -> Vec<u8> {
         return trailer;
     }
     log::warn!(
-        "a shard gets no index of its values: {bytes} bytes after {samples_end} are too many. Make smaller shards"
+        "a shard is written without an index of its values, whose {bytes} bytes do not fit after byte {samples_end}: \
+         write smaller shards"
     );
     Vec::new()
 }

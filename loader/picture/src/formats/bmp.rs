@@ -52,7 +52,7 @@ fn ends_early() -> Error {
 }
 
 fn unsupported(field: &'static str, value: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Unsupported, "BMP files of this kind are not decoded: convert it to PNG").with(field, value)
+    Error::new(ErrorKind::Unsupported, "this kind of BMP file is not supported: convert it to PNG").with(field, value)
 }
 
 /// Reads a number of `count` bytes, at most 4.

@@ -110,7 +110,7 @@ impl Header {
             } else if !token.is_empty() {
                 let text = std::str::from_utf8(token).ok().filter(|text| text.len() <= NUMBER_MAX);
                 let value = text.and_then(|text| text.parse::<u32>().ok()).filter(|value| *value <= self.largest);
-                let value = value.ok_or_else(|| damaged("a value that is no number up to its largest"))?;
+                let value = value.ok_or_else(|| damaged("a value that is not a number up to the largest one"))?;
                 out.extend(&(value as u16).to_be_bytes()[2 - self.value_bytes()..]);
             }
         }

@@ -43,7 +43,7 @@ fn damaged(e: tiff::TiffError) -> Error {
 }
 
 fn unsupported(field: &'static str, value: impl std::fmt::Debug) -> Error {
-    let message = "TIFF files of this kind are not decoded: convert it to PNG";
+    let message = "this kind of TIFF file is not supported: convert it to PNG";
     Error::new(ErrorKind::Unsupported, message).with(field, format!("{value:?}"))
 }
 

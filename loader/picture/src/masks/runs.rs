@@ -19,7 +19,7 @@ pub fn unpack(text: &[u8]) -> Result<Vec<u32>> {
     for (place, character) in text.iter().enumerate() {
         let bits = match character {
             48..=111 => i64::from(character - 48),
-            _ => return failed("the text of run lengths has a character that is no part of one", place),
+            _ => return failed("the text of run lengths has a character that cannot be part of one", place),
         };
         number |= (bits & 0x1f) << (5 * characters);
         characters += 1;
@@ -44,7 +44,7 @@ pub fn unpack(text: &[u8]) -> Result<Vec<u32>> {
         (number, characters) = (0, 0);
     }
     if characters > 0 {
-        return failed("the text of run lengths ends inside of a number", text.len());
+        return failed("the text of run lengths ends inside a number", text.len());
     }
     Ok(lengths)
 }

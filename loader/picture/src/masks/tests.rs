@@ -148,9 +148,9 @@ fn runs_of_more_or_fewer_pixels_than_the_picture_are_an_error() {
 #[test]
 fn a_text_that_pycocotools_cannot_have_written_is_an_error() {
     for (text, problem) in [
-        ("1~", "no part of one (character 1"),
-        ("é", "no part of one (character 0"),
-        ("a", "ends inside of a number"),
+        ("1~", "cannot be part of one (character 1"),
+        ("é", "cannot be part of one (character 0"),
+        ("a", "ends inside a number"),
         ("@", "below zero"),
         ("111I", "below zero"),
         ("ooooooo0", "larger than every picture"),

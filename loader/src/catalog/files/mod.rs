@@ -204,7 +204,7 @@ fn check_classes(kind: &FileKind, files: &FileList, numbers: &[usize], folders: 
         .filter(|path| !path.contains('/') && !is_hidden(path));
     match classes.into_iter().find(|class| !used.contains(class)) {
         Some(class) => {
-            let message = format!("a folder of {}s has none: fill it or remove it", kind.sample_noun());
+            let message = format!("the folder of a class has no {}: fill it or remove it", kind.sample_noun());
             Err(Error::new(ErrorKind::NotFound, message).with("folder", class))
         }
         None => Ok(()),

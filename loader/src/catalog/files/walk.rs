@@ -138,7 +138,7 @@ fn read_folder(root: &Path, folder: &str, versions: Option<&Versions>) -> Result
         let meta = match fs::metadata(entry.path()) {
             Ok(meta) => meta,
             Err(e) if kind.is_symlink() && e.kind() == io::ErrorKind::NotFound => {
-                let message = "a link has no file: remove it";
+                let message = "a link leads to no file: remove it";
                 return Err(Error::new(ErrorKind::NotFound, message).with("link", entry.path().display()));
             }
             // It was removed in the meantime.

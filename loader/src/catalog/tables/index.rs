@@ -306,8 +306,8 @@ fn warn_of_columns_left_out(name: &str, table: &Table, projection: &Projection, 
         table.fields().iter().map(|field| field.name().as_str()).filter(|name| !is_read(name)).collect();
     if !left_out.is_empty() {
         log::warn!(
-            "{name}: columns with values that cannot be delivered are left out: {}; the error that names the type of \
-             one comes if `fields` has it",
+            "{name}: columns are left out, because batches cannot have values of their types: {}. Name one in \
+             `fields` for an error with its type",
             left_out.join(", ")
         );
     }

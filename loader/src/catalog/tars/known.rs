@@ -82,7 +82,7 @@ fn sized_and_probed(remote: &Remote, files: &[FoundFile], all: Vec<Option<Fact>>
     let requested = files.iter().zip(&all).filter(is_requested).map(|(file, _)| &*file.name);
     let mut lengths = lengths(remote, &requested.collect::<Vec<_>>())?.into_iter();
     let misfit = |file: &FoundFile| {
-        log::warn!("numbers of samples are not used: {} differs from the tar that they belong to", file.name)
+        log::warn!("counts of samples are not used: {} differs from the tar that they belong to", file.name)
     };
     let (mut counts, mut probes) = (Vec::with_capacity(files.len()), Vec::new());
     for (number, (file, fact)) in files.iter().zip(&all).enumerate() {
@@ -137,5 +137,5 @@ pub(super) fn fields_of(remote: &Remote, name: &str, samples: u64) -> Result<Fie
 
 /// Logs the reason why a file is not used.
 fn usable<T>(read: Result<T>) -> Option<T> {
-    read.inspect_err(|e| log::warn!("numbers of samples are not used: {e}")).ok()
+    read.inspect_err(|e| log::warn!("counts of samples are not used: {e}")).ok()
 }

@@ -33,7 +33,7 @@ impl TarSet {
     /// tar file, with its name.
     pub fn of_list(list: &str, config: StoreConfig) -> Result<Self> {
         let no_tars = || {
-            let message = "no list of tars, nor a folder of them: their names end in .tar, .tar.gz or the like";
+            let message = "neither a list nor a folder of tars: their names end in .tar, .tar.gz or the like";
             Err(Error::config(message).with("list", redact(list)))
         };
         let stores = Stores::new(config, &Arc::new(Stats::default()), Clock::system())?;

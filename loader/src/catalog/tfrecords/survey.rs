@@ -61,7 +61,7 @@ impl Survey for RecordSurvey {
     fn compression(&self, _: &str, front: Option<&[u8]>) -> Result<Option<Compression>> {
         let compression = front.and_then(compression_of);
         if self.is_in_place && compression.is_some() {
-            let message = "the file is compressed, and the first one is not: read them as two streams";
+            let message = "the file is compressed, but the first one of the list is not: read them as two streams";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         Ok(compression)

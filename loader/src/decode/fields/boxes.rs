@@ -208,7 +208,7 @@ impl Decode for LabelsDecoder {
         let (from, values) = self.source.read(stored.bytes, memory)?;
         let mut shape = memory.shape.clone();
         if shape.first() != Some(&kept.len()) {
-            return Err(Error::decode("the labels of the sample are not as many as its boxes")
+            return Err(Error::decode("the number of labels of the sample differs from the number of its boxes")
                 .with("labels", format!("{shape:?}"))
                 .with("boxes", kept.len()));
         }

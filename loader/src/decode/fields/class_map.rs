@@ -103,9 +103,11 @@ impl Decode for ClassMapDecoder {
         let objects = self.objects.read(stored.bytes, size)?;
         let labels = labels.as_chunks::<8>().0;
         if labels.len() != objects.len() {
-            return Err(Error::decode("the segmentations of the sample are not as many as its labels")
-                .with("segmentations", objects.len())
-                .with("labels", labels.len()));
+            return Err(Error::decode(
+                "the number of segmentations of the sample differs from the number of its labels",
+            )
+            .with("segmentations", objects.len())
+            .with("labels", labels.len()));
         }
         let Memory { images, objects: scratch, .. } = memory;
         let background = deep_pixel(self.background.into());

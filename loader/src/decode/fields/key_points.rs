@@ -157,7 +157,7 @@ impl KeyPointsDecoder {
         let is_other = self.points.is_some_and(|points| points != each);
         // One object may have no points, and several may be none.
         if is_other && (shape.len() == 3 || each > 0) {
-            return wrong("the objects do not have the number `points` of KeyPoints");
+            return wrong("the number of points of an object differs from `points` of KeyPoints");
         }
         if self.flip.as_flattened().iter().any(|number| *number >= each) && !shape.contains(&0) {
             return wrong("`flip` of KeyPoints names a point that the objects do not have");

@@ -47,7 +47,7 @@ impl NumberSource {
                 let (mut shape, mut side) = (Vec::new(), Vec::new());
                 let (from, values) = ArraySource::Npy.read(bytes, &mut shape, &mut side)?;
                 if values.len() != from.size() {
-                    let e = Error::decode("the array has not one number: take it as an Array field");
+                    let e = Error::decode("the array does not have exactly one number: read it with an Array field");
                     return Err(e.with("shape", format!("{shape:?}")));
                 }
                 numeric::convert(values, from, out, dtype)

@@ -145,9 +145,11 @@ impl Decode for ObjectMasksDecoder {
         if let Some(kept) = &kept
             && kept.len() != all.len()
         {
-            return Err(Error::decode("the segmentations of the sample are not as many as its boxes")
-                .with("segmentations", all.len())
-                .with("boxes", kept.len()));
+            return Err(Error::decode(
+                "the number of segmentations of the sample differs from the number of its boxes",
+            )
+            .with("segmentations", all.len())
+            .with("boxes", kept.len()));
         }
         let is_kept = |number: &usize| kept.as_ref().is_none_or(|kept| kept[*number]);
         let objects: Vec<(usize, &[u8])> = (0..).zip(all).filter(|(number, _)| is_kept(number)).collect();

@@ -71,7 +71,7 @@ pub(super) fn check_classes(kind: &str, classes: usize, dtype: DType) -> Result<
 
 /// Returns the error for a class that a field does not have.
 pub(super) fn outside(kind: &str, class: i64, classes: usize) -> Error {
-    let message = format!("the class exceeds the classes of the {kind} field: raise its `classes`");
+    let message = format!("the class is not below `classes` of the {kind} field: raise `classes`");
     Error::decode(message).with("class", class).with("classes", classes)
 }
 

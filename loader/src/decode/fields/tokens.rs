@@ -67,7 +67,7 @@ impl Decode for TokensDecoder {
     fn tokens(&self, stored: &[u8], memory: &mut Memory) -> Result<u64> {
         let (from, values) = self.source.read_list(stored, &mut memory.shape, &mut memory.values)?;
         if !values.len().is_multiple_of(from.size()) {
-            let error = Error::decode("the stored bytes are no whole number of tokens");
+            let error = Error::decode("the stored bytes are not a whole number of tokens");
             return Err(error.with("bytes", values.len()).with("dtype", from));
         }
         Ok((values.len() / from.size()) as u64)

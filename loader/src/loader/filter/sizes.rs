@@ -52,7 +52,7 @@ impl Sizes {
         match stored.and_then(|stored| counting.column.count_of_bytes(stored)) {
             Some(tokens) => Ok(count(tokens)),
             None if counting.skips_errors => Ok(Reply::Count(NO_COUNT)),
-            None => Err(Error::decode("the stored bytes are no whole number of tokens").with("sample bytes", bytes)),
+            None => Err(Error::decode("the stored bytes are not a whole number of tokens").with("sample bytes", bytes)),
         }
     }
 }

@@ -174,10 +174,13 @@ impl PlaceStage {
     /// Error of a document that has other tokens than the plan, so that its packs are no longer what they should be.
     fn other_length(&self, packs: &PackedRows, mismatch: &LengthMismatch) -> Error {
         let &LengthMismatch { row, planned, found } = mismatch;
-        let error = Error::config("a sample has another number of tokens than it is packed with")
+        let error = Error::config("the number of tokens of a sample differs from the number that it is packed with")
             .with("tokens", found)
             .with("packed", planned)
-            .hinting("pass the right numbers as `lengths` of packs, or leave lengths out and remove the kept answers");
+            .hinting(
+                "pass the right numbers as `lengths` of packs, or leave `lengths` out and remove the counts in \
+                       the cache folder",
+            );
         let document = packs.documents.get(row).copied();
         let place = document.and_then(|sample| Some((sample, self.catalog.locate_sample(sample)?)));
         match place {

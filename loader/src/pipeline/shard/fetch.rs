@@ -259,7 +259,7 @@ impl ShardFetch<'_> {
     fn noted<'s>(&self, shard: FetchedShard<'s>) -> FetchedShard<'s> {
         if let Some(damage) = &shard.damage {
             let stream = &self.stream.name;
-            log::warn!("{stream}: samples are damaged where they are stored, and reading them is an error: {damage}");
+            log::warn!("{stream}: samples are damaged in the source, and reading them is an error: {damage}");
         }
         shard
     }
@@ -319,8 +319,8 @@ fn check_hash(stream: &Stream, file: &FileInfo, bytes: &[u8]) -> Result<()> {
     if found == expected {
         return Ok(());
     }
-    let message = "a file does not match its hash in the index: it is damaged where it was read from, or belongs to \
-                   another index";
+    let message =
+        "a file does not match its hash in the index: its source is damaged, or it belongs to a different index";
     Err(Error::new(ErrorKind::Checksum, message)
         .with("hash", algo.name())
         .with("expected", expected)

@@ -161,7 +161,7 @@ impl ShardSource {
         let (stream, local) = self.catalog.locate(shard);
         let name = &stream.index.shards[local as usize].raw_data.basename;
         let status = self.statuses.describe(shard, name);
-        let status = status.unwrap_or_else(|| format!("{name} waits for a thread of the shard plane"));
+        let status = status.unwrap_or_else(|| format!("{name} waits for a thread that fetches shards"));
         format!("{status} (stream {})", stream.name)
     }
 

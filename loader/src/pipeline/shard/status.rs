@@ -73,7 +73,7 @@ impl ShardStatuses {
                 format!("{name} is being fetched by a different process, or by a second loader of this one")
             }
             Step::Postponed => {
-                format!("{name} waits because the consumer of a second loader or process needs its room")
+                format!("{name} waits because a second loader or process needs its room in the cache")
             }
             Step::Memory => format!("{name} waits for memory until earlier shards have been written to disk"),
             Step::Download { key, progress: p } => format!(

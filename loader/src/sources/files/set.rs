@@ -157,7 +157,7 @@ impl FileSet {
     /// [`crate::ErrorKind::Format`] for anything else.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let set: Self =
-            serde_json::from_slice(bytes).map_err(|e| Error::format("the file is no list of files").caused_by(e))?;
+            serde_json::from_slice(bytes).map_err(|e| Error::format("the file is not a list of files").caused_by(e))?;
         let columns = set.columns.len();
         let is_whole = set.version == VERSION
             && columns > 0

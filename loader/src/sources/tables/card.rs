@@ -83,7 +83,7 @@ pub(super) fn files_of<'a>(card: &str, files: &[&'a str], split: &'a str) -> Res
         let compiled = Pattern::of_card(&pattern);
         let fitting: Vec<&str> = files.iter().filter(|file| compiled.fits(file)).copied().collect();
         if fitting.is_empty() && !pattern.contains(WILDCARDS) {
-            let message = "the card of the data set names a file that does not exist, or that is no table";
+            let message = "the card of the data set names a file that does not exist, or that is not a table";
             return Err(Error::config(message).with("file", pattern));
         }
         if fitting.is_empty() {
@@ -136,7 +136,7 @@ impl Value {
             Self::List(items) => items.iter().map(|item| item.text().map(str::to_owned)).collect(),
             Self::Map(_) => None,
         };
-        texts.ok_or_else(|| Error::format("a path in `data_files` is no text"))
+        texts.ok_or_else(|| Error::format("a path in `data_files` is not text"))
     }
 
     /// Returns the patterns of `data_files`: one or several for `train`, or several splits.

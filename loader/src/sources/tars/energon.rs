@@ -80,7 +80,7 @@ fn expanded(list: &Value) -> Result<Vec<String>> {
 
 fn check(name: &str) -> Result<()> {
     if kind_of(name)? != Some(&TAR) {
-        let message = "a shard is no tar: of data sets that Energon has prepared, only WebDataset's tars are read";
+        let message = "a shard is not a tar: of data sets that Energon has prepared, only WebDataset's tars are read";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     check_basename(name)

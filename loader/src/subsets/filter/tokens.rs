@@ -35,7 +35,7 @@ pub(super) fn of(text: &str) -> Result<Vec<Placed>, Mistake> {
             let bytes = length(rest, |c| c.is_alphanumeric() || matches!(c, '_' | '.'));
             (Token::Name(rest[..bytes].to_owned()), bytes)
         } else if first.is_ascii_digit() || matches!(first, '-' | '+' | '.') && starts_number(&rest[1..]) {
-            number(rest).ok_or_else(|| Mistake { at, problem: "this is no number".to_owned() })?
+            number(rest).ok_or_else(|| Mistake { at, problem: "this is not a number".to_owned() })?
         } else if matches!(first, '"' | '\'' | '`') {
             let (value, bytes) = quoted(rest, first).map_err(|(place, problem)| Mistake { at: at + place, problem })?;
             (if first == '`' { Token::Quoted(value) } else { Token::Text(value) }, bytes)

@@ -252,7 +252,7 @@ impl SubjectSource {
                 let document: Option<Value> = serde_json::from_str(&text).ok();
                 let token = document.as_ref().and_then(|document| document.get(name)?.as_str());
                 token.map(str::to_owned).ok_or_else(|| {
-                    let why = format!("the identity's document has no text {name:?}");
+                    let why = format!("the identity's document has no text field {name:?}");
                     Failure::permanent(Error::config(why))
                 })
             }

@@ -190,7 +190,8 @@ impl Protocol for GcsProtocol {
                  GCS_SECRET, or run `gcloud auth application-default login`"
             }
             (401 | 403, _) if self.settings.anonymous => {
-                "requests are not signed: unset GOOGLE_SKIP_SIGNATURE, or STORAGE_EMULATOR_HOST if this is no emulator"
+                "requests are not signed: unset GOOGLE_SKIP_SIGNATURE, or STORAGE_EMULATOR_HOST if the server is not \
+                 an emulator"
             }
             (403, Some("SignatureDoesNotMatch")) => "check GCS_SECRET",
             (403, Some("InvalidAccessKeyId" | "InvalidSecurity")) => "check GCS_KEY",

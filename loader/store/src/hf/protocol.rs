@@ -139,7 +139,7 @@ impl Protocol for HfProtocol {
             },
             (400 | 404 | 405, None) => "the server may not be the hub: check HF_ENDPOINT".to_owned(),
             (429, _) if self.authorization.is_none() => {
-                "the hub limits requests without a token more: set HF_TOKEN or run `hf auth login`".to_owned()
+                "the hub allows fewer requests without a token: set HF_TOKEN or run `hf auth login`".to_owned()
             }
             (429, _) => "the hub's limit of requests is used up: use larger shards, or wait some minutes".to_owned(),
             _ => return None,

@@ -221,7 +221,7 @@ fn opened<T: Clone>(
 
 fn key_of_object(key: String, url: &str) -> Result<String> {
     if key.is_empty() || key.ends_with('/') {
-        return Err(Error::config("this is the address of a folder, and one of an object is needed"))
+        return Err(Error::config("this is the address of a folder: pass the address of an object"))
             .context("url", || redact(url));
     }
     Ok(key)

@@ -161,7 +161,7 @@ impl Listed {
         let (keys, all) = (self.contents.len(), self.contents.len() + self.common_prefixes.len());
         if let Some(count) = self.key_count.filter(|count| !(keys..=all).contains(count)) {
             // Some stores count the folders, and some do not.
-            return Err(incomplete(&format!("a page counts {count} keys, and has {all}")));
+            return Err(incomplete(&format!("a page of the listing declares {count} keys, but has {all}")));
         }
         match self.next_continuation_token.as_deref() {
             None | Some("") if self.is_truncated => {

@@ -117,18 +117,18 @@ class Match:
         if isinstance(saved, (list, tuple)):
             return self._list(saved, into, name)
         if isinstance(into, torch.Tensor):
-            self._problem(name, f"is {shown(saved)} there, and a tensor in into")
+            self._problem(name, f"is {shown(saved)} in the checkpoint, and a tensor in into")
         return saved
 
     def _tensor(self, saved: Any, into: Any, name: str) -> Any:
         import torch
 
         if not isinstance(into, torch.Tensor):
-            self._problem(name, f"is a tensor there, and {shown(into)} in into")
+            self._problem(name, f"is a tensor in the checkpoint, and {shown(into)} in into")
         elif saved.size() != into.size():
-            self._problem(name, f"has the shape {tuple(saved.size())} there, and {tuple(into.size())} in into")
+            self._problem(name, f"has the shape {tuple(saved.size())} in the checkpoint, and {tuple(into.size())} in into")
         elif saved.dtype != into.dtype:
-            self._problem(name, f"is of {saved.dtype} there, and of {into.dtype} in into")
+            self._problem(name, f"is of {saved.dtype} in the checkpoint, and of {into.dtype} in into")
         elif saved.is_meta or into.is_meta:
             self._problem(name, "has no memory on the device meta" + (", where it was saved from" if saved.is_meta else ""))
         elif into.layout is torch.strided and any(step == 0 < size - 1 for size, step in zip(into.size(), into.stride())):
@@ -139,12 +139,12 @@ class Match:
 
     def _dict(self, saved: dict[Any, Any], into: Any, name: str) -> Any:
         if not isinstance(into, Mapping):
-            self._problem(name, f"is a dict there, and {shown(into)} in into")
+            self._problem(name, f"is a dict in the checkpoint, and {shown(into)} in into")
             return saved
         for key in (key for key in saved if key not in into):
             self._problem(f"{name}.{key}", "is not in into")
         for key in (key for key in into if key not in saved):
-            self._problem(f"{name}.{key}", "is not there")
+            self._problem(f"{name}.{key}", "is not in the checkpoint")
         # A copy, because the same dict may occur twice. It has the attributes too, such as versions of modules.
         merged = copy.copy(saved)
         for key in (key for key in saved if key in into):
@@ -153,7 +153,7 @@ class Match:
 
     def _list(self, saved: Any, into: Any, name: str) -> Any:
         if not isinstance(into, (list, tuple)) or len(saved) != len(into):
-            self._problem(name, f"is a list of {len(saved)} there, and {shown(into)} in into")
+            self._problem(name, f"is a list of {len(saved)} in the checkpoint, and {shown(into)} in into")
             return saved
         merged = [self._merged(*both, f"{name}.{number}") for number, both in enumerate(zip(saved, into))]
         if isinstance(saved, list):

@@ -131,11 +131,11 @@ class Blocks:
         try:
             self._ranges = opened(store).open(self._url, first if self._has_front else 1)
         except NotFoundError as error:
-            raise NotFoundError(f"{self._url} is missing, which the checkpoint's commit has: load another step") from error
+            raise NotFoundError(f"{self._url} is missing, which the checkpoint's commit has: load a different step") from error
         self._front = self._ranges.front()
         if self._ranges.size != part.size:
             raise ChecksumError(
-                f"{self._url} has {self._ranges.size} bytes and has to have {part.size}: load another step"
+                f"{self._url} has {self._ranges.size} bytes and has to have {part.size}: load a different step"
             )
 
         self.block_bytes: int = part.block_bytes
@@ -169,7 +169,7 @@ class Blocks:
             start = number * self.block_bytes
             raise ChecksumError(
                 f"{self._url} is damaged in its bytes {start} to {start + self.length(number)}: their {HASH} is {computed} and "
-                f"has to be {recorded}: load another step"
+                f"has to be {recorded}: load a different step"
             )
 
 

@@ -62,9 +62,9 @@ def check(obj: Any) -> None:
         raise ConfigError(f"{takes}, and this is {shown(type(obj))}: {other}")
     for name, tensor in obj.items():
         if not isinstance(name, str) or name == _METADATA:
-            raise ConfigError(f"{takes}, and {shown(name)} is no name in this format: {other}")
+            raise ConfigError(f"{takes}, and {shown(name)} is not a name in this format: {other}")
         if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided or tensor.is_meta:
-            raise ConfigError(f"{takes}, and {name} is no tensor with memory: {other}")
+            raise ConfigError(f"{takes}, and {name} is not a tensor with memory: {other}")
         if tensor.dtype not in _names():
             raise ConfigError(f'format="safetensors" has no name for {tensor.dtype}, the type of {name}: {other}')
 

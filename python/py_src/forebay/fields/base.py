@@ -67,7 +67,7 @@ def dtype_of(value: Any) -> str | None:
     name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
     name = name.removeprefix("torch.")
     if name not in DTYPES:
-        raise ConfigError(f"{value!r} is no type of a field; these are: {', '.join(DTYPES)}")
+        raise ConfigError(f"{value!r} is not a type of a field; the types are: {', '.join(DTYPES)}")
     return name
 
 

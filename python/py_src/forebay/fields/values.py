@@ -259,7 +259,7 @@ def token_rows(field: Any) -> dict[str, Any]:
         return spec
     for name in ("pad_to_multiple", "max_length"):
         if getattr(field, name) is not None:
-            raise ConfigError(f"{name} of {kind} is for rows as long as the longest one of the batch: leave out it, or length")
+            raise ConfigError(f"{name} of {kind} is for rows as long as the longest one of the batch: leave out {name} or length")
     spec |= {"length": whole(f"length of {kind}", field.length, 1), "pad": pad}
     return spec | ({"truncate": True} if truncates else {})
 

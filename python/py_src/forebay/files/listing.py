@@ -164,7 +164,7 @@ def check_prefix(prefix: Any) -> Any:
     is_here = os.path.isdir(folder) if folder else any(entry.startswith(name) for entry in os.listdir("."))
     if not is_here:
         forgotten = f": for an object of S3, pass s3://{start.lstrip('/')}" if _BUCKET.match(start) else ""
-        raise ConfigError(f"prefix is {start!r}, which has no scheme and is no start of a path on this machine{forgotten}")
+        raise ConfigError(f"prefix is {start!r}, which has no scheme and is not the start of a path on this machine{forgotten}")
     return prefix
 
 

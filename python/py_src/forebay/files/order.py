@@ -220,8 +220,8 @@ class FileOrder:
         is_within = bool(start or taken or ahead or offset)
         if shuffle and is_within and (files := state.get("files")) not in (None, len(self._files)):
             raise StateError(
-                f"the state is of a shuffle of {files} files, and this list has {len(self._files)}: another number has another "
-                "order, so load the files of the state's list, or begin with the next epoch"
+                f"the state is of a shuffle of {files} files, but this list has {len(self._files)}, and the order depends on their "
+                "number: load the files of the state's list, or begin with the next epoch"
             )
         division = self._divided()
         old, is_ahead = _Division(share, shares, workers), bool(ahead or offset)
@@ -249,14 +249,14 @@ class FileOrder:
             is_file = self._ITEMS == FileOrder._ITEMS
             raise StateError(
                 f"{self._ITEMS} were returned{' out of order' if is_file else ''} by share {old.share} of {old.shares}, and this is "
-                f"share {new.share} of {new.shares}: resume each rank and worker with its own state, on as many"
+                f"share {new.share} of {new.shares}: resume each rank and worker with its own state, on the same number of them"
                 f"{', or make the loader with ordered=True' if is_file else ''}"
             )
         if (old.shares, old.workers, old.worker) != (new.shares, new.workers, new.worker):
             raise StateError(
                 f"files were returned by worker {old.worker} of {old.workers} on {old.ranks} ranks, and this is worker {new.worker} "
-                f"of {new.workers} on {new.ranks}: workers do not return equally many, so resume on as many ranks and workers, or "
-                "at the end of an epoch"
+                f"of {new.workers} on {new.ranks}: workers do not return the same number of files, so resume with "
+                "the same number of ranks and workers, or at the end of an epoch"
             )
         return start, taken
 

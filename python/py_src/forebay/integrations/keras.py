@@ -236,7 +236,7 @@ class Batches(DataAdapter):
         try:
             return tuple(batch[names] if isinstance(names, str) else {name: batch[name] for name in names} for names in self._parts)
         except (KeyError, TypeError, IndexError):
-            has = f"have {_listed(batch)}" if isinstance(batch, Mapping) else f"are no dict but a {type(batch).__name__}"
+            has = f"have {_listed(batch)}" if isinstance(batch, Mapping) else f"are not a dict but a {type(batch).__name__}"
             raise _no_output(self._parts, has) from None
 
     def _pass(self, shown: int = 0, ahead: int | None = None) -> Iterator[Any]:

@@ -46,7 +46,9 @@ class _Composition(ImageOp):
         if isinstance(self.transforms, Iterable) and not isinstance(self.transforms, str):
             object.__setattr__(self, "transforms", tuple(self.transforms))
         if self._levels() > _LEVELS_MAX:
-            raise ConfigError(f"{type(self).__name__}: compositions are nested at more than {_LEVELS_MAX} levels; put some one after the next")
+            raise ConfigError(
+                f"{type(self).__name__}: compositions are nested more than {_LEVELS_MAX} levels deep: put some of them one after the other"
+            )
 
     def _levels(self) -> int:
         """Returns the compositions from this one down to the innermost one."""

@@ -144,7 +144,7 @@ def _one_of(transform: Any, kind: Kind, problems: _Problems, label: str, is_forc
         try:
             of_part = _one(part, kind, problems, f"{label}.{number}", True)
             if not of_part:
-                raise ConfigError("it is no operation, so it cannot be chosen")
+                raise ConfigError("it is not an operation, so it cannot be chosen")
             ops += of_part if len(of_part) == 1 else [compose.RandomApply(of_part, p=1.0)]
         except ConfigError as error:
             problems.add(f"{label}.{number}", part, error)

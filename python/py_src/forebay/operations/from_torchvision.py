@@ -342,7 +342,7 @@ def _translate(transform: Any, context: _Context) -> list[native.ImageOp]:
                 f"torchvision's reference scripts have with use_v2=True; {_in_a_map(context)}"
             )
         if name == "SimpleCopyPaste":
-            raise ConfigError("it pastes objects of one sample of a batch into another one: call it on the batches, in the training loop")
+            raise ConfigError("it pastes objects of one sample of a batch into a second one: call it on the batches, in the training loop")
         raise ConfigError(f"only torchvision's transforms are known: {_in_a_map(context)}")
     if name in _CONVERSIONS:
         return []
@@ -412,7 +412,7 @@ def _inner(transform: Any, context: _Context) -> list[native.ImageOp]:
     for part in transform.transforms:
         ops = [op for flat in _flat(part) for op in _translate(flat, context)]
         if not ops and type(transform).__name__ == "RandomChoice":
-            raise ConfigError(f"{_shown(part)} is no operation, so it cannot be chosen")
+            raise ConfigError(f"{_shown(part)} is not an operation, so it cannot be chosen")
         # A list in a list is applied as one.
         inner += ops if len(ops) < 2 else [compose.RandomApply(ops, p=1.0)]
     return inner

@@ -39,7 +39,7 @@ def register(scheme: str, opener: Opener) -> None:
         ConfigError: It is no scheme, or one of the engine's own.
     """
     if not _SCHEME.fullmatch(scheme) or not _forebay.needs_library(f"{scheme}://host/folder"):
-        raise ConfigError(f"{scheme!r} is no scheme, or the engine itself opens remotes of it: choose a different name")
+        raise ConfigError(f"{scheme!r} is not a scheme, or it is one that forebay opens itself: choose a different name")
     _registered[scheme] = opener
 
 
@@ -80,7 +80,8 @@ def open_folder(remote: str, timeout: float) -> RemoteFolder:
     opener = _opener(remote)
     if opener is None:
         raise ConfigError(
-            f"unknown scheme of {_forebay.redact(remote)}: use one of the page Stores, or forebay.remotes.register for an own one"
+            f"unknown scheme of {_forebay.redact(remote)}: use a scheme of the page Stores, or register your own with "
+            "forebay.remotes.register"
         )
     return opener(remote, timeout)
 

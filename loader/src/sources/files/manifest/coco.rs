@@ -136,8 +136,8 @@ fn segmentations(bytes: &[u8]) -> Result<Vec<&[u8]>> {
 /// category.
 pub(super) fn annotations(bytes: &[u8]) -> Result<Annotations> {
     let Document { mut images, annotations, mut categories } = serde_json::from_slice(bytes).map_err(|e| {
-        let message = "the file has no annotations of COCO, which are an object with `images`, `annotations` with \
-                       boxes and `categories`: other manifests are called .csv, .tsv or .jsonl";
+        let message = "the file is not in the form of COCO, which is an object with `images`, `annotations` with \
+                       boxes, and `categories`: name a manifest of a different form .csv, .tsv or .jsonl";
         Error::format(message).caused_by(e)
     })?;
     images.sort_by_key(|image| image.id);
@@ -161,7 +161,7 @@ pub(super) fn annotations(bytes: &[u8]) -> Result<Annotations> {
             continue;
         };
         let unknown = || {
-            let error = Error::format("an object is of a category that the file does not have");
+            let error = Error::format("the category of an object is not in the file");
             error.with("category", category_id).with("annotation", id)
         };
         let found = &mut objects[*place];
@@ -244,9 +244,9 @@ mod tests {
             ("\"id\": 5", "\"id\": 9", "an id is used twice (image 9"),
             ("\"id\": 18, \"name\"", "\"id\": 3, \"name\"", "an id is used twice (category 3"),
             ("\"category_id\": 18", "\"category_id\": 19", "(category 19, annotation 1"),
-            ("\"bbox\": [1, 2, 3.5, 4]", "\"caption\": \"a\"", "no annotations of COCO"),
-            ("[1, 2, 3.5, 4]", "[1, 2]", "no annotations of COCO"),
-            ("\"images\"", "\"pictures\"", "no annotations of COCO"),
+            ("\"bbox\": [1, 2, 3.5, 4]", "\"caption\": \"a\"", "not in the form of COCO"),
+            ("[1, 2, 3.5, 4]", "[1, 2]", "not in the form of COCO"),
+            ("\"images\"", "\"pictures\"", "not in the form of COCO"),
         ] {
             let e = annotations(FILE.replacen(from, to, 1).as_bytes()).err().unwrap();
             assert!(e.to_string().contains(message), "{to}: {e}");

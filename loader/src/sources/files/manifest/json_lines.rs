@@ -49,7 +49,7 @@ pub(super) fn json_lines(bytes: &[u8]) -> Result<Table> {
 
 /// Returns the message about a line that is no JSON object.
 fn not_json(line: &[u8]) -> &'static str {
-    if std::str::from_utf8(line).is_err() { NOT_UTF8 } else { "a line is no JSON object" }
+    if std::str::from_utf8(line).is_err() { NOT_UTF8 } else { "a line is not a JSON object" }
 }
 
 /// Returns the integer of more than 64 bits that is the value of `key` in `object`; `None` for a value of a different

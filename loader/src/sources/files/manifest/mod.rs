@@ -148,7 +148,7 @@ impl Manifest {
             };
             numbers.get(key.as_str()).copied().ok_or_else(|| {
                 let message = if path.is_empty() {
-                    "a line of the manifest has no path here"
+                    "a line of the manifest has no path in this column"
                 } else if key.contains('\\') && numbers.contains_key(key.replace('\\', "/").as_str()) {
                     "a path of the manifest has backslashes: write it with `/`"
                 } else if noun == "image" {
@@ -282,7 +282,7 @@ mod tests {
             ("m.jsonl", b"{\"path\": \"a\"}\n[1]\n", "line 2"),
             ("m.jsonl", b"{\"path\": \"a\"", "line 1"),
             ("m.txt", b"{}", ".jsonl"),
-            ("m.json", b"{}", "no annotations of COCO"),
+            ("m.json", b"{}", "not in the form of COCO"),
             (
                 "m.csv",
                 b"path,a\n0.jpg,b\n1.jpg,\"c\n2.jpg,d\n3.jpg,e\n",
@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(manifest.find(&list(&["0.jpg", "1.jpg"]), "", "").unwrap(), [0, 1]);
         let empty = Manifest::parse("m.csv", b"file_name,mask_file_name\n0.jpg,\n").unwrap();
         let e = empty.find(&list(&["0.jpg"]), "", "").unwrap_err();
-        assert!(e.to_string().contains("has no path here") && e.to_string().contains("line 2"), "{e}");
+        assert!(e.to_string().contains("has no path in this column") && e.to_string().contains("line 2"), "{e}");
         // The column of this name alone is no column of a file without a name.
         let plain = Manifest::parse("m.csv", b"_file_name,path\nx,0.jpg\n").unwrap();
         assert_eq!((plain.file_columns(), kinds(&plain).len()), (vec![None], 1));

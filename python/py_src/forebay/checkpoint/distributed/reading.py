@@ -127,7 +127,7 @@ class StorageReader(filesystem.FileSystemReader):
     def _start(self, name: str, buffers: Buffers) -> Opened:
         part = self.checkpoint.parts.get(f"{self._root}{name}")
         if part is None:
-            raise FormatError(f"the commit of {self.path} lacks {self._root}{name}, which torch's metadata has: load another step")
+            raise FormatError(f"the commit of {self.path} lacks {self._root}{name}, which torch's metadata has: load a different step")
         return Opened(self.path, part, self._store, buffers)
 
     @classmethod

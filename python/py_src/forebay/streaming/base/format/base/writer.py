@@ -215,7 +215,7 @@ class Writer(ABC):
         if self._process not in (None, os.getpid()):
             raise RuntimeError(
                 "a writer that has written a shard works in that process only, and this is a forked child: make one here, for "
-                "another folder"
+                "a different folder"
             )
 
     def _name_next_shard(self, extension: str | None = None) -> tuple[str, str | None]:
