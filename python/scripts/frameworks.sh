@@ -26,7 +26,7 @@ if ! "$(find_python)" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; the
 fi
 # The resolver's warning about the bench's mosaicml-streaming, which these tests do not use, is expected.
 # timm needs none of its dependencies that are not there: its transforms are tested. torchtitan's checkpoints and data loader need these alone of its dependencies, which include datasets and wandb.
-environment_over_shared frameworks "${packages[@]}" -- mosaicml==0.32.1 torchtitan==0.3.0 timm==1.0.31 tyro==1.0.17 docstring-parser==0.18.0
+environment_over_shared frameworks "${packages[@]}" -- mosaicml==0.32.1 torchtitan==0.3.0 timm==1.0.31 tyro==1.0.17 docstring-parser==0.18.0 trl==1.16.0
 case ${1:-} in
     --prepare) exit 0 ;;
     --built) shift ;;

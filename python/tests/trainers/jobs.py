@@ -73,13 +73,17 @@ class Rank:
 
     def step(self, batch):
         """Records a step, and ends the process where the job is to be killed; the batch as floats."""
+        self.record(batch["x"].tolist())
+        return batch["x"].float()[:, None] / SAMPLES
+
+    def record(self, samples):
+        """Records the samples of a step, and ends the process where the job is to be killed."""
         with open(record_of(self.folder, self.job, self.rank), "a+") as file:
-            file.write(json.dumps(batch["x"].tolist()) + "\n")
+            file.write(json.dumps(samples) + "\n")
             file.flush()
             file.seek(0)
             if self.job == "killed" and len(file.readlines()) == KILLED:
                 os.kill(os.getpid(), signal.SIGKILL)
-        return batch["x"].float()[:, None] / SAMPLES
 
 
 def rest_of_epoch(global_batch):
@@ -109,7 +113,7 @@ def main(train, others=()):
     """Runs the jobs. Their processes call `train` with a `Rank`; `others` are jobs with a different global batch."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
+    folder = parser.parse_known_args()[0].folder
     torch.set_num_threads(1)
     for job in ("whole", "killed", "resumed", *others):
         ranks = RANKS[job]
@@ -151,11 +155,16 @@ def fork(train, rank):
 
 
 def run(name, folder):
-    """Runs the jobs of the file `name` in a new process; the samples of each step of each job."""
+    """Writes the data set, and runs the jobs of the file `name` on it; the samples of each step of each job."""
     write_data(folder)
+    return {"bare": bare(folder)} | run_jobs(folder, name)
+
+
+def run_jobs(folder, name, *arguments):
+    """Runs the jobs of the file `name` in a new process; the samples of each step of each job."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     job = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name(name)), str(folder)],
+        [sys.executable, str(Path(__file__).with_name(name)), str(folder), *arguments],
         env=environment,
         timeout=600,
         stdout=subprocess.PIPE,
@@ -165,7 +174,7 @@ def run(name, folder):
     assert job.returncode == 0, job.stdout
     # Not every file has an undisturbed job.
     jobs = [job for job in RANKS if record_of(folder, job, 0).exists()]
-    return {"bare": bare(folder)} | {job: steps(folder, job) for job in jobs}
+    return {job: steps(folder, job) for job in jobs}
 
 
 def bare(folder):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,7 +29,8 @@ _CORRECTS_EPOCHS = hasattr(transformers.Trainer, "_init_training_state")
 class LoaderTrainer:
     """Part of a Trainer that accepts a loader as `train_dataset`, `eval_dataset` or test data set.
 
-    For subclasses of `Trainer`: `class MyTrainer(LoaderTrainer, trl.SFTTrainer): ...`.
+    For subclasses of `Trainer`: `class MyTrainer(LoaderTrainer, trl.SFTTrainer): ...`. Trainers of TRL, which accept only data sets of
+    `datasets`, get a loader as the named argument `train_dataset` or `eval_dataset`, and do not prepare its batches.
 
     The loader's batches are passed to the model as they are: `fields` has the names of the model's arguments. Its batch size
     replaces `per_device_train_batch_size`, and `per_device_eval_batch_size` during an evaluation. Checkpoints have its state, and `resume_from_checkpoint` resumes it within an
@@ -43,7 +44,10 @@ class LoaderTrainer:
     _rows_seen = 0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        loaders = _take_loaders(self, args, kwargs)
         super().__init__(*args, **kwargs)
+        for name, loader in loaders.items():
+            setattr(self, name, loader)
         _refuse_data_loader("train_dataset", self.train_dataset)
         several = self.eval_dataset.values() if isinstance(self.eval_dataset, dict) else [self.eval_dataset]
         for data in several:
@@ -135,6 +139,36 @@ class LoaderTrainer:
 
 class Trainer(LoaderTrainer, transformers.Trainer):
     """`transformers.Trainer` that accepts a `forebay.Loader` as data set."""
+
+
+def _take_loaders(trainer: LoaderTrainer, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Replaces loaders among the named arguments of a trainer of TRL by data sets of one row, and returns them by name.
+
+    TRL's trainers refuse what is no data set of `datasets`, and read its first row.
+    """
+    if not any(base.__module__.split(".")[0] == "trl" for base in type(trainer).__mro__):
+        return {}
+    loaders = {name: data for name in ("train_dataset", "eval_dataset") if _has_loader(data := kwargs.get(name))}
+    if loaders:
+        config = kwargs.get("args", args[1] if len(args) > 1 else None)
+        if config is None:
+            raise ConfigError("TRL would prepare the data of a Loader once more: pass args=, such as an SFTConfig")
+        kwargs.update({name: _one_row(data) for name, data in loaders.items()})
+        config.dataset_kwargs = {**(config.dataset_kwargs or {}), "skip_prepare_dataset": True}
+    return loaders
+
+
+def _has_loader(data: Any) -> bool:
+    return isinstance(data, Loader) or (isinstance(data, dict) and any(map(_has_loader, data.values())))
+
+
+def _one_row(data: Any) -> Any:
+    """Returns `data` with a data set of one row in place of each loader: tokenised, with labels, as TRL prepares it."""
+    from datasets import Dataset
+
+    if isinstance(data, dict):
+        return {name: _one_row(each) for name, each in data.items()}
+    return Dataset.from_dict({"input_ids": [[0]], "labels": [[0]]}) if isinstance(data, Loader) else data
 
 
 def _refuse_data_loader(name: str, data: Any) -> None:
