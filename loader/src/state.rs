@@ -12,6 +12,10 @@ use std::collections::BTreeMap;
 /// Version of the `forebay` part. It covers the generator of random augmentation as well.
 pub const STATE_VERSION: u32 = 1;
 
+/// Most bytes of a checkpoint with numbers of packs, without the steps that a run leaves out. Spaces that a program adds
+/// make it a little longer, and 4 kB are promised.
+const BYTES_MAX: usize = 3900;
+
 /// Name in [`ForebayState::plan`] of the samples that are kept; absent if all are.
 pub(crate) const SELECTION: &str = "selection";
 
@@ -124,16 +128,24 @@ impl SavedState for LoaderState {
 }
 
 impl LoaderState {
-    /// The checkpoint at `position`.
+    /// The checkpoint at `position`. It has no numbers of packs if it is too long with them.
     pub(crate) fn new(position: Resume, forebay: ForebayState) -> Self {
-        Self {
+        let skipped = forebay.skipped.clone();
+        let mut state = Self {
             epoch: position.epoch,
             sample_in_epoch: position.sample_in_epoch,
             num_canonical_nodes: position.num_canonical_nodes,
             shuffle_seed: position.shuffle_seed,
             initial_physical_nodes: position.initial_physical_nodes,
-            forebay: Some(forebay),
+            forebay: Some(ForebayState { skipped: SkippedSteps::default(), ..forebay }),
+        };
+        let is_long = |packs: &String| packs.len() > BYTES_MAX / 2 && state.to_json().len() > BYTES_MAX;
+        let is_long = state.forebay.as_ref().and_then(|forebay| forebay.packs.as_ref()).is_some_and(is_long);
+        if let Some(forebay) = &mut state.forebay {
+            forebay.packs.take_if(|_| is_long);
+            forebay.skipped = skipped;
         }
+        state
     }
 
     /// Parses the JSON of a checkpoint, also of the reference's.
@@ -280,6 +292,26 @@ mod tests {
             "weights was repeat 2, 1 (hash a) and is repeat 2, 1 (hash b)"
         );
         assert_eq!(differences(state("b", None), &now), None);
+    }
+
+    #[test]
+    fn a_checkpoint_has_numbers_of_packs_as_long_as_it_is_short() {
+        let position = Resume {
+            epoch: 0,
+            sample_in_epoch: 0,
+            num_canonical_nodes: 1,
+            shuffle_seed: 1,
+            initial_physical_nodes: None,
+        };
+        let packs = |packs: usize, words: usize| {
+            let described = [("weights".to_owned(), "w".repeat(words))].into();
+            let skipped = SkippedSteps { steps: (0..5000).collect(), rows: 4 };
+            let state = ForebayState { packs: Some("A".repeat(packs)), described, skipped, ..forebay_state() };
+            let state = LoaderState::new(position, state).forebay.expect("its own part");
+            assert_eq!(state.skipped.steps.len(), 5000);
+            state.packs.map(|packs| packs.len())
+        };
+        assert_eq!((packs(2900, 100), packs(2900, 900), packs(12, 9000)), (Some(2900), None, Some(12)));
     }
 
     #[test]
