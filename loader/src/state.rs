@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 /// Version of the `forebay` part. It covers the generator of random augmentation as well.
 pub const STATE_VERSION: u32 = 1;
 
-/// Most bytes of a checkpoint with numbers of packs, without the steps that a run leaves out. Spaces that a program adds
-/// make it a little longer, and 4 kB are promised.
+/// Most bytes of a checkpoint with numbers of packs, without the steps that a run leaves out. 4 kB are promised, also
+/// with the spaces that a program adds.
 const BYTES_MAX: usize = 3900;
 
 /// Name in [`ForebayState::plan`] of the samples that are kept; absent if all are.

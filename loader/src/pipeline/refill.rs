@@ -7,7 +7,8 @@
 //! of the epoch. The shards of near batches are likely to be on disk; far ones are tried in case a whole stretch of the
 //! data is bad.
 //!
-//! A batch of packs gets the first sequence of such a batch, at the start of its first pack. Its other packs are padding.
+//! A batch of packs gets the first sequence of such a batch, at the start of its first pack. The remaining packs are
+//! padding.
 
 use super::plan::{BatchOrder, BatchPlan, PlannedBatch, RowFragment};
 use crate::error::Result;
