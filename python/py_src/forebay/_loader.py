@@ -258,6 +258,7 @@ class Loader(Generic[BatchT]):
         # With several ranks a batch that loses all its samples gets a repeat.
         is_alone = self._world.world_size * len(devices) == 1
         self._may_lack_batches = skips and is_alone
+        self._makes_packs = isinstance(window, Pack)
         _log.info("loader of %s, local rank %d of %d", self._world, self._world.local_rank, self._world.local_world_size)
         config = {"streams": sources, "fields": outputs} | values
         if sharding is not None:
@@ -351,6 +352,7 @@ class Loader(Generic[BatchT]):
             is_transformed=self._maker.is_transformed,
             has_one_device=self._single,
             may_lack_batches=self._may_lack_batches,
+            epochs_differ=self._makes_packs,
         )
 
     @property

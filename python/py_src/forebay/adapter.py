@@ -40,6 +40,7 @@ class Adapter:
         is_transformed: There is a `transform`.
         has_one_device: As the attribute.
         may_lack_batches: As the attribute.
+        epochs_differ: As the attribute.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Adapter:
         is_transformed: bool,
         has_one_device: bool,
         may_lack_batches: bool,
+        epochs_differ: bool,
     ) -> None:
         self._begin = begin
         self._session = session
@@ -68,6 +70,8 @@ class Adapter:
         """A step has one batch, and not a list of the devices' batches."""
         self.may_lack_batches = may_lack_batches
         """Skipped samples may empty whole batches, so that an epoch has fewer than `len`."""
+        self.epochs_differ = epochs_differ
+        """Documents are packed, so that epochs differ in their numbers of batches. `len` is the number of the current one."""
 
     @property
     def outputs(self) -> list[str]:

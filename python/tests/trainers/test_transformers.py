@@ -4,6 +4,7 @@ import contextlib
 import itertools
 from unittest import mock
 
+import numpy as np
 import pytest
 from jobs import SAMPLES, STEPS
 
@@ -42,10 +43,10 @@ class Model(torch.nn.Module):
 def fit(tmp_path):
     """Function that trains; the model and the Trainer."""
 
-    def fit(train, evaluated=None, resume=None, callbacks=None, **arguments):
+    def fit(train, evaluated=None, resume=None, callbacks=None, model=Model, **arguments):
         arguments = {"output_dir": tmp_path, "use_cpu": True, "report_to": [], "disable_tqdm": True} | arguments
         arguments = {"save_strategy": "no"} | arguments
-        model = Model()
+        model = model()
         trainer = Trainer(model, TrainingArguments(**arguments), train_dataset=train, eval_dataset=evaluated, callbacks=callbacks)
         trainer.train(resume_from_checkpoint=resume and str(tmp_path / f"checkpoint-{resume}"))
         return model, trainer
@@ -142,6 +143,37 @@ def test_max_steps_are_reached_where_skipped_samples_have_emptied_batches(make_s
     with may_be_refused():
         resumed, trainer = fit(make_spoilt((0, 2, 3)), resume=5, **arguments)
         assert (trainer.state.global_step, resumed.trained) == (12, model.trained[5 * accumulation :])
+
+
+class Packed(Model):
+    def forward(self, input_ids, segment_ids, positions):
+        self.trained.append(input_ids.tolist())
+        return {"loss": self.layer(input_ids.float().mean()[None, None]).square().mean()}
+
+
+@pytest.mark.skipif(transformers.__version__.startswith("4."), reason="Transformers 4 counts the epochs of a checkpoint by its steps alone")
+def test_epochs_of_packs_of_different_lengths_are_resumed(fit, tmp_path):
+    draws = np.random.default_rng(3)
+    with fb.MDSWriter(out=tmp_path / "data", columns={"ids": "ndarray:int64"}) as writer:
+        for size in draws.integers(1, 16, 60):
+            writer.write({"ids": draws.integers(1, 1000, size)})
+
+    def make():
+        # Epochs of drawn documents have different numbers of tokens.
+        options = {"fields": {"input_ids": fb.Tokens("ids")}, "select": fb.Select(weights=np.ones(60)), "batch_size": 4}
+        return fb.Loader(remote=str(tmp_path / "data"), window=fb.Pack(16, form="segments"), shuffle=True, seed=2, **options)
+
+    with make() as loader:
+        lengths = [sum(1 for _ in loader) for _ in range(4)]
+    assert len(set(lengths)) > 1
+    arguments = {"num_train_epochs": 4, "gradient_accumulation_steps": 1, "model": Packed}
+    model, _ = fit(make(), save_strategy="steps", save_steps=1, **arguments)
+    # Trainer ends an epoch after as many steps as the first one has.
+    ends = np.cumsum([min(length, lengths[0]) for length in lengths])
+    for step in sorted({end + near for end in ends[:-1].tolist() for near in (-1, 0, 1)}):
+        resumed, trainer = fit(make(), resume=step, **arguments)
+        assert resumed.trained == model.trained[step:], f"after step {step}"
+        assert trainer.state.global_step == len(model.trained)
 
 
 def test_a_search_for_the_batch_size_is_refused(make, fit):

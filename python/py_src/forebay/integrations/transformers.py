@@ -80,16 +80,22 @@ class LoaderTrainer:
     def set_initial_training_values(self, args: Any, *arguments: Any, **named: Any) -> tuple[Any, ...]:
         # Transformers 4 has an argument more than 5.
         epochs, *others = super().set_initial_training_values(args, *arguments, **named)
-        if args.max_steps > 0 and isinstance(self.train_dataset, Loader) and self.train_dataset.adapter.may_lack_batches:
-            # As for a data set without a length: an epoch may have fewer steps than `len`, so `max_steps` decides.
-            epochs = sys.maxsize
+        if args.max_steps > 0 and isinstance(self.train_dataset, Loader):
+            adapter = self.train_dataset.adapter
+            if adapter.may_lack_batches or adapter.epochs_differ:
+                # As for a data set without a length: an epoch may have fewer steps than `len`, so `max_steps` decides.
+                epochs = sys.maxsize
         return epochs, *others
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
         # Trainer counts epochs by their steps. Where skipped samples may empty batches, an epoch may have fewer.
         epoch, step = super()._init_training_state(*args, **kwargs)
         loader, position = self.train_dataset, _position(self.state)
-        if position is not None and isinstance(loader, Loader) and loader.adapter.may_lack_batches and not self.args.ignore_data_skip:
+        if position is None or not isinstance(loader, Loader) or self.args.ignore_data_skip:
+            return epoch, step
+        if loader.adapter.epochs_differ:
+            return _resumed(loader, position)
+        if loader.adapter.may_lack_batches:
             epoch, step = divmod(round(self.state.epoch * len(loader)), len(loader))
             if position["epoch"] > epoch:
                 # The last batch was found to be the last one before it was delivered.
@@ -171,6 +177,21 @@ def _one_row(data: Any) -> Any:
     return Dataset.from_dict({"input_ids": [[0]], "labels": [[0]]}) if isinstance(data, Loader) else data
 
 
+def _resumed(loader: Loader, position: dict[str, Any]) -> tuple[int, int]:
+    """Loads `position` into a loader with epochs of different lengths. Returns the epoch that Trainer resumes, and the batch in it.
+
+    Trainer takes as many batches of each epoch as the first one that it has seen, or all of a shorter one.
+    """
+    batches = len(loader)
+    loader.load_state_dict(position)
+    epoch, batch = loader.epoch, loader.first_batch
+    if batch < min(batches, len(loader)):
+        return epoch, batch
+    if batch < len(loader):
+        loader.set_epoch(epoch + 1)
+    return epoch + 1, 0
+
+
 def _refuse_data_loader(name: str, data: Any) -> None:
     """Raises ConfigError if `data` is a DataLoader, as Trainer would make one of it."""
     if isinstance(data, torch.utils.data.DataLoader):
@@ -188,9 +209,10 @@ class _Position(transformers.TrainerCallback, ExportableState):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         position = _position(state)
-        if position is not None and not args.ignore_data_skip:
-            self.loader.load_state_dict(position)
-            self._check_number(args, state)
+        if position is None or args.ignore_data_skip or _CORRECTS_EPOCHS and self.loader.adapter.epochs_differ:
+            return  # In the last case it has been loaded.
+        self.loader.load_state_dict(position)
+        self._check_number(args, state)
 
     def _check_number(self, args: Any, state: Any) -> None:
         """Raises ConfigError if Trainer does not resume at the loaded batch: it counts steps of the whole training, not samples."""
