@@ -158,9 +158,9 @@ def test_epochs_of_packs_of_different_lengths_are_resumed(fit, tmp_path):
         for size in draws.integers(1, 16, 60):
             writer.write({"ids": draws.integers(1, 1000, size)})
 
-    def make():
+    def make(batch_size=4):
         # Epochs of drawn documents have different numbers of tokens.
-        options = {"fields": {"input_ids": fb.Tokens("ids")}, "select": fb.Select(weights=np.ones(60)), "batch_size": 4}
+        options = {"fields": {"input_ids": fb.Tokens("ids")}, "select": fb.Select(weights=np.ones(60)), "batch_size": batch_size}
         return fb.Loader(remote=str(tmp_path / "data"), window=fb.Pack(16, form="segments"), shuffle=True, seed=2, **options)
 
     with make() as loader:
@@ -174,6 +174,8 @@ def test_epochs_of_packs_of_different_lengths_are_resumed(fit, tmp_path):
         resumed, trainer = fit(make(), resume=step, **arguments)
         assert resumed.trained == model.trained[step:], f"after step {step}"
         assert trainer.state.global_step == len(model.trained)
+    with pytest.raises(fb.ConfigError, match="a step has 2 packs on all processes, and 4 in the checkpoint"):
+        fit(make(2), resume=3, **arguments)
 
 
 def test_a_search_for_the_batch_size_is_refused(make, fit):

@@ -209,10 +209,28 @@ class _Position(transformers.TrainerCallback, ExportableState):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         position = _position(state)
-        if position is None or args.ignore_data_skip or _CORRECTS_EPOCHS and self.loader.adapter.epochs_differ:
-            return  # In the last case it has been loaded.
-        self.loader.load_state_dict(position)
-        self._check_number(args, state)
+        if position is None or args.ignore_data_skip:
+            return
+        if _CORRECTS_EPOCHS and self.loader.adapter.epochs_differ:
+            # It has been loaded.
+            self._check_size(state)
+        else:
+            self.loader.load_state_dict(position)
+            self._check_number(args, state)
+
+    def _check_size(self, state: Any) -> None:
+        """Raises ConfigError if a step has a different number of packs than in the checkpoint."""
+        size, now = self._size(state), self.loader.adapter.samples_per_step
+        if size != now:
+            raise ConfigError(
+                f"a step has {now} packs on all processes, and {size} in the checkpoint, so Trainer would count different steps: resume with the "
+                "global batch size of the checkpoint, or start the epoch again with ignore_data_skip=True"
+            )
+
+    def _size(self, state: Any) -> int:
+        """Returns the samples of a step in the checkpoint."""
+        saved: int = state.stateful_callbacks[_CALLBACK]["attributes"].get("samples_per_step", self.loader.adapter.samples_per_step)
+        return saved
 
     def _check_number(self, args: Any, state: Any) -> None:
         """Raises ConfigError if Trainer does not resume at the loaded batch: it counts steps of the whole training, not samples."""
@@ -222,7 +240,7 @@ class _Position(transformers.TrainerCallback, ExportableState):
         trainer_s = epoch, steps * args.gradient_accumulation_steps
         at_end = loader.first_batch == length
         resumed_at = (loader.epoch + 1, 0) if at_end else (loader.epoch, loader.first_batch)
-        size = state.stateful_callbacks[_CALLBACK]["attributes"].get("samples_per_step", loader.adapter.samples_per_step)
+        size = self._size(state)
         if size == loader.adapter.samples_per_step and trainer_s == resumed_at:
             return
         if size == loader.adapter.samples_per_step and loader.adapter.may_lack_batches:
