@@ -201,9 +201,13 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `tokens`: `length` (null: rows of their own length); `dtype` ("int64"); `pad` (null), the id that fills short
 ///   rows; `stored` (null), the type of the ids in a column of bytes; `truncate` (false), keep the first ids of a
 ///   longer sample.
-///   `fim` (null) of `tokens` and `tokenize`: fill-in-the-middle, an object with `rate`, the probability that a document
-///   is rearranged; `spm_rate` (0.5), the probability that its suffix is first; the ids `prefix`, `middle` and `suffix`;
-///   `bos` and `eod` (null), ids that stay at the ends.
+///   `fim` (null) of `tokens` and `tokenize`: fill-in-the-middle, an object with `rate`, the probability that a
+///   document is rearranged; `spm_rate` (0.5), the probability that its suffix is first; the ids `prefix`, `middle`
+///   and `suffix`; `bos` and `eod` (null), ids that stay at the ends.
+///   `mask` (null) of the same: masked language modelling, which adds an output `labels`; an object with the id
+///   `mask`; `vocab_size`, above every random id; `probability` (0.15) that a token is drawn; `mask_replace` (0.8) and
+///   `random_replace` (0.1), the parts of the drawn tokens that become the mask or a random id; `special` (`[]`), ids
+///   that are never drawn.
 /// * `length`: number of elements of an array along its first dimension; `stored` (null), their type in a column of
 ///   bytes, which are counted without it.
 /// * `array`: `dtype` (null: the column's); `shape` (null: the column's). Columns of bytes are files of numpy.

@@ -35,6 +35,8 @@ pub enum RandomOp {
     Filter = 5,
     /// The parts of a document that is rearranged for fill-in-the-middle.
     FillInMiddle = 6,
+    /// The tokens of a document that a model predicts from the rest.
+    MaskedTokens = 7,
 }
 
 /// Draws of one output field (or of one `Joint`, where the fields share them).

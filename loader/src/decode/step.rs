@@ -70,8 +70,10 @@ pub(super) struct Memory {
     pub ids: forebay_text::Ids,
     /// Token ids that are stored in a different form.
     pub numbers: Vec<u32>,
-    /// Token ids in a different order.
-    pub rearranged: Vec<u32>,
+    /// Token ids after the draws of the document.
+    pub changed: Vec<u32>,
+    /// Labels of masked tokens, of 64 bits each.
+    pub labels: Vec<u8>,
 }
 
 impl Memory {

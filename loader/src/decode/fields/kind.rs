@@ -29,6 +29,12 @@ pub(in crate::decode) trait FieldKind {
         self.compile(columns, draws)
     }
 
+    /// Compiles the output `labels` that comes with the field's own, if it has one. Its step follows the field's, and
+    /// has the memory as the field's step leaves it.
+    fn compile_labels(&self, _columns: Columns<'_>) -> Result<Option<Compiled>> {
+        Ok(None)
+    }
+
     /// Compiles the field for a layout without its column; `None` if `default` does not have a type.
     fn compile_absent(&self, _default: &Value) -> Option<Compiled> {
         None

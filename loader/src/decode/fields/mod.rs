@@ -11,7 +11,8 @@
 //! scalar, one_hot            number_source
 //! multi_hot                  list_source
 //! tokens, length, array      array_source
-//! tokenize                   the crate forebay-text; rows as of tokens (token_row, fill_in_middle)
+//! tokenize                   the crate forebay-text; rows as of tokens (token_row, fill_in_middle,
+//!                            masked_tokens)
 //! json                       json_path, `decode::json_value`
 //! text, bytes                copied
 //! ```
@@ -35,6 +36,7 @@ mod kind;
 mod length;
 mod list_source;
 mod mask;
+mod masked_tokens;
 mod multi_hot;
 mod number_source;
 mod object_masks;
@@ -69,6 +71,8 @@ pub use key_points::KeyPoints;
 pub(super) use kind::{Compiled, FieldKind, JointParts, ScenePart};
 pub use length::Length;
 pub use mask::Mask;
+pub use masked_tokens::MaskedTokens;
+pub(crate) use masked_tokens::NO_LABEL;
 pub use multi_hot::MultiHot;
 pub use object_masks::ObjectMasks;
 pub use one_hot::OneHot;
@@ -313,6 +317,7 @@ mod tests {
             stored: None,
             truncate: false,
             fim: None,
+            mask: None,
         });
         assert_eq!(fields[2].1, tokens);
         let again: Vec<(String, FieldSpec)> = serde_json::from_str(&serde_json::to_string(&fields).unwrap()).unwrap();

@@ -1,5 +1,8 @@
 //! Rows of token ids: their length, padding and type.
 
+use super::fill_in_middle::Rearrangement;
+use super::masked_tokens::TokenMasks;
+use crate::decode::draw::DrawKey;
 use crate::decode::numeric;
 use crate::decode::plan::RowShape;
 use crate::decode::ragged::start_ragged;
@@ -8,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::format::encoding::DType;
 
 /// Names of the arguments of rows, on which the number of tokens does not depend.
-pub(in crate::decode) const OF_ROWS: [&str; 5] = ["length", "dtype", "pad", "truncate", "fim"];
+pub(in crate::decode) const OF_ROWS: [&str; 6] = ["length", "dtype", "pad", "truncate", "fim", "mask"];
 
 /// Declares the arguments of a field of token ids: its own, and after them the arguments of its rows.
 macro_rules! token_field {
@@ -33,6 +36,9 @@ macro_rules! token_field {
             /// Fill-in-the-middle. Without it documents stay as they are.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub fim: Option<FillInMiddle>,
+            /// Masked language modelling, which adds the output `labels`. Without it tokens stay as they are.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub mask: Option<MaskedTokens>,
         }
 
         impl $name {
@@ -45,6 +51,12 @@ macro_rules! token_field {
             /// Returns the rearrangement of the documents, if there is one.
             pub(super) fn rearrangement(&self, draws: FieldDraws) -> Result<Option<Rearrangement>> {
                 self.fim.map(|fim| fim.compile(self.dtype, draws)).transpose()
+            }
+
+            /// Returns the changes of the documents.
+            fn changes(&self, draws: FieldDraws) -> Result<TokenChanges> {
+                let masks = self.mask.as_ref().map(|mask| mask.compile(self.dtype, draws)).transpose()?;
+                TokenChanges::new(self.rearrangement(draws)?, masks)
             }
 
             /// Returns the field with lists of any length as its rows.
@@ -104,6 +116,47 @@ impl<'a> SampleIds<'a> {
         match self {
             Self::Stored(values, from) => numeric::convert(values, from, out, dtype),
             Self::Encoded(ids) => numeric::convert_ids(ids, out, dtype),
+        }
+    }
+}
+
+/// Changes of the ids of a document, before they are cut and padded.
+#[derive(Debug)]
+pub(super) struct TokenChanges {
+    rearrangement: Option<Rearrangement>,
+    masks: Option<TokenMasks>,
+}
+
+impl TokenChanges {
+    pub(super) fn new(rearrangement: Option<Rearrangement>, masks: Option<TokenMasks>) -> Result<Self> {
+        if rearrangement.is_some() && masks.is_some() {
+            return Err(Error::config("`fim` is for models that predict the next token, and `mask` is not: pass one"));
+        }
+        Ok(Self { rearrangement, masks })
+    }
+
+    /// Returns true if documents stay as they are.
+    pub(super) fn is_none(&self) -> bool {
+        self.rearrangement.is_none() && self.masks.is_none()
+    }
+
+    /// Returns true if the first ids of a document may come from its end.
+    pub(super) fn moves(&self) -> bool {
+        self.rearrangement.is_some()
+    }
+
+    /// Returns the ids of a document after its draws, and fills `labels` if there are masks.
+    pub(super) fn apply<'m>(
+        &self,
+        ids: SampleIds<'m>,
+        key: DrawKey,
+        room: (&'m mut Vec<u32>, &'m mut Vec<u32>),
+        labels: &mut Vec<u8>,
+    ) -> Result<SampleIds<'m>> {
+        match (&self.rearrangement, &self.masks) {
+            (Some(rearrangement), _) => rearrangement.apply(ids, key, room),
+            (None, Some(masks)) => masks.apply(ids, key, room, labels),
+            (None, None) => Ok(ids),
         }
     }
 }

@@ -11,7 +11,8 @@ use super::column::{Columns, is_text, unsuitable};
 use super::fill_in_middle::{FillInMiddle, Rearrangement};
 use super::json_path::JsonPath;
 use super::kind::{Compiled, FieldKind, int64};
-use super::token_row::{SampleIds, TokenRow, token_field};
+use super::masked_tokens::{MaskedTokens, labels_of};
+use super::token_row::{SampleIds, TokenChanges, TokenRow, token_field};
 use crate::decode::draw::FieldDraws;
 use crate::decode::json_value::{JsonForm, JsonValue};
 use crate::decode::row::Row;
@@ -172,8 +173,13 @@ impl FieldKind for Tokenize {
             let message = "the tokenizer has ids that do not fit the dtype: pass a wider `dtype` to Tokenize";
             return Err(Error::config(message).with("largest id", tokenizer.id_max()).with("dtype", dtype));
         }
-        let fim = self.rearrangement(draws)?;
-        Ok(Compiled::new(index, TokenizeDecoder { tokenizer, path, errors, ids, fim }, dtype, ids.shape()))
+        let changes = self.changes(draws)?;
+        Ok(Compiled::new(index, TokenizeDecoder { tokenizer, path, errors, ids, changes }, dtype, ids.shape()))
+    }
+
+    fn compile_labels(&self, columns: Columns<'_>) -> Result<Option<Compiled>> {
+        let Some(_) = &self.mask else { return Ok(None) };
+        Ok(Some(labels_of(columns.find(&self.column)?.0, self.row())))
     }
 }
 
@@ -183,20 +189,18 @@ struct TokenizeDecoder {
     path: Option<JsonValue>,
     errors: TextErrors,
     ids: TokenRow,
-    fim: Option<Rearrangement>,
+    changes: TokenChanges,
 }
 
 impl Decode for TokenizeDecoder {
     fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
         // The rest of a text that is longer than its row is not encoded, unless it moves to a different position.
-        let is_head = self.ids.truncate && self.fim.is_none();
+        let is_head = self.ids.truncate && !self.changes.moves();
         let count = self.ids.length.filter(|_| is_head).unwrap_or(usize::MAX);
         self.encode(stored.bytes, count, memory)?;
-        let Memory { ids, numbers, rearranged, .. } = &mut *memory;
-        let mut ids = SampleIds::Encoded(ids.as_slice());
-        if let Some(fim) = &self.fim {
-            ids = fim.apply(ids, stored.key, (numbers, rearranged))?;
-        }
+        let Memory { ids, numbers, changed, labels, .. } = &mut *memory;
+        let ids = SampleIds::Encoded(ids.as_slice());
+        let ids = self.changes.apply(ids, stored.key, (numbers, changed), labels)?;
         let written = self.ids.write(ids, row, "Tokenize");
         shrink(memory);
         written
@@ -216,8 +220,8 @@ fn shrink(memory: &mut Memory) {
     if memory.values.capacity() > KEPT_MAX {
         memory.values = Vec::new();
     }
-    if memory.rearranged.capacity() > KEPT_MAX / size_of::<u32>() {
-        memory.rearranged = Vec::new();
+    if memory.changed.capacity() > KEPT_MAX / size_of::<u32>() {
+        memory.changed = Vec::new();
     }
 }
 

@@ -6,7 +6,8 @@ use super::array_source::ArraySource;
 use super::column::{Columns, unsuitable};
 use super::fill_in_middle::{FillInMiddle, Rearrangement};
 use super::kind::{Compiled, FieldKind, int64};
-use super::token_row::{SampleIds, TokenRow, token_field};
+use super::masked_tokens::{MaskedTokens, labels_of};
+use super::token_row::{SampleIds, TokenChanges, TokenRow, token_field};
 use crate::decode::draw::FieldDraws;
 use crate::decode::row::Row;
 use crate::decode::step::{Decode, Memory, Stored};
@@ -41,8 +42,13 @@ impl FieldKind for Tokens {
         };
         let ids = self.row();
         ids.check("Tokens")?;
-        let fim = self.rearrangement(draws)?;
-        Ok(Compiled::new(index, TokensDecoder { source, ids, fim }, ids.dtype, ids.shape()))
+        let changes = self.changes(draws)?;
+        Ok(Compiled::new(index, TokensDecoder { source, ids, changes }, ids.dtype, ids.shape()))
+    }
+
+    fn compile_labels(&self, columns: Columns<'_>) -> Result<Option<Compiled>> {
+        let Some(_) = &self.mask else { return Ok(None) };
+        Ok(Some(labels_of(columns.find(&self.column)?.0, self.row())))
     }
 }
 
@@ -50,18 +56,15 @@ impl FieldKind for Tokens {
 struct TokensDecoder {
     source: ArraySource,
     ids: TokenRow,
-    fim: Option<Rearrangement>,
+    changes: TokenChanges,
 }
 
 impl Decode for TokensDecoder {
     fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
-        let Memory { shape, values, numbers, rearranged, .. } = memory;
+        let Memory { shape, values, numbers, changed, labels, .. } = memory;
         let (from, values) = self.source.read_list(stored.bytes, shape, values)?;
-        let mut ids = SampleIds::Stored(values, from);
-        if let Some(fim) = &self.fim {
-            ids = fim.apply(ids, stored.key, (numbers, rearranged))?;
-        }
-        self.ids.write(ids, row, "Tokens")
+        let ids = SampleIds::Stored(values, from);
+        self.ids.write(self.changes.apply(ids, stored.key, (numbers, changed), labels)?, row, "Tokens")
     }
 
     fn tokens(&self, stored: &[u8], memory: &mut Memory) -> Result<u64> {
@@ -78,6 +81,6 @@ impl Decode for TokensDecoder {
     }
 
     fn is_copy(&self) -> bool {
-        self.ids.length.is_some() && self.fim.is_none() && self.source.is_copy(Some(self.ids.dtype))
+        self.ids.length.is_some() && self.changes.is_none() && self.source.is_copy(Some(self.ids.dtype))
     }
 }

@@ -12,7 +12,8 @@ use crate::decode::DType::{self, Float32, Int32, Int64};
 pub(super) enum ElementKind {
     /// Token ids.
     Ids,
-    /// Token ids, except the first of each sequence: no token of its sequence predicts it. The model shifts them.
+    /// Token ids, except the first of each sequence: no token of its sequence predicts it. The model shifts them. Or
+    /// the labels that come with the ids.
     Labels,
     /// The next token id of the sequence for each token but its last one.
     NextIds,
@@ -91,7 +92,7 @@ const fn output(name: &'static str, kind: ElementKind, dtype: DType) -> FormOutp
 }
 
 const IDS: FormOutput = FormOutput { name: None, kind: Ids, dtype: None };
-const LABELS: FormOutput = FormOutput { name: Some("labels"), kind: Labels, dtype: None };
+pub(super) const LABELS: FormOutput = FormOutput { name: Some("labels"), kind: Labels, dtype: None };
 const NEXT_IDS: FormOutput = FormOutput { name: Some("labels"), kind: NextIds, dtype: None };
 
 static PADDING_FREE: Form = Form {

@@ -8,15 +8,12 @@
 use super::pack_forms::{self, BatchShape, ElementKind, Form, FormOutput};
 use crate::config::PackConfig;
 use crate::decode::ragged::{elements, read_ragged};
-use crate::decode::{DType, Output, RowShape, numeric};
+use crate::decode::{DType, LABELS, NO_LABEL, Output, RowShape, numeric};
 use crate::error::{Error, Result};
 use crate::pipeline::plan::PackedRows;
 
 /// Alignment of outputs, as of all batches.
 const ALIGN_BYTES: usize = 256;
-
-/// Label of a token that no loss counts.
-const NO_LABEL: i64 = -100;
 
 /// Output of a batch of packs.
 #[derive(Clone, Debug)]
@@ -61,6 +58,8 @@ struct Sequence<'r> {
     number: i64,
     tokens: usize,
     ids: &'r [u8],
+    /// Labels that come with the ids.
+    labels: Option<&'r [u8]>,
 }
 
 /// Layout of batches of packs.
@@ -79,19 +78,32 @@ pub(crate) struct PackLayout {
 }
 
 impl PackLayout {
-    /// Layout of batches of `packs` packs as `config` has them, with token ids as the output `ids`.
+    /// Layout of batches of `packs` packs as `config` has them, with the outputs `of_rows` of documents: token ids, and
+    /// labels if they come with the ids.
     ///
     /// # Errors
     ///
-    /// `Config` for ids of a type that has no room for a label that does not count or for the padding, and for batches
-    /// that do not fit into memory addresses.
-    pub(crate) fn new(config: &PackConfig, ids: &Output, packs: usize) -> Result<Self> {
+    /// `Config` for labels that a form shifts, for ids of a type that has no room for a label that does not count or
+    /// for the padding, and for batches that do not fit into memory addresses.
+    pub(crate) fn new(config: &PackConfig, of_rows: &[Output], packs: usize) -> Result<Self> {
+        let ids = of_rows.first().ok_or_else(|| Error::internal("packs have no ids"))?;
         let form = pack_forms::of(config.form);
+        let mut table = form.outputs.to_vec();
+        if of_rows.get(1).is_some_and(|output| output.name == LABELS) {
+            if table.iter().any(|output| output.kind == ElementKind::NextIds) {
+                let message = "labels of masked tokens belong to the tokens themselves, and window.form shifts labels: \
+                               pass a different form";
+                return Err(Error::config(message));
+            }
+            if !table.iter().any(|output| output.kind == ElementKind::Labels) {
+                table.push(pack_forms::LABELS);
+            }
+        }
         let element = |value: i64| {
             let mut bytes = vec![0; ids.dtype.size()];
             numeric::fill(value, &mut bytes, ids.dtype).map(|()| bytes)
         };
-        if form.outputs.iter().any(|output| output.kind.has_unlabelled()) {
+        if table.iter().any(|output| output.kind.has_unlabelled()) {
             let small = |_| {
                 let message = "labels that no loss counts are -100: pass a signed `dtype` to the field of the ids";
                 Error::config(message).with("field", &ids.name).with("dtype", ids.dtype)
@@ -101,7 +113,7 @@ impl PackLayout {
         let unfit = |_| Error::config("window.pad does not fit the type of the ids").with("dtype", ids.dtype);
         let pad = element(config.pad).map_err(unfit)?;
         let length = config.length as usize;
-        let (outputs, bytes) = places(form, ids, &[packs, length])?;
+        let (outputs, bytes) = places(&table, ids, &[packs, length])?;
         let sequences_max = config.max_sequences.map(|sequences| length.min(sequences as usize));
         Ok(Self { form, length, sequences_max, pad, dtype: ids.dtype, outputs, bytes })
     }
@@ -120,25 +132,24 @@ impl PackLayout {
         self.outputs.iter().map(move |output| Output { name: output.name.clone(), dtype: output.dtype, shape: shape() })
     }
 
-    /// Copies the fragments of `packs` from `rows`, which are ragged arrays of ids, into `slot`. Rows that were skipped
-    /// are `None`; their tokens become padding.
+    /// Copies the fragments of `packs` from `rows`, which are ragged arrays of ids, into `slot`, with the `labels` that
+    /// come with the ids. Rows that were skipped are `None`; their tokens become padding.
     ///
     /// # Errors
     ///
     /// The row of a document with other tokens than planned; `Internal` for a row that is no list of ids.
-    pub(super) fn assemble(
+    pub(super) fn assemble<'r>(
         &self,
         packs: &PackedRows,
-        rows: &[Option<&[u8]>],
+        rows: &[Option<&'r [u8]>],
+        labels: Option<&[Option<&'r [u8]>]>,
         slot: &mut [u8],
     ) -> Result<std::result::Result<PackContents<'_>, LengthMismatch>> {
-        let mut ids: Vec<Option<&[u8]>> = Vec::with_capacity(rows.len());
-        for row in rows {
-            ids.push(match row {
-                None => None,
-                Some(row) => Some(self.ids_of(row)?),
-            });
-        }
+        let lists = |rows: &[Option<&'r [u8]>]| -> Result<Vec<Option<&'r [u8]>>> {
+            rows.iter().map(|row| row.map(|row| self.ids_of(row)).transpose()).collect()
+        };
+        let ids = lists(rows)?;
+        let labels = labels.map(lists).transpose()?;
         let size = self.dtype.size();
         for fragment in &packs.fragments {
             let row = fragment.row as usize;
@@ -148,7 +159,7 @@ impl PackLayout {
                 return Ok(Err(LengthMismatch { row, planned, found }));
             }
         }
-        let sequences = self.sequences(packs, &ids);
+        let sequences = self.sequences(packs, &ids, labels.as_deref());
         let all = match self.form.shape {
             BatchShape::Tokens => sequences.iter().map(|sequence| sequence.tokens).sum(),
             BatchShape::Rows | BatchShape::Row => packs.packs * self.length,
@@ -168,7 +179,12 @@ impl PackLayout {
     }
 
     /// The sequences in the order of their tokens. Skipped rows have no tokens.
-    fn sequences<'r>(&self, packs: &PackedRows, ids: &[Option<&'r [u8]>]) -> Vec<Sequence<'r>> {
+    fn sequences<'r>(
+        &self,
+        packs: &PackedRows,
+        ids: &[Option<&'r [u8]>],
+        labels: Option<&[Option<&'r [u8]>]>,
+    ) -> Vec<Sequence<'r>> {
         let size = self.dtype.size();
         let (mut sequences, mut pack, mut number, mut all) = (Vec::new(), 0, 0, 0);
         for fragment in &packs.fragments {
@@ -177,14 +193,17 @@ impl PackLayout {
             }
             let of_row = ids.get(fragment.row as usize).copied().flatten();
             let first = fragment.first as usize * size;
-            let ids = of_row.map_or(&[][..], |ids| &ids[first..first + fragment.tokens as usize * size]);
+            let range = first..first + fragment.tokens as usize * size;
+            let labels = labels.and_then(|labels| labels.get(fragment.row as usize).copied().flatten());
+            let labels = labels.map(|labels| &labels[range.clone()]);
+            let ids = of_row.map_or(&[][..], |ids| &ids[range]);
             let tokens = ids.len() / size;
             let start = match self.form.shape {
                 BatchShape::Tokens => all,
                 BatchShape::Rows | BatchShape::Row => pack as usize * self.length + fragment.offset as usize,
             };
             if of_row.is_some() || self.form.shape == BatchShape::Row {
-                sequences.push(Sequence { start, number, tokens, ids });
+                sequences.push(Sequence { start, number, tokens, ids, labels });
             }
             number += i64::from(of_row.is_some());
             all += tokens;
@@ -256,8 +275,10 @@ impl PackLayout {
         match output.kind {
             ElementKind::Ids => room.copy_from_slice(sequence.ids),
             ElementKind::Labels => {
-                room.copy_from_slice(sequence.ids);
-                room.chunks_exact_mut(size).take(1).for_each(|first| write_run(first, dtype, NO_LABEL, 0));
+                room.copy_from_slice(sequence.labels.unwrap_or(sequence.ids));
+                if sequence.labels.is_none() {
+                    room.chunks_exact_mut(size).take(1).for_each(|first| write_run(first, dtype, NO_LABEL, 0));
+                }
             }
             ElementKind::NextIds => {
                 let next = sequence.ids.get(size..).unwrap_or_default();
@@ -290,13 +311,13 @@ impl PackLayout {
     }
 }
 
-/// Returns the places of the outputs of `form` in a slot, for batches of the number of packs and the length in
+/// Returns the places of the outputs of `table` in a slot, for batches of the number of packs and the length in
 /// `sizes`, and the bytes of the slot.
-fn places(form: &Form, ids: &Output, sizes: &[usize; 2]) -> Result<(Vec<PackOutput>, usize)> {
+fn places(table: &[FormOutput], ids: &Output, sizes: &[usize; 2]) -> Result<(Vec<PackOutput>, usize)> {
     let too_large = || Error::config("a batch of packs is too large: lower batch_size or window.length");
     let mut outputs: Vec<PackOutput> = Vec::new();
     let mut bytes = 0_usize;
-    for &FormOutput { name, kind, dtype } in form.outputs {
+    for &FormOutput { name, kind, dtype } in table {
         let (name, dtype) = (name.unwrap_or(&ids.name), dtype.unwrap_or(ids.dtype));
         if outputs.iter().any(|output| output.name == name) {
             let message = "packs have an output of this name: rename the field of the ids";
@@ -355,7 +376,7 @@ mod tests {
     fn layout(form: PackForm) -> PackLayout {
         let config = PackConfig { length: 5, form, pad: 9, ..PackConfig::default() };
         let ids = Output { name: "input_ids".to_owned(), dtype: DType::Int64, shape: RowShape::RaggedArray };
-        PackLayout::new(&config, &ids, 2).expect("a layout")
+        PackLayout::new(&config, &[ids], 2).expect("a layout")
     }
 
     /// Values of an output, with its shape.
@@ -376,7 +397,7 @@ mod tests {
         let rows: Vec<_> = rows.iter().enumerate().map(|(at, row)| (Some(at) != skipped).then_some(&**row)).collect();
         // A slot has the bytes of an earlier batch.
         let mut slot = vec![0xa5; layout.bytes()];
-        let contents = layout.assemble(&packs, &rows, &mut slot).expect("rows of ids").expect("as planned");
+        let contents = layout.assemble(&packs, &rows, None, &mut slot).expect("rows of ids").expect("as planned");
         check(&contents, &slot);
     }
 
@@ -453,10 +474,10 @@ mod tests {
     fn a_limit_of_sequences_makes_the_starts_of_all_batches_as_many() {
         let config = PackConfig { length: 5, form: PackForm::Thd, max_sequences: Some(3), ..PackConfig::default() };
         let ids = Output { name: "tokens".to_owned(), dtype: DType::Int64, shape: RowShape::RaggedArray };
-        let (layout, (packs, rows)) = (PackLayout::new(&config, &ids, 2).expect("a layout"), packed());
+        let (layout, (packs, rows)) = (PackLayout::new(&config, &[ids], 2).expect("a layout"), packed());
         let rows: Vec<_> = rows.iter().map(|row| Some(&**row)).collect();
         let mut slot = vec![0xa5; layout.bytes()];
-        let contents = layout.assemble(&packs, &rows, &mut slot).expect("rows of ids").expect("as planned");
+        let contents = layout.assemble(&packs, &rows, None, &mut slot).expect("rows of ids").expect("as planned");
         assert_eq!(values(&contents, &slot, "cu_seqlens"), (vec![7], vec![0, 2, 4, 7, 7, 7, 7]));
         assert_eq!(values(&contents, &slot, "cu_seqlens_padded"), (vec![7], vec![0, 2, 5, 10, 10, 10, 10]));
     }
@@ -479,8 +500,30 @@ mod tests {
         rows[1] = ragged_of(DType::Int64, &[20, 21, 22, 23, 24, 25]);
         let rows: Vec<_> = rows.iter().map(|row| Some(&**row)).collect();
         let mut slot = vec![0; layout.bytes()];
-        let found = layout.assemble(&packs, &rows, &mut slot).expect("rows of ids").expect_err("six tokens");
+        let found = layout.assemble(&packs, &rows, None, &mut slot).expect("rows of ids").expect_err("six tokens");
         assert_eq!((found.row, found.planned, found.found), (1, 5, 6));
+    }
+
+    #[test]
+    fn labels_that_come_with_the_ids_are_the_labels_of_their_tokens() {
+        let ids = Output { name: "ids".to_owned(), dtype: DType::Int64, shape: RowShape::RaggedArray };
+        let outputs = [ids.clone(), Output { name: LABELS.to_owned(), ..ids }];
+        let (packs, rows) = packed();
+        let labels = [ragged_of(DType::Int64, &[-100, 7]), ragged_of(DType::Int64, &[1, -100, 3, -100, -100])];
+        let (rows, labels) = (rows.iter().map(|row| Some(&**row)), labels.iter().map(|row| Some(&**row)));
+        let (rows, labels): (Vec<_>, Vec<_>) = (rows.collect(), labels.collect());
+        // A form without labels has them after its outputs.
+        for form in [PackForm::IndexedMask, PackForm::Segments] {
+            let config = PackConfig { length: 5, form, ..PackConfig::default() };
+            let layout = PackLayout::new(&config, &outputs, 2).expect("a layout");
+            let mut slot = vec![0xa5; layout.bytes()];
+            let contents = layout.assemble(&packs, &rows, Some(&labels), &mut slot).expect("rows").expect("as planned");
+            let expected = vec![-100, 7, 1, -100, -100, 3, -100, -100, -100, -100];
+            assert_eq!(values(&contents, &slot, "labels"), (vec![2, 5], expected));
+        }
+        let config = PackConfig { length: 5, form: PackForm::Thd, ..PackConfig::default() };
+        let e = PackLayout::new(&config, &outputs, 2).expect_err("shifted labels").to_string();
+        assert!(e.contains("shifts labels"), "{e}");
     }
 
     #[test]
@@ -488,7 +531,7 @@ mod tests {
         let error = |form, dtype, pad, name: &str| {
             let config = PackConfig { length: 5, form, pad, ..PackConfig::default() };
             let ids = Output { name: name.to_owned(), dtype, shape: RowShape::RaggedArray };
-            PackLayout::new(&config, &ids, 2).expect_err("rejected").to_string()
+            PackLayout::new(&config, &[ids], 2).expect_err("rejected").to_string()
         };
         assert!(error(PackForm::PaddingFree, DType::UInt16, 0, "ids").contains("signed `dtype`"));
         assert!(error(PackForm::Segments, DType::UInt16, 70_000, "ids").contains("window.pad"));

@@ -156,11 +156,12 @@ impl PlaceStage {
         mut slot: BatchSlot,
         skipped: &[usize],
     ) -> Result<Batch> {
-        let rows = owned(batch.take_lists(&[]).next().unwrap_or_default())?;
-        let ids = rows.iter().enumerate().map(|(row, ids)| skipped.binary_search(&row).is_err().then_some(&**ids));
+        let lists = batch.take_lists(&[]).map(owned).collect::<Result<Vec<_>>>()?;
+        let mut lists = lists.iter().map(|rows| kept_of(rows, skipped));
+        let (ids, labels) = (lists.next().unwrap_or_default(), lists.next());
         let unfinished = || Error::internal("a batch was finished before its rows were");
         let bytes = slot.bytes_mut().ok_or_else(unfinished)?;
-        let contents = layout.assemble(packs, &ids.collect::<Vec<_>>(), bytes)?;
+        let contents = layout.assemble(packs, &ids, labels.as_deref(), bytes)?;
         let contents = contents.map_err(|mismatch| self.other_length(packs, &mismatch))?;
         let memory = self.delivery.deliver(slot.freeze().map_err(|_| unfinished())?, batch.layout.bytes)?;
         let tensor = |tensor: PackTensor<'_>| {
@@ -234,6 +235,11 @@ fn close_gaps(layout: &BatchLayout, kept: &[usize], slot: &mut [u8]) {
             slot.copy_within(start..start + place.row_bytes, place.offset + to * place.row_bytes);
         }
     }
+}
+
+/// The `rows`, with `None` for the `skipped` ones (ascending).
+fn kept_of<'r>(rows: &'r [Vec<u8>], skipped: &[usize]) -> Vec<Option<&'r [u8]>> {
+    rows.iter().enumerate().map(|(row, ids)| skipped.binary_search(&row).is_err().then_some(&**ids)).collect()
 }
 
 /// Rows in the engine's memory. Only rows of bytes can be in the consumer's.

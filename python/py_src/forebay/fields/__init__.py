@@ -34,7 +34,7 @@ from .crops import (
     Resize,
     TenCrop,
 )
-from .documents import FillInMiddle
+from .documents import FillInMiddle, MaskedLM
 from .key_points import KeyPoints
 from .objects import ClassMap, ObjectMasks
 from .pictures import Image, Joint, Mask
@@ -62,6 +62,7 @@ __all__ = [
     "KeyPoints",
     "Length",
     "Mask",
+    "MaskedLM",
     "Normalize",
     "ObjectMasks",
     "Pad",

@@ -32,6 +32,10 @@ class Field:
         """Returns the padding of the output's rows, if they are padded."""
         return None
 
+    def _has_labels(self) -> bool:
+        """Returns True if the engine adds an output `labels` after the field's, with rows of the same form."""
+        return False
+
     def _mask_of(self) -> tuple[str, str] | None:
         """Returns the padded output and the type of a mask, if this is one."""
         return None
@@ -156,6 +160,9 @@ def paddings(fields: Mapping[str, Field] | None) -> Paddings | None:
     """Returns the padding of the outputs of `fields`, if any is padded."""
     paddings = {name: field._padding() for name, field in (fields or {}).items()}
     padded = {name: padding for name, padding in paddings.items() if padding is not None}
+    for name, field in (fields or {}).items():
+        if field._has_labels() and name in padded:
+            padded["labels"] = dataclasses.replace(padded[name], value=-100)
     masks = {name: field._mask_of() for name, field in (fields or {}).items()}
     masks = {name: of for name, of in masks.items() if of is not None}
     for name, (of, _) in masks.items():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._arguments import by_name, real, shown, whole
+from .._arguments import by_name, real, several, shown, whole
 from ..errors import ConfigError
 
-__all__ = ["FillInMiddle", "spec_of_fim"]
+__all__ = ["FillInMiddle", "MaskedLM", "spec_of_changes"]
 
 _ID_MAX = 1 << 32
 """Above every token id."""
@@ -54,6 +55,44 @@ class FillInMiddle:
         return spec
 
 
+@by_name(
+    mlm_probability="probability", mask_token_id="mask", mask_replace_prob="mask_replace", random_replace_prob="random_replace"
+)
+@dataclass(frozen=True, kw_only=True)
+class MaskedLM:
+    """Masked language modelling: tokens are drawn, and a model such as BERT predicts them from the rest.
+
+        Tokens("ids", 512, pad=0, mask=MaskedLM(mask=103, vocab_size=30_522, special=[101, 102]))
+
+    The field has masked ids, and the batch has an output `labels` next to it: the drawn tokens, and -100 for the rest and for padding. The
+    draws belong to the document and the epoch, so they are the same on any number of ranks and after a resume, and differ in each epoch.
+
+    Args:
+        mask: Token id of the mask.
+        vocab_size: Random token ids are below it.
+        probability: Probability that a token is drawn.
+        mask_replace: Part of the drawn tokens that become the mask.
+        random_replace: Part of the drawn tokens that become a random token. The rest of them stays.
+        special: Token ids that are never drawn.
+    """
+
+    mask: int
+    vocab_size: int
+    probability: float = 0.15
+    mask_replace: float = 0.8
+    random_replace: float = 0.1
+    special: Sequence[int] = ()
+
+    def _spec(self) -> dict[str, Any]:
+        """Returns the engine's form."""
+        spec: dict[str, Any] = {"mask": whole("mask of MaskedLM", self.mask, 0, _ID_MAX)}
+        spec["vocab_size"] = whole("vocab_size of MaskedLM", self.vocab_size, 1, _ID_MAX)
+        for name in ("probability", "mask_replace", "random_replace"):
+            spec[name] = _probability(f"{name} of MaskedLM", getattr(self, name))
+        special = enumerate(several("special of MaskedLM", self.special, "token ids"))
+        return spec | {"special": [whole(f"special[{place}] of MaskedLM", token, 0, _ID_MAX) for place, token in special]}
+
+
 def _probability(name: str, value: Any) -> float:
     """Checks a probability."""
     expected = "a probability, from 0 to 1"
@@ -63,10 +102,22 @@ def _probability(name: str, value: Any) -> float:
     return probability
 
 
-def spec_of_fim(kind: str, fim: Any) -> dict[str, Any]:
-    """Returns the engine's form of the option `fim` of a field of this kind, as a part of the field's."""
-    if fim is None:
-        return {}
-    if not isinstance(fim, FillInMiddle):
-        raise ConfigError(f"fim of {kind} is a FillInMiddle, such as FillInMiddle(rate=0.5, prefix=1, middle=2, suffix=3), but it is {shown(fim)}")
-    return {"fim": fim._spec()}
+_OPTIONS = {
+    "fim": (FillInMiddle, "rate=0.5, prefix=1, middle=2, suffix=3"),
+    "mask": (MaskedLM, "mask=103, vocab_size=30_522"),
+}
+"""Options that change the ids of a document: the class of each, and an example of its arguments."""
+
+
+def spec_of_changes(field: Any) -> dict[str, Any]:
+    """Returns the engine's form of the options of a field that change the ids of documents."""
+    spec = {}
+    for option, (cls, example) in _OPTIONS.items():
+        value = getattr(field, option)
+        if value is None:
+            continue
+        if not isinstance(value, cls):
+            article = f"{option} of {type(field).__name__} is a {cls.__name__}"
+            raise ConfigError(f"{article}, such as {cls.__name__}({example}), but it is {shown(value)}")
+        spec[option] = value._spec()
+    return spec

@@ -12,7 +12,7 @@ from .._choices import DType
 from .._convert.padding import Padding
 from ..errors import ConfigError
 from .base import Field, column_of, path_of
-from .documents import FillInMiddle
+from .documents import FillInMiddle, MaskedLM
 from .values import padding_of, token_rows
 
 __all__ = ["Tokenize"]
@@ -54,6 +54,7 @@ class Tokenize(Field):
         pad_to_multiple: Without `length`, the length of rows is a multiple of it.
         max_length: Without `length`, keep only this many ids of a text.
         fim: Fill-in-the-middle, before rows are cut and filled. None: texts stay as they are.
+        mask: Masked language modelling, with an additional output `labels`. None: tokens stay as they are.
     """
 
     column: str
@@ -71,6 +72,7 @@ class Tokenize(Field):
     pad_to_multiple: int | None = None
     max_length: int | None = None
     fim: FillInMiddle | None = None
+    mask: MaskedLM | None = None
 
     def _spec(self) -> dict[str, Any]:
         allowed = self.allowed_special
@@ -105,6 +107,9 @@ class Tokenize(Field):
 
     def _padding(self) -> Padding | None:
         return padding_of(self) if self.length is None else None
+
+    def _has_labels(self) -> bool:
+        return self.mask is not None
 
 
 def _end(name: str, value: Any) -> bool | str | None:

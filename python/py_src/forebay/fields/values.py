@@ -12,7 +12,7 @@ from .._choices import DType
 from .._convert.padding import Padding
 from ..errors import ConfigError
 from .base import Field, column_of, default_of, dtype_of, lengths_of, path_of
-from .documents import FillInMiddle, spec_of_fim
+from .documents import FillInMiddle, MaskedLM, spec_of_changes
 
 __all__ = ["Array", "AttentionMask", "Bytes", "Json", "Length", "Scalar", "Text", "Tokens"]
 
@@ -60,6 +60,7 @@ class Tokens(Field):
         pad_to_multiple: Without `length`, the length of rows is a multiple of it.
         max_length: Without `length`, keep only this many ids of a sample.
         fim: Fill-in-the-middle, before rows are cut and filled. None: samples stay as they are.
+        mask: Masked language modelling, with an additional output `labels`. None: tokens stay as they are.
     """
 
     column: str
@@ -71,12 +72,16 @@ class Tokens(Field):
     pad_to_multiple: int | None = None
     max_length: int | None = None
     fim: FillInMiddle | None = None
+    mask: MaskedLM | None = None
 
     def _spec(self) -> dict[str, Any]:
         return {"kind": "tokens", "column": column_of(self), "stored": dtype_of(self.stored), **token_rows(self)}
 
     def _padding(self) -> Padding | None:
         return padding_of(self) if self.length is None else None
+
+    def _has_labels(self) -> bool:
+        return self.mask is not None
 
 
 @by_name()
@@ -248,7 +253,7 @@ class Json(Field):
 def token_rows(field: Any) -> dict[str, Any]:
     """Checks the options of rows of token ids, and returns the engine's form."""
     kind = type(field).__name__
-    spec = {"dtype": dtype_of(field.dtype), **spec_of_fim(kind, field.fim)}
+    spec = {"dtype": dtype_of(field.dtype), **spec_of_changes(field)}
     truncates = flag(f"truncate of {kind}", field.truncate)
     pad = None if field.pad is None else whole(f"pad of {kind}", field.pad, -(1 << 63), 1 << 63)
     if field.length is None:
