@@ -130,7 +130,7 @@ DTypeName = Literal[
     "float32",
     "float64",
 ]
-"""Name of a type of numbers."""
+"""Name of a type of numbers, in the order of the engine's numbers for the types."""
 
 DType = Union[DTypeName, _TypeObject, type[Any]]
 """Type of numbers: its name, or an object of torch or numpy."""

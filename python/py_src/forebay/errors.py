@@ -31,6 +31,10 @@ __all__ = [
 ]
 
 
+_BY_KIND: dict[str, type[Error]] = {}
+"""Classes by the name of the kind, without those that a program derives."""
+
+
 class Error(Exception):
     """Base class of the exceptions of this package.
 
@@ -44,130 +48,81 @@ class Error(Exception):
     context: dict[str, str] = {}
     """Facts about the failure: `{"shard": "shard.00003.mds", "sample": "17"}`."""
 
+    def __init_subclass__(cls, kind: str | None = None) -> None:
+        if kind is not None:
+            cls.kind = kind
+            _BY_KIND[kind] = cls
 
-class ConfigError(Error, ValueError):
+
+class ConfigError(Error, ValueError, kind="config"):
     """An argument or a combination of arguments is wrong. The message names it and the values that are right."""
 
-    kind = "config"
 
-
-class NotFoundError(Error, FileNotFoundError):
+class NotFoundError(Error, FileNotFoundError, kind="not found"):
     """A file, object or sample does not exist: check the address, and whether the data set is complete there."""
-
-    kind = "not found"
 
 
 class SampleIndexError(NotFoundError, IndexError):
     """A sample number is not below the number of samples."""
 
 
-class AccessError(Error, PermissionError):
+class AccessError(Error, PermissionError, kind="permission"):
     """The store or the file system refuses access: check credentials and modes."""
 
-    kind = "permission"
 
-
-class NetworkError(Error, ConnectionError):
+class NetworkError(Error, ConnectionError, kind="network"):
     """The network failed in all attempts, `Fetch(retry=)`: try again later, with more attempts, or check the store's address."""
 
-    kind = "network"
 
-
-class StalledError(Error, TimeoutError):
+class StalledError(Error, TimeoutError, kind="timeout"):
     """No progress within `Engine(stall_timeout=)` or `Fetch(timeout=)`: the message names the stage or the request that waits."""
 
-    kind = "timeout"
 
-
-class ChecksumError(Error, OSError, ValueError):
+class ChecksumError(Error, OSError, ValueError, kind="checksum"):
     """Bytes do not match their recorded size or hash: the file is damaged, or a different one has its name. Fetch or write it again."""
 
-    kind = "checksum"
 
-
-class FormatError(Error, ValueError):
+class FormatError(Error, ValueError, kind="format"):
     """An index, a shard or a compressed stream does not conform to its format: the file is damaged, or of a different kind."""
 
-    kind = "format"
 
-
-class DecodeError(Error, ValueError):
+class DecodeError(Error, ValueError, kind="decode"):
     """A sample cannot be decoded into the requested fields. `Skip(errors=100)` leaves up to 100 of them out."""
 
-    kind = "decode"
 
-
-class UnsupportedError(Error, RuntimeError):
+class UnsupportedError(Error, RuntimeError, kind="unsupported"):
     """The data needs a feature, a package or a driver that this build or this machine does not have."""
 
-    kind = "unsupported"
 
-
-class FullError(Error, OSError):
+class FullError(Error, OSError, kind="full"):
     """No room on disk, in `cache_limit` or `memory`, or a limit of the system: raise the one that the message names."""
 
-    kind = "full"
 
-
-class StateError(Error, ValueError):
+class StateError(Error, ValueError, kind="state"):
     """A checkpoint does not belong to this loader's plan, or its folder to this save: the message names the options that differ."""
 
-    kind = "state"
 
-
-class StaleError(Error, RuntimeError):
+class StaleError(Error, RuntimeError, kind="stale"):
     """The remote index or file has changed since it was read: use a different local folder, or list the files again."""
 
-    kind = "stale"
 
-
-class IoError(Error, OSError):
+class IoError(Error, OSError, kind="io"):
     """A system call failed for a reason without a more specific class: check the disk or the device that the message names."""
 
-    kind = "io"
 
-
-class ClosedError(Error, RuntimeError):
+class ClosedError(Error, RuntimeError, kind="closed"):
     """The loader was closed, or is used where it cannot work, such as a forked child."""
 
-    kind = "closed"
 
-
-class MapError(Error, RuntimeError):
+class MapError(Error, RuntimeError, kind="map"):
     """The function of a `Map` failed for a sample, which `context` names, or a process that ran it has died.
 
     The error of the function is the `__cause__`.
     """
 
-    kind = "map"
 
-
-class InternalError(Error, RuntimeError):
+class InternalError(Error, RuntimeError, kind="internal"):
     """A bug in the engine: please report it."""
-
-    kind = "internal"
-
-
-_BY_KIND = {
-    cls.kind: cls
-    for cls in (
-        ConfigError,
-        NotFoundError,
-        AccessError,
-        NetworkError,
-        StalledError,
-        ChecksumError,
-        FormatError,
-        DecodeError,
-        UnsupportedError,
-        FullError,
-        StateError,
-        StaleError,
-        IoError,
-        ClosedError,
-        InternalError,
-    )
-}
 
 
 def from_engine(kind: str, message: str, context: list[tuple[str, str]]) -> Error:

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, get_args
 
+from .._choices import DTypeName
 from ..errors import ConfigError, InternalError
 
 # Types of the engine, with the names of all frameworks. The index is the type's number in the header of a ragged array.
-DTYPES = (
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "bfloat16",
-    "float32",
-    "float64",
-)
+DTYPES = get_args(DTypeName)
 
 
 def header(row: bytes) -> tuple[str, tuple[int, ...], int]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Union
 
-from .._arguments import U32, by_name, none_or, reals, whole
+from .._arguments import U32, frozen, none_or, reals, whole
 from .._choices import Interpolation, PaddingMode
 from ..errors import ConfigError
 from .base import ImageOp
@@ -49,8 +48,7 @@ def _side_or_pair(name: str, value: Size) -> int | list[int]:
     return pair if isinstance(value, Sequence) else pair[0]
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandomResizedCrop(ImageOp):
     """Cuts a random rectangle and resizes it to `size`, with torchvision's distribution, as in `RandomResizedCrop(224)`.
 
@@ -72,8 +70,7 @@ class RandomResizedCrop(ImageOp):
         return with_alternative(super()._spec())
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandomCrop(ImageOp):
     """Adds borders, and cuts `size` pixels at a random position, without a resize, as in `RandomCrop(32, padding=4)`.
 
@@ -95,8 +92,7 @@ class RandomCrop(ImageOp):
     _CHECKS = FRAMING | {"padding": _borders}
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class Pad(ImageOp):
     """Adds borders.
 
@@ -115,22 +111,19 @@ class Pad(ImageOp):
     _CHECKS = FRAMING | {"padding": _borders}
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class Grayscale(ImageOp):
     """Makes the three channels equal: the luma that Pillow's mode L has."""
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandomHorizontalFlip(ImageOp):
     """Mirrors left and right with probability `p`."""
 
     p: float = 0.5
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class Resize(ImageOp):
     """Resizes as Pillow does, with antialiasing: `Resize(256)` by the shorter side, and `Resize((224, 224))` to one size.
 
@@ -150,8 +143,7 @@ class Resize(ImageOp):
     _CHECKS = FRAMING | {"size": partial(none_or, _side_or_pair)}
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandomResize(ImageOp):
     """Resizes so that the shorter side has a drawn length, and the longer one keeps the aspect ratio.
 
@@ -170,16 +162,14 @@ class RandomResize(ImageOp):
     _CHECKS = FRAMING
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class CenterCrop(ImageOp):
     """Cuts `size` pixels, one number or (height, width), from the centre."""
 
     size: Size
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class FiveCrop(ImageOp):
     """Cuts `size` pixels, one number or (height, width), from the corners and from the centre: five pictures of each sample.
 
@@ -196,8 +186,7 @@ class FiveCrop(ImageOp):
     size: Size
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class TenCrop(ImageOp):
     """Makes the crops of `FiveCrop`, of `size` pixels, and then the same crops of the mirrored picture.
 
@@ -207,8 +196,7 @@ class TenCrop(ImageOp):
     size: Size
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class Normalize(ImageOp):
     """Maps every pixel to `(pixel / 255 - mean) / std`, channel by channel, as in `Normalize(IMAGENET_MEAN, IMAGENET_STD)`.
 

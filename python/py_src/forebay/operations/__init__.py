@@ -4,93 +4,37 @@ Names, arguments and distributions are the same as in `torchvision.transforms.v2
 pictures of Pillow. The engine draws and applies them in its decode threads.
 """
 
-from .by_chance import (
-    RandomAdjustSharpness,
-    RandomAutocontrast,
-    RandomEqualize,
-    RandomGrayscale,
-    RandomInvert,
-    RandomPosterize,
-    RandomSolarize,
-    RandomVerticalFlip,
-)
-from .colour import ColorJitter, GaussianBlur, RadiusBlur, RandomChannelPermutation, RandomPhotometricDistort
-from .compose import RandomApply, RandomChoice, RandomOrder
-from .corrupt import JPEG, GaussianNoise
+from . import by_chance, colour, compose, corrupt, elastic, erase, framing, geometric, hsv, levels, linear, mix, policies
+from .by_chance import *  # noqa: F403
+from .colour import *  # noqa: F403
+from .compose import *  # noqa: F403
+from .corrupt import *  # noqa: F403
 from .drawn import drawn
-from .elastic import ElasticTransform
-from .erase import RandomErasing
-from .framing import (
-    CenterCropOrPad,
-    FixedSizeCrop,
-    PadIfSmaller,
-    RandomCropOrPad,
-    RandomIoUCrop,
-    RandomShortestSize,
-    RandomZoomOut,
-    ResizeKeepRatio,
-    ScaleJitter,
-    TrimBorder,
-)
+from .elastic import *  # noqa: F403
+from .erase import *  # noqa: F403
+from .framing import *  # noqa: F403
 from .from_albumentations import from_albumentations
 from .from_timm import from_timm
 from .from_torchvision import from_torchvision
-from .geometric import RandomAffine, RandomPerspective, RandomRotation
-from .hsv import HueSaturationValue, RandomHSV
-from .levels import LevelAugment
-from .linear import LinearTransformation
-from .mix import CutMix, Mix, MixUp, MultiHot, OneHot
-from .policies import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
+from .geometric import *  # noqa: F403
+from .hsv import *  # noqa: F403
+from .levels import *  # noqa: F403
+from .linear import *  # noqa: F403
+from .mix import *  # noqa: F403
+from .policies import *  # noqa: F403
 
-__all__ = [
-    "JPEG",
-    "AugMix",
-    "AutoAugment",
-    "CenterCropOrPad",
-    "ColorJitter",
-    "CutMix",
-    "ElasticTransform",
-    "FixedSizeCrop",
-    "GaussianBlur",
-    "GaussianNoise",
-    "HueSaturationValue",
-    "LevelAugment",
-    "LinearTransformation",
-    "Mix",
-    "MixUp",
-    "MultiHot",
-    "OneHot",
-    "PadIfSmaller",
-    "RadiusBlur",
-    "RandAugment",
-    "RandomAdjustSharpness",
-    "RandomAffine",
-    "RandomApply",
-    "RandomAutocontrast",
-    "RandomChannelPermutation",
-    "RandomChoice",
-    "RandomCropOrPad",
-    "RandomEqualize",
-    "RandomErasing",
-    "RandomGrayscale",
-    "RandomHSV",
-    "RandomInvert",
-    "RandomIoUCrop",
-    "RandomOrder",
-    "RandomPerspective",
-    "RandomPhotometricDistort",
-    "RandomPosterize",
-    "RandomRotation",
-    "RandomShortestSize",
-    "RandomSolarize",
-    "RandomVerticalFlip",
-    "RandomZoomOut",
-    "ResizeKeepRatio",
-    "ScaleJitter",
-    "TrimBorder",
-    "TrivialAugmentWide",
-    "drawn",
-    "from_albumentations",
-    "from_timm",
-    "from_torchvision",
-]
+__all__ = ["drawn", "from_albumentations", "from_timm", "from_torchvision"]
+# Type checkers read these sums, and no other form.
+__all__ += by_chance.__all__
+__all__ += colour.__all__
+__all__ += compose.__all__
+__all__ += corrupt.__all__
+__all__ += elastic.__all__
+__all__ += erase.__all__
+__all__ += framing.__all__
+__all__ += geometric.__all__
+__all__ += hsv.__all__
+__all__ += levels.__all__
+__all__ += linear.__all__
+__all__ += mix.__all__
+__all__ += policies.__all__

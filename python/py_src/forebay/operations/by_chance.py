@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
-from .._arguments import by_name, whole
+from .._arguments import frozen, whole
 from ..fields import ImageOp
 
 __all__ = [
@@ -20,32 +19,28 @@ __all__ = [
 ]
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandomVerticalFlip(ImageOp):
     """Mirrors top and bottom with probability `p`."""
 
     p: float = 0.5
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandomGrayscale(ImageOp):
     """Replaces the colours by their luma with probability `p`. There are still three channels."""
 
     p: float = 0.1
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandomInvert(ImageOp):
     """Replaces every level by 255 minus it, with probability `p`."""
 
     p: float = 0.5
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandomPosterize(ImageOp):
     """Keeps the upper bits of every level.
 
@@ -60,8 +55,7 @@ class RandomPosterize(ImageOp):
     _CHECKS = {"bits": partial(whole, below=9)}
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandomSolarize(ImageOp):
     """Inverts the levels from a threshold on.
 
@@ -74,24 +68,21 @@ class RandomSolarize(ImageOp):
     p: float = 0.5
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandomAutocontrast(ImageOp):
     """Stretches the levels of each channel to 0 to 255, with probability `p`."""
 
     p: float = 0.5
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandomEqualize(ImageOp):
     """Makes the levels of each channel equally frequent, with probability `p`."""
 
     p: float = 0.5
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandomAdjustSharpness(ImageOp):
     """Smooths or sharpens.
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from .._arguments import by_name, real, reals, shown, within
+from .._arguments import frozen, real, reals, shown, within
 from ..errors import ConfigError
 from ..fields import FiveCrop, ImageOp, Normalize, TenCrop
 from .erase import RandomErasing
@@ -56,8 +55,7 @@ class _Composition(ImageOp):
         return 1 + max((op._levels() for op in inner if isinstance(op, _Composition)), default=0)
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandomApply(_Composition):
     """Applies all operations of a list, or none, as in `RandomApply([GaussianBlur(5)], p=0.3)`.
 
@@ -73,8 +71,7 @@ class RandomApply(_Composition):
         return {"op": "random_apply", "transforms": _inner(self), "p": real("p of RandomApply", self.p)}
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandomChoice(_Composition):
     """Applies one operation of a list, as in `RandomChoice([RandomCrop(32), CenterCrop(32)])`.
 
@@ -92,8 +89,7 @@ class RandomChoice(_Composition):
         return {"op": "random_choice", "transforms": inner} | weights
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandomOrder(_Composition):
     """Applies all operations of a list, in a drawn order.
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Union
 
-from .._arguments import by_name, whole
+from .._arguments import frozen, whole
 from ..fields import ImageOp
 from ..fields.checks import filled
 
@@ -16,8 +15,7 @@ __all__ = ["JPEG", "GaussianNoise"]
 _qualities = partial(filled, lengths=(1, 2), expected="a number from 1 to 100, or (smallest, largest)", check=partial(whole, least=1, below=101))
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class GaussianNoise(ImageOp):
     """Adds normally distributed noise to every level, as torchvision does to levels from 0 to 255.
 
@@ -32,8 +30,7 @@ class GaussianNoise(ImageOp):
     clip: bool = True
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class JPEG(ImageOp):
     """Compresses to a JPEG and back, as Pillow does.
 

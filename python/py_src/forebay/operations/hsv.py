@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from .._arguments import by_name
+from .._arguments import frozen
 from ..fields import ImageOp
 from ..fields.checks import Range, range_of
 
@@ -16,8 +15,7 @@ def _limits(name: str, value: Any) -> list[float]:
     return range_of(name, value) or [0.0, 0.0]
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandomHSV(ImageOp):
     """Turns the hue and multiplies saturation and value, as YOLO's recipe of ultralytics does.
 
@@ -32,8 +30,7 @@ class RandomHSV(ImageOp):
     vgain: float = 0.4
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class HueSaturationValue(ImageOp):
     """Adds to hue, saturation and value, as albumentations does.
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from .._arguments import U32, by_name, one_of, whole
+from .._arguments import U32, frozen, one_of, whole
 from .._choices import Interpolation
 from ..fields import ImageOp
 from ..fields.checks import Fill
@@ -22,8 +21,7 @@ def _policy(name: str, value: Any) -> str:
     return one_of(name, getattr(value, "value", value), ("imagenet", "cifar10", "svhn"))
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class TrivialAugmentWide(ImageOp):
     """Applies one operation with a strength, both drawn.
 
@@ -40,8 +38,7 @@ class TrivialAugmentWide(ImageOp):
     _CHECKS = {"num_magnitude_bins": _bins}
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class RandAugment(ImageOp):
     """Applies several drawn operations, all with one strength.
 
@@ -62,8 +59,7 @@ class RandAugment(ImageOp):
     _CHECKS = {"num_ops": partial(whole, below=U32), "magnitude": partial(whole, below=U32), "num_magnitude_bins": _bins}
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class AutoAugment(ImageOp):
     """Applies a drawn pair of operations of a learned policy.
 
@@ -80,8 +76,7 @@ class AutoAugment(ImageOp):
     _CHECKS = {"policy": _policy}
 
 
-@by_name()
-@dataclass(frozen=True)
+@frozen
 class AugMix(ImageOp):
     """Blends a picture with chains of drawn operations on it.
 
