@@ -57,8 +57,8 @@ class LoaderTrainer:
         if isinstance(self.train_dataset, Loader):
             if self.args.auto_find_batch_size:
                 raise ConfigError(
-                    "auto_find_batch_size=True has no effect on a Loader: its batches have the size that it was made with: leave it out, "
-                    "and set the size by forebay.Loader(..., batch_size=)"
+                    "auto_find_batch_size=True has no effect on a Loader, which makes batches of its own batch_size: leave it out, "
+                    "and pass forebay.Loader(..., batch_size=)"
                 )
             self.args.per_device_train_batch_size = self.train_dataset.batch_size
             self._train_batch_size = self.args.train_batch_size
@@ -195,7 +195,7 @@ def _resumed(loader: Loader, position: dict[str, Any]) -> tuple[int, int]:
 def _refuse_data_loader(name: str, data: Any) -> None:
     """Raises ConfigError if `data` is a DataLoader, as Trainer would make one of it."""
     if isinstance(data, torch.utils.data.DataLoader):
-        raise ConfigError(f"{name} is a DataLoader, but Trainer makes that itself: pass the forebay.Loader, or the data set, instead of it")
+        raise ConfigError(f"{name} is a DataLoader, but Trainer makes the DataLoader itself: pass the forebay.Loader or the data set instead")
 
 
 class _Position(transformers.TrainerCallback, ExportableState):
