@@ -23,6 +23,7 @@ mod absent_columns;
 mod again;
 mod array_records;
 mod cache_folder;
+mod column_classes;
 mod column_units;
 mod column_uses;
 mod data_set;

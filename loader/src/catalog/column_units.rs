@@ -1,6 +1,7 @@
-//! Comparison of the units of times in tables: equal numbers of milliseconds in one file and of nanoseconds in a second
-//! file would be different times, and a batch of both would not show it.
+//! Comparison of the meanings of columns of tables, such as the units of times: equal numbers of milliseconds in one
+//! file and of nanoseconds in a second file would be different times, and a batch of both would not show it.
 
+use super::column_classes::{ColumnClasses, file_of};
 use super::column_uses::columns_of;
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Error, Result};
@@ -17,11 +18,12 @@ struct First<'a> {
 }
 
 /// Checks that each column that `fields` read, or all columns without that, has one unit in all tables of `streams`,
-/// and each column of a stream's filter one unit in all tables of the stream. A stream is given by its shards.
+/// and each column of a stream's filter one unit in all tables of the stream. A column has one list of classes in all
+/// streams, too. A stream is given by its shards.
 ///
 /// # Errors
 ///
-/// `Config` for a column with two units, with both and their files.
+/// `Config` for a column with two units or two lists of classes, with both and their files.
 pub(crate) fn check_units<'a, S>(streams: impl Iterator<Item = S>, config: &'a LoaderConfig) -> Result<()>
 where
     S: Iterator<Item = &'a Shard>,
@@ -30,6 +32,7 @@ where
         config.fields.as_deref().map(|fields| columns_of(fields).iter().map(|column| column.name).collect());
     let filters = config.streams.iter().map(filtered_columns).collect::<Result<Vec<_>>>()?;
     let mut units: HashMap<&str, First<'_>> = HashMap::new();
+    let mut classes = ColumnClasses::default();
     for (shards, filtered) in streams.zip(&filters) {
         let mut units_of_stream: HashMap<&str, First<'_>> = HashMap::new();
         let mut last: Option<&Fields> = None;
@@ -41,6 +44,7 @@ where
                 continue;
             }
             last = Some(fields);
+            classes.compare(&table.class_names(), read.as_deref(), shard)?;
             match &read {
                 Some(read) => read.iter().try_for_each(|name| compare(&mut units, name, fields, shard))?,
                 None => fields.iter().try_for_each(|field| compare(&mut units, field.name(), fields, shard))?,
@@ -70,14 +74,10 @@ fn compare<'a>(
         return Ok(());
     }
     let message = "a column has times of different units in two files: write both with one unit";
-    let file = |shard: &Shard| {
-        let row = shard.recipe.as_deref().and_then(|recipe| recipe.row_of(0));
-        row.map_or_else(|| shard.raw_data.basename.as_str().into(), |row| row.file)
-    };
     Err(Error::config(message)
         .with("column", name)
         .with("type", first.kind)
-        .with("file", file(first.shard))
+        .with("file", file_of(first.shard))
         .with("type", kind)
-        .with("file", file(shard)))
+        .with("file", file_of(shard)))
 }

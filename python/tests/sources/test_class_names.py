@@ -46,3 +46,15 @@ def test_files_with_equal_classes_or_without_any_are_read(tmp_path, ending):
     for number, names in enumerate((["cat", "dog"], ["cat", "dog"], [])):
         write(tmp_path / f"data/{number}.{ending}", names, 4 * number)
     assert numbers(tmp_path / "data", tmp_path / "local", LABEL) == list(range(12))
+
+
+def test_two_streams_with_different_classes_are_an_error_for_a_column_of_any_name(tmp_path):
+    for folder, names in (("a", ["cat", "dog"]), ("b", ["dog", "cat"])):
+        (tmp_path / folder).mkdir()
+        note = {"huggingface": json.dumps({"info": {"features": {"kind": {"names": names, "_type": "ClassLabel"}}}})}
+        table = pa.table({"n": [0, 1], "kind": [0, 1]}).replace_schema_metadata(note)
+        WRITE["parquet"](table, str(tmp_path / folder / f"{folder}.parquet"))
+    streams = [fb.Stream(remote=tmp_path / folder, local=tmp_path / f"local-{folder}") for folder in "ab"]
+    with pytest.raises(fb.ConfigError, match=r"two streams have different lists of classes.*column kind.*a\.parquet.*b\.parquet"):
+        fb.Loader(streams=streams, batch_size=1, fields={"x": fb.Scalar("kind")})
+    fb.Loader(streams=streams, batch_size=1, fields={"x": fb.Scalar("n")}).close()

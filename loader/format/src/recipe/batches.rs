@@ -2,12 +2,13 @@
 
 use super::table::{RowPosition, TableRow, TableRows, append_row, for_each_row, position_in};
 use super::{MdsBuilder, ObjectRange, Recipe, Texts};
-use crate::arrow::TableColumn;
+use crate::arrow::{CLASSES_NOTE, ClassNames, TableColumn, class_names};
 use crate::ipc::{Batch, Dictionary, TableHead};
 use crate::layout::Layout;
 use arrow_schema::Fields;
 use bytes::Bytes;
 use forebay_core::error::{Error, Result};
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -133,6 +134,10 @@ impl Recipe for RowBatches {
 impl TableRows for RowBatches {
     fn fields(&self) -> &Fields {
         self.file.head.fields()
+    }
+
+    fn class_names(&self) -> Cow<'_, ClassNames> {
+        Cow::Owned(class_names(self.file.head.note(CLASSES_NOTE)))
     }
 
     fn partitions(&self) -> &[TableColumn] {

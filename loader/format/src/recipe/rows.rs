@@ -2,7 +2,7 @@
 
 use super::table::{RowPosition, TableRow, TableRows, append_row, for_each_row, position_in};
 use super::{MdsBuilder, ObjectRange, Recipe, Texts};
-use crate::arrow::TableColumn;
+use crate::arrow::{ClassNames, TableColumn};
 use crate::compression::check_expansion;
 use crate::layout::Layout;
 use crate::parquet::{Bounds, Chunk, Group, Parts, TableSchema, damaged, different_file, guarded};
@@ -13,6 +13,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::CompressionCodec;
 use parquet::file::metadata::{ColumnChunkMetaData, ColumnChunkMetaDataBuilder, RowGroupMetaData};
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -209,6 +210,10 @@ impl Recipe for RowGroups {
 impl TableRows for RowGroups {
     fn fields(&self) -> &Fields {
         self.file.schema.fields()
+    }
+
+    fn class_names(&self) -> Cow<'_, ClassNames> {
+        Cow::Borrowed(self.file.schema.class_names())
     }
 
     fn partitions(&self) -> &[TableColumn] {

@@ -1,12 +1,13 @@
 //! Rows of an Arrow table as samples.
 
 use super::MdsBuilder;
-use crate::arrow::{TableColumn, Values};
+use crate::arrow::{ClassNames, TableColumn, Values};
 use crate::parquet::Bounds;
 use arrow_array::RecordBatch;
 use arrow_schema::Fields;
 use bytes::Bytes;
 use forebay_core::error::{Error, Result};
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,6 +26,9 @@ pub struct RowPosition {
 pub trait TableRows {
     /// All columns of the table, also those that are not read.
     fn fields(&self) -> &Fields;
+
+    /// Names of the classes of columns, as the writer of the file has noted them.
+    fn class_names(&self) -> Cow<'_, ClassNames>;
 
     /// Columns that are parts of the path of the file, also those that are not read.
     fn partitions(&self) -> &[TableColumn];
