@@ -1,5 +1,6 @@
 """Masks of objects and maps of classes that move with their picture, against masks that are stored as pictures."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -235,3 +236,19 @@ def test_wrong_arguments_are_named(tmp_path, fields, sentence):
     folder = write(tmp_path / "set", SQUARES)
     with pytest.raises(fb.ConfigError, match=sentence):
         fb.Loader(local=folder, fields=fields, batch_size=1)
+
+
+@pytest.mark.parametrize("field", [fb.Boxes("objects", "boxes"), fb.KeyPoints("objects", "points")], ids=["boxes", "points"])
+def test_positions_without_masks_are_compared_with_the_size_of_the_picture_too(tmp_path, field):
+    positions = {"boxes": [[1, 2, 3, 4]], "points": [[[1, 2], [3, 4]]]}
+    folder = write(tmp_path / "a", {**positions, "size": [40, 60], "shape": {"hw": [20, 30]}})
+    with pytest.raises(fb.DecodeError, match="the picture does not have the size of its annotations: the file is a resized one.*picture 30x20, annotated 60x40"):
+        one(folder, found=field)
+    for size in (None, "absent", "shape.hw", ["shape", "hw"]):
+        assert one(folder, found=dataclasses.replace(field, size=size))["found"][0].ravel().tolist() == [1, 2, 3, 4]
+    for number, size in enumerate(([20, 30], None, {"width": 60, "height": 40}, "40x60", [60], 123, [1.5, 2])):
+        assert one(write(tmp_path / f"b{number}", {**positions, "size": size}), found=field)["found"][0].size == 4
+
+
+def test_a_list_of_boxes_without_a_document_has_no_size(tmp_path):
+    assert one(write(tmp_path / "set", "[[1, 2, 3, 4]]"), found=fb.Boxes("objects"))["found"][0].tolist() == [[1, 2, 3, 4]]

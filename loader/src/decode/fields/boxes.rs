@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::annotated_size::{AnnotatedSize, size_path};
 use super::array_source::ArraySource;
 use super::column::Columns;
 use super::followed::FollowedPicture;
@@ -19,6 +20,7 @@ use crate::decode::row::Row;
 use crate::decode::step::{Decode, Memory, Step, Stored};
 use crate::error::{Error, Result};
 use crate::format::encoding::DType;
+use forebay_picture::geometry::Size;
 
 /// Boxes around objects of a picture of the same `Joint`; they follow its operations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +47,10 @@ pub struct Boxes {
     /// Smallest area of a box, pixels; smaller boxes are left out.
     #[serde(default)]
     pub min_area: Option<f64>,
+    /// Path to height and width of the annotated picture in a JSON document; a picture of a different size is an error.
+    /// A document without two integers there is not compared.
+    #[serde(default = "size_path")]
+    pub size: Option<JsonPath>,
 }
 
 impl FieldKind for Boxes {
@@ -64,8 +70,8 @@ impl FieldKind for Boxes {
         let form = JsonForm::Array(DType::Float64, vec![None, Some(4)]);
         let (column, source) = ListSource::of(columns, &self.column, self.path.as_ref(), form)?;
         let &Self { format, to, min_size, min_area, .. } = self;
-        let to = to.unwrap_or(format);
-        let decoder = BoxesDecoder { source, column, format, to, followed, min_size, min_area };
+        let (to, size) = (to.unwrap_or(format), AnnotatedSize::at(self.size.as_ref(), "boxes")?);
+        let decoder = BoxesDecoder { source, column, size, format, to, followed, min_size, min_area };
         Ok(Compiled::new(column, decoder, DType::Float32, RowShape::RaggedArray))
     }
 
@@ -128,6 +134,7 @@ pub(super) fn outside_joint() -> Error {
 pub(super) struct BoxesDecoder {
     source: ListSource,
     column: usize,
+    size: AnnotatedSize,
     format: BoxFormat,
     /// Format in the batch.
     to: BoxFormat,
@@ -140,7 +147,8 @@ pub(super) struct BoxesDecoder {
 
 impl Decode for BoxesDecoder {
     fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
-        let boxes = self.followed(stored, memory)?;
+        let (boxes, size) = self.followed(stored, memory)?;
+        self.source.check_size(&self.size, stored.bytes, size)?;
         let out = ragged(row)?;
         let kept = boxes.iter().filter(|corners| self.is_kept(corners));
         let out = start_ragged(out, DType::Float32, &[kept.clone().count(), 4])?.as_chunks_mut::<4>().0;
@@ -170,19 +178,21 @@ impl Decode for BoxesDecoder {
 }
 
 impl BoxesDecoder {
-    /// Returns the boxes of the sample after the operations of the picture, in the order in which they are stored.
-    fn followed(&self, sample: &Stored<'_, '_>, memory: &mut Memory) -> Result<Vec<Corners>> {
+    /// Returns the boxes of the sample after the operations of the picture, in the order in which they are stored, and
+    /// the size of the picture before its operations.
+    fn followed(&self, sample: &Stored<'_, '_>, memory: &mut Memory) -> Result<(Vec<Corners>, Size)> {
         let stored = (sample.column)(self.column).ok_or_else(|| Error::decode("the sample lacks its boxes"))?;
         let mut boxes = self.boxes(stored, memory)?;
         let (steps, size) = self.followed.resolve(sample, None, memory)?;
         steps.follow(&mut boxes, size);
-        Ok(boxes)
+        Ok((boxes, size))
     }
 
     /// Returns true for each box of the step number `boxes` that is in the row of the sample.
     pub(super) fn kept(boxes: usize, sample: &Stored<'_, '_>, memory: &mut Memory) -> Result<Vec<bool>> {
         let decoder: &Self = sample.steps[boxes].decoder().ok_or_else(broken)?;
-        Ok(decoder.followed(sample, memory)?.iter().map(|corners| decoder.is_kept(corners)).collect())
+        let (boxes, _) = decoder.followed(sample, memory)?;
+        Ok(boxes.iter().map(|corners| decoder.is_kept(corners)).collect())
     }
 
     /// Returns true if a box that has followed the picture is in the row.

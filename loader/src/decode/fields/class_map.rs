@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::annotated_size::size_path;
 use super::column::Columns;
 use super::followed::FollowedPicture;
 use super::json_path::JsonPath;
 use super::kind::{Compiled, FieldKind, JointParts, ScenePart, uint8};
 use super::list_source::ListSource;
-use super::object_masks::{StoredObjects, outside_joint, size_path};
+use super::object_masks::{StoredObjects, outside_joint};
 use super::ops::CheckedOps;
 use crate::decode::draw::FieldDraws;
 use crate::decode::field::Op;

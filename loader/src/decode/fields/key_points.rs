@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::annotated_size::{AnnotatedSize, size_path};
 use super::boxes::{BoxesDecoder, outside_joint, ragged};
 use super::column::Columns;
 use super::followed::FollowedPicture;
@@ -42,6 +43,10 @@ pub struct KeyPoints {
     /// if it has some.
     #[serde(default)]
     pub boxes: Option<String>,
+    /// Path to height and width of the annotated picture in a JSON document; a picture of a different size is an error.
+    /// A document without two integers there is not compared.
+    #[serde(default = "size_path")]
+    pub size: Option<JsonPath>,
 }
 
 impl FieldKind for KeyPoints {
@@ -69,7 +74,8 @@ impl FieldKind for KeyPoints {
         let boxes = joint.find_boxes(self.boxes.as_deref())?;
         let form = JsonForm::Nested(DType::Float64);
         let (column, source) = ListSource::of(columns, &self.column, self.path.as_ref(), form)?;
-        let decoder = KeyPointsDecoder { source, picture, boxes, flip: flip.clone(), points: *points };
+        let size = AnnotatedSize::at(self.size.as_ref(), "key points")?;
+        let decoder = KeyPointsDecoder { source, size, picture, boxes, flip: flip.clone(), points: *points };
         Ok(Compiled::new(column, decoder, DType::Float32, RowShape::RaggedArray))
     }
 
@@ -82,6 +88,7 @@ impl FieldKind for KeyPoints {
 #[derive(Debug)]
 struct KeyPointsDecoder {
     source: ListSource,
+    size: AnnotatedSize,
     picture: FollowedPicture,
     /// Number of the boxes of the objects among the steps.
     boxes: Option<usize>,
@@ -105,6 +112,7 @@ impl Decode for KeyPointsDecoder {
         let kept = self.kept(&shape, stored, memory)?;
         // The visibility of a point is a part of it, and the marks follow the exchange of the points.
         let (steps, size) = self.picture.resolve(stored, None, memory)?;
+        self.source.check_size(&self.size, stored.bytes, size)?;
         steps.follow_points(&mut points, size, |points| {
             points.chunks_exact_mut(each.max(1)).for_each(|object| swap(object, &self.flip));
             visibility.chunks_exact_mut(each.max(1)).for_each(|object| swap(object, &self.flip));

@@ -1,5 +1,6 @@
 //! Stored lists, in arrays and in JSON documents.
 
+use super::annotated_size::AnnotatedSize;
 use super::array_source::ArraySource;
 use super::column::{Columns, unsuitable};
 use super::json_path::{JsonPath, parts_of_path};
@@ -9,6 +10,7 @@ use crate::decode::row::Row;
 use crate::decode::step::Memory;
 use crate::error::{Error, Result};
 use crate::format::encoding::{DType, Encoding};
+use forebay_picture::geometry::Size;
 
 /// Stored form of a list of numbers, or of rows of numbers.
 #[derive(Debug)]
@@ -56,5 +58,10 @@ impl ListSource {
                 Ok((dtype, values.to_vec()))
             }
         }
+    }
+
+    /// Compares the `size` of the annotated picture, if the list is in a document with one, with the picture's.
+    pub(super) fn check_size(&self, size: &AnnotatedSize, document: &[u8], picture: Size) -> Result<()> {
+        if matches!(self, Self::Json(_)) { size.check_if_size(document, picture) } else { Ok(()) }
     }
 }

@@ -20,6 +20,7 @@
 //! To add a kind, add its file with implementations of `FieldKind` and of `step::Decode`, and its lines here. No
 //! further file names the kinds; a field of a Joint has a `ScenePart`.
 
+mod annotated_size;
 mod array;
 mod array_source;
 mod boxes;

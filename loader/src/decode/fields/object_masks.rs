@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::annotated_size::{AnnotatedSize, size_path};
 use super::boxes::BoxesDecoder;
 use super::column::{Columns, is_text, unsuitable};
 use super::followed::FollowedPicture;
@@ -12,7 +13,6 @@ use crate::decode::field::Op;
 use crate::decode::plan::RowShape;
 use crate::decode::ragged::{elements, start_ragged};
 use crate::decode::row::Row;
-use crate::decode::segmentation::check_size;
 use crate::decode::step::{Decode, Memory, Step, Stored};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::encoding::{DType, Encoding};
@@ -37,11 +37,6 @@ pub struct ObjectMasks {
     /// the `Joint`; without boxes all objects are kept.
     #[serde(default)]
     pub of: Option<String>,
-}
-
-/// Default of the path to the size, as the documents of COCO have it.
-pub(super) fn size_path() -> Option<JsonPath> {
-    Some(JsonPath::Text("size".into()))
 }
 
 impl FieldKind for ObjectMasks {
@@ -79,8 +74,7 @@ pub(super) fn outside_joint() -> Error {
 #[derive(Debug)]
 pub(super) struct StoredObjects {
     path: Vec<PathPart>,
-    /// Path to the size of the annotated picture.
-    size: Option<Vec<PathPart>>,
+    size: AnnotatedSize,
 }
 
 impl StoredObjects {
@@ -96,18 +90,14 @@ impl StoredObjects {
             return Err(unsuitable(column, "masks of objects need a column of JSON documents, text or bytes"));
         }
         let kind = "masks of objects";
-        let size = size.map(|size| parts_of_path(kind, Some(size))).transpose()?;
-        Ok((index, Self { path: parts_of_path(kind, path)?, size }))
+        Ok((index, Self { path: parts_of_path(kind, path)?, size: AnnotatedSize::at(size, kind)? }))
     }
 
     /// Returns the segmentation of each object. `picture` is the size of the picture.
     pub(super) fn read<'a>(&self, document: &'a [u8], picture: Size) -> Result<Vec<&'a [u8]>> {
         let of_sample = |e: Error| if e.kind() == ErrorKind::Format { e.of_kind(ErrorKind::Decode) } else { e };
         let document = document.strip_prefix(b"\xef\xbb\xbf").unwrap_or(document);
-        let size = self.size.as_ref().map(|path| json::find(document, path)).transpose().map_err(of_sample)?.flatten();
-        if let Some(size) = size.filter(|size| &document[size.clone()] != b"null") {
-            check_size(&document[size], picture)?;
-        }
+        self.size.check(document, picture)?;
         let list = json::find(document, &self.path).map_err(of_sample)?.map(|range| &document[range]);
         let Some(list) = list.filter(|list| list.starts_with(b"[")) else {
             return Err(Error::decode("the document has no list of segmentations at this path"));

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._arguments import frozen, one_of, real, text
 from .._choices import BoxFormat, DType
-from .base import Field, column_of, dtype_of, path_of
+from .base import Field, column_of, dtype_of, path_of, size_of
 
 __all__ = ["BoxLabels", "Boxes"]
 
@@ -39,6 +39,8 @@ class Boxes(Field):
             leave out the same. None: keep all.
         to: The same of the result: `Boxes("objects", "boxes", format="xywh", to="xyxy")`. None: as `format`.
         min_area: Leave out boxes with a smaller area. None: `min_size`.
+        size: Path to [height, width] of the annotated picture in the document. A picture of a different size is a `DecodeError`: its
+            boxes would be elsewhere. A document without two integers there is not compared; None: none is.
     """
 
     column: str
@@ -48,6 +50,7 @@ class Boxes(Field):
     min_size: float | None = None
     to: BoxFormat | None = None
     min_area: float | None = None
+    size: str | Sequence[str | int] | None = "size"
 
     def _spec(self) -> dict[str, Any]:
         spec = {
@@ -57,6 +60,8 @@ class Boxes(Field):
             **path_of(self),
             **of_field(self),
         }
+        if self.size != "size":
+            spec["size"] = size_of(self)
         if self.to is not None:
             spec["to"] = one_of("to of Boxes", self.to, _FORMATS)
         for name in ("min_size", "min_area"):

@@ -9,7 +9,7 @@ from typing import Any, Union
 
 from .._arguments import U32, by_name, shown, text, whole
 from ..errors import ConfigError
-from .base import Field, column_of, path_of
+from .base import Field, column_of, path_of, size_of
 
 __all__ = ["KeyPoints"]
 
@@ -41,6 +41,7 @@ class KeyPoints(Field):
         points: Number of the points of an object; a different number is an error. None: any.
         of: Name of the picture or mask. None: the first one of the `Joint`.
         boxes: Name of the `Boxes` of the objects. None: the first ones of the `Joint`, if it has some.
+        size: As in `Boxes`.
     """
 
     column: str
@@ -49,9 +50,12 @@ class KeyPoints(Field):
     points: int | None = None
     of: str | None = None
     boxes: str | None = None
+    size: str | Sequence[str | int] | None = "size"
 
     def _spec(self) -> dict[str, Any]:
         spec = {"kind": "key_points", "column": column_of(self), **path_of(self)}
+        if self.size != "size":
+            spec["size"] = size_of(self)
         if self.flip is not None:
             spec["flip"] = _pairs(self.flip)
         if self.points is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._arguments import frozen, whole
 from .._choices import DType
-from .base import Field, column_of, dtype_of, path_of
+from .base import Field, column_of, dtype_of, path_of, size_of
 from .boxes import of_field
 
 __all__ = ["ClassMap", "ObjectMasks"]
@@ -45,7 +45,7 @@ class ObjectMasks(Field):
     size: str | Sequence[str | int] | None = "size"
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "object_masks", "column": column_of(self), **path_of(self), **of_field(self), "size": _size_of(self)}
+        return {"kind": "object_masks", "column": column_of(self), **path_of(self), **of_field(self), "size": size_of(self)}
 
 
 @frozen
@@ -86,13 +86,9 @@ class ClassMap(Field):
             **path_of(self, "labels", is_needed=True),
             "background": whole("background of ClassMap", self.background, 0, 256),
             **of_field(self),
-            "size": _size_of(self),
+            "size": size_of(self),
             "dtype": dtype_of(self.dtype),
         }
         if self.overlap is not None:
             spec["overlap"] = whole("overlap of ClassMap", self.overlap, 0, 256)
         return spec
-
-
-def _size_of(field: Any) -> Any:
-    return path_of(field, "size").get("size")
