@@ -112,6 +112,7 @@ def test_an_output_of_a_mix_cannot_have_the_name_of_an_argument():
         ([fb.RandomOrder([fb.RandomApply([fb.RandomInvert(2)])])], "RandomInvert needs `p`"),
         ([fb.RandomErasing(scale=(0.5, 0.1))], "`scale` as the smallest and the largest"),
         ([fb.RandomErasing(value=0.5)], "a level from 0 to 255"),
+        ([fb.RandomErasing(count=2, min_count=3)], "`min_count` from 1 to its `count`, 2"),
         ([fb.RandomErasing(), fb.RandomInvert()], "RandomErasing must be the last operation"),
         ([NORM, fb.RandomInvert()], "Normalize must be the last operation, except for LinearTransformation"),
     ],

@@ -1,6 +1,7 @@
 """Translation of albumentations' recipes: objects with the attributes that its versions have, see tests/oracle/albumentations_golden.py."""
 
 import json
+import types
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +90,24 @@ def test_parameters_of_boxes_become_their_own(golden):
     assert (spec["min_area"], spec["min_size"]) == (12.0, 0.0)
     with pytest.raises(fb.ConfigError, match='boxes: bbox_params has the format \'coco\': pass format="xywh"'):
         fb.from_albumentations(recipe(golden, "boxes"), x=fb.Image("image"), boxes=fb.Boxes("boxes"))
+
+
+def with_points(**params):
+    """A Compose as albumentations has it, with keypoint_params."""
+    processors = {"keypoints": types.SimpleNamespace(params=types.SimpleNamespace(**{"format": "xy", "remove_invisible": False} | params))}
+    return types.SimpleNamespace(transforms=[fb.RandomHorizontalFlip()], processors=processors, p=1.0)
+
+
+def test_parameters_of_key_points_are_compared_with_the_field():
+    fields = {"x": fb.Image("image"), "points": fb.KeyPoints("points")}
+    joint = fb.from_albumentations(with_points(), **fields)
+    assert dict(joint._spec()["fields"])["points"] == fields["points"]._spec()
+    with pytest.raises(fb.ConfigError, match=r"pass the points, as in points=KeyPoints\(...\)"):
+        fb.from_albumentations(with_points(), x=fb.Image("image"))
+    with pytest.raises(fb.ConfigError, match="has the format 'yx', and points are columns and rows"):
+        fb.from_albumentations(with_points(format="yx"), **fields)
+    with pytest.raises(fb.ConfigError, match="pass remove_invisible=False"):
+        fb.from_albumentations(with_points(remove_invisible=True), **fields)
 
 
 def test_borders_are_where_albumentations_has_them(golden):

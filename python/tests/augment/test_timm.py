@@ -106,6 +106,23 @@ def test_policies_are_drawn_as_by_timm():
     assert uniform.is_uniform and uniform.magnitude_std == 0
 
 
+@pytest.mark.parametrize(("least", "most"), [(3, 3), (2, 5), (1, 3)])
+def test_erased_boxes_are_as_many_and_as_large_as_timm_draws(least, most):
+    stats = pytest.importorskip("scipy.stats")
+    # A box of a share that small is never drawn in vain.
+    erasing = pytest.importorskip("timm.data.random_erasing").RandomErasing(1.0, 0.1, 0.2, min_count=least, max_count=most, device="cpu")
+    (op,) = fb.from_timm([erasing])
+    assert (op.min_count, op.count) == (least, most)
+    field = fb.Image("image", op)
+    ours = [[step for step in fb.drawn(field, (200, 100), name="x", augment_seed=1, draw=draw) if step.get("action") == "erase"] for draw in range(600)]
+    counts = [len(boxes) for boxes in ours]
+    assert set(counts) == set(range(least, most + 1))
+    if least < most:
+        assert stats.chisquare([counts.count(number) for number in range(least, most + 1)]).pvalue > 1e-3
+    for boxes in ours:
+        assert all(0.08 <= box["h"] * box["w"] * len(boxes) / 20000 <= 0.22 for box in boxes)
+
+
 def test_transforms_without_a_translation_are_named():
     transforms = pytest.importorskip("timm.data.transforms")
     assert fb.from_timm([transforms.TrimBorder(3)]) == [fb.TrimBorder(3)]

@@ -29,6 +29,9 @@ pub struct RandomErasing {
     /// Largest number of boxes, which is drawn. Each has that part of the area.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub count: u32,
+    /// Smallest number of boxes.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub min_count: u32,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -88,6 +91,10 @@ impl RandomErasing {
             let message = format!("RandomErasing needs `count` from 1 to {COUNT_MAX}");
             return Err(Error::config(message).with("count", self.count));
         }
+        if !(1..=self.count).contains(&self.min_count) {
+            let message = format!("RandomErasing needs `min_count` from 1 to its `count`, {}", self.count);
+            return Err(Error::config(message).with("min_count", self.min_count));
+        }
         let is_suitable = |value: &f32| match level_max {
             Some(max) => (0.0..=f32::from(max)).contains(value) && value.fract() == 0.0,
             None => value.is_finite(),
@@ -112,10 +119,10 @@ impl RandomErasing {
     pub(in crate::decode) fn draw(self, draws: impl Fn(u32) -> OpDraws, size: Size) -> impl Iterator<Item = Erasure> {
         let draws = draws(Self::NUMBER);
         let mut numbers = draws.numbers();
-        let count = match self.count {
+        let count = match self.count.saturating_sub(self.min_count) {
             _ if numbers.unit() >= self.p => 0,
-            1 => 1,
-            most => 1 + numbers.below(most),
+            0 => self.count,
+            more => self.min_count + numbers.below(more + 1),
         };
         (0..count).filter_map(move |place| self.draw_box(&mut numbers, count, size, draws.part(place).numbers()))
     }

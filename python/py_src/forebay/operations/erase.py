@@ -31,7 +31,8 @@ class RandomErasing(ImageOp):
         ratio: Bounds of its height divided by its width, drawn on a logarithmic scale.
         value: One number, or one per channel, in the units of the row: after `Normalize` 0 is the mean, and integers are levels. "random" is normally
             distributed noise per pixel and channel, and "random_colour" is one such number per channel of a box.
-        count: Largest number of boxes; a number from 1 to `count` is drawn. Each has its part of the area.
+        count: Largest number of boxes; a number from `min_count` to `count` is drawn. Each has its part of the area.
+        min_count: Smallest number of boxes.
     """
 
     p: float = 0.5
@@ -39,8 +40,9 @@ class RandomErasing(ImageOp):
     ratio: tuple[float, float] = (0.3, 3.3)
     value: Union[float, Sequence[float], str] = 0.0
     count: int = 1
+    min_count: int = 1
 
-    _CHECKS = {"value": _value, "count": partial(unless, 1, BY_ANNOTATION["int"])}
+    _CHECKS = {"value": _value} | dict.fromkeys(("count", "min_count"), partial(unless, 1, BY_ANNOTATION["int"]))
 
     def _spec(self) -> dict[str, Any]:
         is_of_box = isinstance(self.value, str) and self.value == "random_colour"

@@ -22,16 +22,18 @@ def from_albumentations(transforms: Any) -> list[native.ImageOp]: ...
 
 
 @overload
-def from_albumentations(transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels | native.ObjectMasks | native.ClassMap) -> native.Joint: ...
+def from_albumentations(transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels | native.KeyPoints | native.ObjectMasks | native.ClassMap) -> native.Joint: ...
 
 
 def from_albumentations(
-    transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels | native.ObjectMasks | native.ClassMap
+    transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels | native.KeyPoints | native.ObjectMasks | native.ClassMap
 ) -> list[native.ImageOp] | native.Joint:
     """Returns the operations of `Image` that act as albumentations' transforms: `fb.Image("jpg", *fb.from_albumentations(Compose([...])))`.
 
     With fields it returns a `Joint` of them, in which pictures, masks and boxes follow the transforms together. `min_area`, `min_width` and
     `min_height` of `bbox_params` become `min_area` and `min_size` of the `Boxes`, which leave boxes out by their sizes after all operations.
+    `keypoint_params` are for columns and rows that are kept: `KeypointParams("xy", remove_invisible=False)`. `KeyPoints` are distances from the edge of
+    the picture, as boxes are, and albumentations counts pixels: add 0.5.
 
     Numbers are drawn from the same distributions, by the engine. Pixels are as by Pillow and torchvision: a resize is antialiased and
     OpenCV's is not, changes of colours and blurs differ by a level here and there, and the odd pixel that a `CenterCrop` cuts off may be at
@@ -39,7 +41,7 @@ def from_albumentations(
 
     Args:
         transforms: A `Compose`, a list, or one transform, of albumentations 1.4 or 2.0.
-        **fields: Each output's name and its `Image`, `Mask`, `Boxes`, `BoxLabels`, `ObjectMasks` or `ClassMap`.
+        **fields: Each output's name and its `Image`, `Mask`, `Boxes`, `BoxLabels`, `KeyPoints`, `ObjectMasks` or `ClassMap`.
 
     Raises:
         ConfigError: With every transform that has no translation, and the reason.
@@ -47,7 +49,10 @@ def from_albumentations(
     if not fields:
         return _translated(transforms, "image")
     native.Joint(**fields)  # Rejects fields that cannot be in one.
-    boxes = _params_of_boxes(transforms)
+    processors: Mapping[str, Any] = getattr(transforms, "processors", {})
+    boxes = processors["bboxes"].params if "bboxes" in processors else None
+    if "keypoints" in processors:
+        _check_points(processors["keypoints"].params, fields)
     # An iterator would be empty for the second field.
     transforms = transforms if hasattr(transforms, "transforms") or _name(transforms) in _MAKERS else list(transforms)
     made: dict[str, Any] = {}
@@ -273,12 +278,15 @@ _MAKERS: dict[str, Callable[[Any, Kind], native.ImageOp]] = {
 """Makers by the names of albumentations' classes."""
 
 
-def _params_of_boxes(transforms: Any) -> Any:
-    """Returns the parameters of boxes of a `Compose`."""
-    processors: Mapping[str, Any] = getattr(transforms, "processors", {})
-    if "keypoints" in processors:
-        raise ConfigError("from_albumentations: key points are a field here, with their own arguments: leave out keypoint_params, and pass points=KeyPoints(...)")
-    return processors["bboxes"].params if "bboxes" in processors else None
+def _check_points(params: Any, fields: Mapping[str, Any]) -> None:
+    """Refuses parameters of key points that the fields do not have."""
+    if not any(isinstance(of, native.KeyPoints) for of in fields.values()):
+        raise ConfigError("from_albumentations: the transforms have keypoint_params: pass the points, as in points=KeyPoints(...)")
+    if params.format != "xy":
+        raise ConfigError(f'keypoint_params has the format {params.format!r}, and points are columns and rows here: "xy"')
+    if params.remove_invisible:
+        message = "keypoint_params removes points outside of the picture, which moves the numbers of the points after them: pass remove_invisible=False."
+        raise ConfigError(f"{message} With a third number, the visibility, such a point becomes (0, 0, 0)")
 
 
 def _with_params(name: str, of: native.Boxes, params: Any) -> native.Boxes:

@@ -100,12 +100,10 @@ def _crop_or_pad(kind: type) -> Callable[[Any], native.ImageOp]:
 
 def _erasing(transform: Any) -> native.ImageOp:
     # num_splits counts in batches alone, and a recipe gets one picture at a time.
-    if transform.min_count != 1:
-        raise ConfigError("it draws at least several boxes: pass min_count=1")
     value: Any = "random" if transform.per_pixel else "random_colour" if transform.rand_color else 0.0
     ratio = tuple(math.exp(logarithm) for logarithm in transform.log_aspect_ratio)
     scale = (transform.min_area, transform.max_area)
-    return erase.RandomErasing(transform.probability, scale, ratio, value, transform.max_count)
+    return erase.RandomErasing(transform.probability, scale, ratio, value, transform.max_count, transform.min_count)
 
 
 def _policy(choices: Any, **arguments: Any) -> native.ImageOp:
