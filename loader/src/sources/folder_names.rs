@@ -1,6 +1,6 @@
 //! Names of folders that are no part of the data, or are splits of it.
 
-use super::tables::splits::{is_word, split_in};
+use super::tables::splits::{is_word, split_in, word};
 use crate::error::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,6 +39,32 @@ pub fn check_splits<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<()> 
     )))
 }
 
+/// Checks that the names of the files `paths` of one folder, all shards of one kind, are not the names of several
+/// splits, such as `set-train-000.tar` and `set-val-000.tar`. Folders are not looked at.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Config`] with a file of two splits: the user has to name the files of one.
+pub fn check_split_names<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let mut known: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
+    for path in paths {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let Some(split) = word(name) else { continue };
+        let splits = known.entry(folder).or_default();
+        splits.entry(split).or_insert(path);
+        if let [a, b, ..] = splits.values().collect::<Vec<_>>()[..] {
+            let pattern = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+            let extension = name.rsplit('.').next().unwrap_or_default();
+            let message = format!(
+                "the folder has files of more than one split: name the files of one by a list, such as \
+                 {pattern}*train*.{extension}, or all by *.{extension}"
+            );
+            return Err(Error::config(message).with("file", a).with("file", b));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +88,22 @@ mod tests {
             &["a/val/0.tar"],
         ] {
             assert!(check_splits(paths.iter().copied()).is_ok(), "{paths:?}");
+        }
+    }
+
+    #[test]
+    fn files_of_several_splits_in_one_folder_need_a_list_of_one() {
+        let e = check_split_names(["a/set-train-000.tar", "a/set-train-001.tar", "a/set-val-000.tar"]).unwrap_err();
+        let e = e.to_string();
+        assert!(e.contains("a/*train*.tar, or all by *.tar (file a/set-train-000.tar, file a/set-val-000.tar)"), "{e}");
+        assert!(check_split_names(["test.tar", "dev.tar"]).is_err());
+        for paths in [
+            &["train-0.tar", "training-1.tar", "extra.tar"][..],
+            &["a/train-0.tar", "b/val-0.tar"],
+            &["train/0.tar", "val/0.tar"],
+            &["contest-0.tar", "value-0.tar", "trains.tar"],
+        ] {
+            assert!(check_split_names(paths.iter().copied()).is_ok(), "{paths:?}");
         }
     }
 

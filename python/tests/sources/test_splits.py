@@ -43,6 +43,14 @@ def test_tars_of_several_splits_need_the_name_of_one(tars):
     assert sorted(keys(f"{tars}/**/*.tar")) == ["test", "train", "val"]
 
 
+def test_tars_in_one_folder_with_the_names_of_several_splits_need_a_list(tmp_path):
+    for name in ("imagenet-train-000000", "imagenet-train-000001", "imagenet-val-000000"):
+        write_tar(tmp_path / "set" / f"{name}.tar", name)
+    with pytest.raises(fb.ConfigError, match=r"more than one split: name the files of one by a list, such as \*train\*\.tar.*train-000000\.tar.*val-000000\.tar"):
+        keys(tmp_path / "set")
+    assert keys(f"{tmp_path}/set/*train*.tar") == ["imagenet-train-000000", "imagenet-train-000001"]
+
+
 def test_hidden_tars_are_no_data(tars):
     write_tar(tars / "train/.cache/1.tar", "hidden")
     write_tar(tars / "train/._0.tar", "hidden")

@@ -9,7 +9,7 @@ use super::opening::{Files, OpenFiles, Opening};
 use super::stream::IndexedStream;
 use super::whole_files;
 use crate::error::Result;
-use crate::sources::folder_names::{check_splits, is_hidden};
+use crate::sources::folder_names::{check_split_names, check_splits, is_hidden};
 use crate::sources::names_of_kind;
 use crate::sources::tars::{Packing, TAR};
 pub use set::TarSet;
@@ -29,6 +29,7 @@ impl OpenFiles for Opener {
                 let shown = entries.iter().filter(|entry| !is_hidden(&entry.key));
                 let names = names_of_kind(&TAR, &shown.map(|entry| entry.key.clone()).collect::<Vec<_>>())?;
                 check_splits(names.iter().map(String::as_str))?;
+                check_split_names(names.iter().map(String::as_str))?;
                 // The folder of all lists of this folder: shards that it has stay when more are added.
                 (TARS_BELOW.to_owned(), Files::Listed { names, entries })
             }

@@ -69,7 +69,7 @@ pub(in crate::sources) fn split_in(name: &str) -> Option<&'static str> {
 }
 
 /// Returns the split of the first word for one in `name`, between signs and digits.
-fn word(name: &str) -> Option<&'static str> {
+pub(in crate::sources) fn word(name: &str) -> Option<&'static str> {
     let words = name.split(|c: char| c.is_ascii_digit() || "-._ ".contains(c));
     words
         .filter(|word| !word.is_empty())
