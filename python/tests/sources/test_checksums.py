@@ -100,6 +100,7 @@ DAMAGED = {
     "records": ("data.tfrecord", records, 200, {"n": fb.Scalar("n")}),
     "packed records": ("data.tfrecord.gz", functools.partial(records, gzip.compress), 900, {"n": fb.Scalar("n")}),
     "tars": ("data.tar", tar, 20_490, {"n": fb.Scalar("cls")}),
+    "packed texts": ("data.jsonl.gz", lambda: gzip.compress(b"".join(b'{"n": %d}\n' % n for n in range(3000))), 900, {"n": fb.Scalar("n")}),
     "array records": ("data.array_record", lambda: gzip.decompress(CHUNKS.read_bytes()), 120, {"record": fb.Bytes("record")}),
 }
 

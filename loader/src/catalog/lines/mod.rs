@@ -8,6 +8,7 @@
 //! Texts on this machine are read where they are. Of the texts of a store each shard's range is fetched; a compressed
 //! text is one shard, which is unpacked into the cache.
 
+use super::again::again;
 use super::cache_folder::unfinished;
 use super::found_files::{FoundFile, names_of};
 use super::kept_index::{KeptFile, SurveyFiles, Surveyed, parse, to_bytes};
@@ -167,19 +168,20 @@ impl TextFiles<'_> {
         {
             return Ok(kept.value.clone());
         }
-        let (survey, bytes, text_bytes, version) = match compression_of(name)? {
+        let compression = compression_of(name)?;
+        let (survey, bytes, text_bytes, version) = again(remote, name, |_| match compression {
             Some(compression) => {
                 let of_text = |file: &dyn ReadAt| survey(file, form_of(name), u64::MAX);
                 let limits = UnpackLimits { packed_bytes: TEXT_BYTES_MAX, raw_bytes: TEXT_BYTES_MAX };
                 let read = self.unpacking.read((remote, name), compression, limits, progress, of_text)?;
-                (read.value, read.packed_bytes, Some(read.raw_bytes), read.version)
+                Ok((read.value, read.packed_bytes, Some(read.raw_bytes), read.version))
             }
             None => {
                 let file = RemoteFile::open(remote, name, progress)?;
                 let found = survey(&file, form_of(name), SHARD_BYTES)?;
-                (found, file.bytes(), None, file.version().cloned())
+                Ok((found, file.bytes(), None, file.version().cloned()))
             }
-        };
+        })?;
         let TextSurvey { header, counts, ranges, damaged } = survey;
         if let (count, Some(first)) = damaged {
             log::warn!("{count} records of {name} cannot be read, the first because of this: {first}");
