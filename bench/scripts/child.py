@@ -3,12 +3,14 @@
 Usage: child.py PEER CONFIG-AS-JSON
 
 The parent writes lines to standard input. `convert` makes the peer's own form of the data set in the folder that CONFIG
-names, `epoch` drains one epoch. Answers are JSON lines on standard output: `ready` (versions; modules are imported),
+names, `epoch` drains one epoch, `digest` drains one that is not measured. Answers are JSON lines on standard output: `ready` (versions; modules are imported),
 `converted`, `first` (on the first epoch: the time from the constructor to the first batch, and the time of the constructor
-alone), `epoch` (items, seconds, seconds to its first batch, CPU seconds of the whole process tree), `skip` (a reason),
-`error`. Output of libraries goes to standard error, so that it cannot disturb the protocol.
+alone), `epoch` (items, seconds, seconds to its first batch, CPU seconds of the whole process tree, sums of the numbers that a peer
+counts in its batches), `digest` (a peer's digest of an epoch), `skip` (a reason), `error`. Output of libraries goes to standard
+error, so that it cannot disturb the protocol.
 """
 
+import collections
 import importlib
 import json
 import os
@@ -89,12 +91,15 @@ def main():
                 module.convert(config)
                 report("converted")
                 continue
+            if line.strip() == "digest":
+                report("digest", **module.digest(loader))
+                continue
             cpu, start = tree_cpu_seconds(), time.perf_counter()
-            first, items, first_seconds = loader is None, 0, None
+            first, items, first_seconds, counts = loader is None, 0, None, collections.Counter()
             if first:
                 loader = module.build(config)
                 open_seconds = time.perf_counter() - start
-            for x, _ in module.batches(loader):
+            for x, y in module.batches(loader):
                 if first_seconds is None:
                     first_seconds = time.perf_counter() - start
                 if first:
@@ -102,9 +107,11 @@ def main():
                     report("first", seconds=first_seconds, open_seconds=open_seconds, **facts)
                     first = False
                 items += len(x)
+                if isinstance(y, dict):
+                    counts.update(y)
             seconds = time.perf_counter() - start
             cpu_seconds = tree_cpu_seconds() - cpu
-            report("epoch", items=items, seconds=seconds, first_seconds=first_seconds, cpu_seconds=cpu_seconds)
+            report("epoch", items=items, seconds=seconds, first_seconds=first_seconds, cpu_seconds=cpu_seconds, **counts)
     except Exception as e:
         traceback.print_exc()
         report("error", reason=f"{type(e).__name__}: {e}")

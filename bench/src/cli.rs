@@ -43,6 +43,8 @@ enum Command {
     Scaling(Measured<scenario::scaling::ScalingArgs>),
     /// Small samples from memory: the engine, one pread per sample, and memcpy
     Tokens(Measured<scenario::tokens::TokensArgs>),
+    /// Ids and packs of texts: forebay, gigatoken, tokenizers, tiktoken, TRL, Grain and more
+    Text(Measured<scenario::text::TextArgs>),
     /// Bytes fetched under a cache limit: the engine, LRU, and the optimum
     Evict(Measured<scenario::evict::EvictArgs>),
     /// Finished batches through the Rust call, the C interface and Python
@@ -91,6 +93,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Pipeline(m) => m.output.publish(scenario::pipeline::run(&m.scenario)?),
         Command::Scaling(m) => m.output.publish(scenario::scaling::run(&m.scenario)?),
         Command::Tokens(m) => m.output.publish(scenario::tokens::run(&m.scenario)?),
+        Command::Text(m) => m.output.publish(scenario::text::run(&m.scenario)?),
         Command::Evict(m) => m.output.publish(scenario::evict::run(&m.scenario)?),
         Command::Ffi(m) => m.output.publish(scenario::ffi::run(&m.scenario)?),
         Command::Dropin(m) => m.output.publish(scenario::dropin::run(&m.scenario)?),

@@ -411,3 +411,38 @@ fn scaling_names_the_nearest_limit_at_every_step() {
         assert!(row["remark"].as_str().expect("a remark").ends_with("of Python, the nearest limit"));
     }
 }
+
+#[test]
+fn programs_with_different_ids_of_texts_are_not_in_the_table() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("jsonl")).expect("a folder");
+    std::fs::write(folder.path().join("jsonl/a.jsonl"), "{\"text\": \"one\"}\n{\"text\": \"two \\u00e9\"}\n")
+        .expect("texts");
+    let script = r#"#!/bin/sh
+echo '{"event":"ready","versions":{"fake":"1.2"}}'
+ids=5
+case "$2" in text_gigatoken) ids=6 ;; esac
+first='{"event":"first","seconds":0.25,"shape":[2],"dtype":"ids","mean":0}'
+while read -r line; do
+    case "$line" in
+        digest) echo '{"event":"digest","tokens":4,"documents":7,"ids":'$ids'}'; continue ;;
+        convert) mkdir "FOLDER/mds.part" && echo '{"event":"converted"}'; continue ;;
+    esac
+    if [ -n "$first" ]; then echo "$first"; first=; fi
+    echo '{"event":"epoch","items":2,"seconds":0.5,"cpu_seconds":0.25,"tokens":4,"slots":8}'
+done
+"#;
+    let python = program(folder.path(), &script.replace("FOLDER", &folder.path().display().to_string()));
+    let python = python.to_str().expect("text");
+    let report = measured("text", folder.path(), &["--tokenizer", "t.json", "--cpus", "1", "--python", python]);
+    let (ids, packs) = ("ids, 1 CPU", "packs of 2048, 1 CPU");
+    // "one" and "two \u{e9}" are 9 bytes.
+    assert!((value(&report, ids, "forebay", "mb_per_cpu_s") - 9e-6 / 0.25).abs() < 1e-12);
+    assert_eq!(value(&report, ids, "tokenizers 0.x in a DataLoader", "tokens_per_s"), 8.0);
+    assert_eq!(value(&report, packs, "forebay, Pack", "padding_percent"), 50.0);
+    assert_eq!(value(&report, packs, "MosaicML streaming, concatenated", "first_batch_s"), 0.25);
+    let skipped = report["skipped"].as_array().expect("a list");
+    assert_eq!(skipped.len(), 1, "{skipped:?}");
+    assert_eq!(skipped[0]["name"], "gigatoken, encode_files");
+    assert_eq!(skipped[0]["reason"], "its 4 ids are not the ids of tokenizers 0.x in a DataLoader");
+}

@@ -21,4 +21,5 @@ mod samples;
 pub(crate) mod scaling;
 mod served;
 pub(crate) mod store;
+pub(crate) mod text;
 pub(crate) mod tokens;

@@ -33,6 +33,7 @@ enum Event {
     Converted,
     First(First),
     Epoch(Epoch),
+    Digest(Digest),
     Skip { reason: String },
     Error { reason: String },
 }
@@ -61,6 +62,23 @@ pub(super) struct Epoch {
     pub(super) first_seconds: Option<f64>,
     /// CPU time of the whole process tree.
     pub(super) cpu_seconds: f64,
+    /// Token ids delivered, of a peer that counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tokens: Option<u64>,
+    /// Token ids and padding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) slots: Option<u64>,
+}
+
+/// Digest of all token ids of an epoch. It does not depend on the order of documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Digest {
+    /// Number of ids.
+    pub(super) tokens: u64,
+    /// Differs for different ends of documents.
+    documents: u64,
+    /// Differs for different ids alone.
+    pub(super) ids: u64,
 }
 
 /// Schedule of memory samples of a child's process tree in its first epoch.
@@ -178,6 +196,15 @@ impl Peer {
         })?;
         self.sample_memory();
         Ok(epoch)
+    }
+
+    /// Drains an epoch that is not measured.
+    pub(super) fn digest(&mut self) -> Result<Digest> {
+        self.send("digest")?;
+        self.wait(None, |event| match event {
+            Event::Digest(digest) => Ok(digest),
+            other => Err(other),
+        })
     }
 
     fn sample_memory(&mut self) {

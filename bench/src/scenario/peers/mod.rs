@@ -150,11 +150,17 @@ pub(crate) fn run(args: &PeersArgs) -> Result<Report> {
     Ok(report)
 }
 
-fn group_name(cpus: usize) -> String {
+/// Returns the name of a group of rows by its number of CPUs.
+pub(super) fn group_name(cpus: usize) -> String {
     if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") }
 }
 
-fn cpu_set_sizes(asked: &[usize], allowed: usize) -> Result<Vec<usize>> {
+/// Returns the sizes of the CPU sets that were asked for, or 1 and 2.
+///
+/// # Errors
+///
+/// A size that the process does not have.
+pub(super) fn cpu_set_sizes(asked: &[usize], allowed: usize) -> Result<Vec<usize>> {
     if asked.is_empty() {
         return Ok([1, 2].into_iter().filter(|n| *n <= allowed).collect());
     }
@@ -336,7 +342,8 @@ mod tests {
 
     #[test]
     fn rates_are_medians_over_the_measured_epochs() {
-        let epoch = |seconds| Epoch { items: 1000, seconds, first_seconds: None, cpu_seconds: 2.0 };
+        let epoch =
+            |seconds| Epoch { items: 1000, seconds, first_seconds: None, cpu_seconds: 2.0, tokens: None, slots: None };
         let outcome =
             Outcome { epochs: vec![epoch(1.0), epoch(10.0), epoch(2.0)], others_s: 1.3, ..Outcome::default() };
         let row = outcome.row("2 CPUs".into(), "forebay", 2);
