@@ -202,7 +202,7 @@ impl Loader {
         let fields = plan::fields_of(&config, &catalog)?;
         let layout = BatchLayout::new(&fields[0], config.batch_size as usize, plan::marks_of(&config))?;
         let mut layout = layout.with_repeats(config.order.repeat_augment);
-        let mut outputs = fields[0].outputs().to_vec();
+        let mut outputs = fields[0].delivered();
         if let Some(pack) = config.pack() {
             let packs = PackLayout::new(pack, &outputs, config.batch_size as usize)?;
             outputs = packs.outputs().collect();
@@ -210,7 +210,7 @@ impl Loader {
         }
         let sample_bytes = catalog.sample_bytes_mean();
         // Rows without a fixed shape are about as long as the stored samples.
-        let stored_bytes = sample_bytes.saturating_mul(config.batch_size.into());
+        let stored_bytes = sample_bytes.saturating_mul(layout.decoded_rows() as u64);
         let prefetch = config.engine.prefetch_of(stored_bytes.max(layout.bytes() as u64));
         if config.engine.device_decode {
             let slot_bytes_max = pools::slot_bytes_max(&config, prefetch, &topology, layout.bytes());
@@ -223,7 +223,7 @@ impl Loader {
         let use_indexes = use_indexes.collect();
         let open = Arc::new(OpenShards::new(catalog.clone(), use_indexes, &config.engine, &stats));
         Ok(Self {
-            planner,
+            planner: planner.with_composition(fields[0].composition().cloned()),
             fields,
             layout,
             outputs,

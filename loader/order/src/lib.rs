@@ -92,7 +92,7 @@ pub use packing::{
     AddedTokens, Overflow, PACK_LENGTH_MAX, PACK_WINDOW_MAX, PACKING, PackBatch, PackConfig, PackCounts, PackMethod,
     PackOrder, PackPlan, PackTotals, PackedFragment, TokenLengths,
 };
-pub use rank::{PlannedSample, RankOrder, WorkerOrder};
+pub use rank::{NEIGHBOURS, PlannedSample, RankOrder, WorkerOrder};
 pub use resume::Resume;
 pub use sample_numbers::SampleNumbers;
 pub use shape::{DataSetShape, SAMPLES_MAX};

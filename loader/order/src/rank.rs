@@ -3,7 +3,16 @@
 use super::batching::{RankPosition, RowSource};
 use super::epoch::EpochPlan;
 use super::ids::{Rank, SampleId, StreamId};
+use super::partition::Cell;
 use super::shuffle::Cursor;
+
+/// Positions of a stretch of a canonical node's part of the epoch. The partners of a sample are of its stretch: their
+/// shards are in use at about the same time, and the stretch does not depend on the world or on a checkpoint.
+pub const NEIGHBOURS: u64 = 1024;
+
+/// First bit of the number of a partner in its key of draws. Draws are smaller: an epoch has at most 2^48 samples, each
+/// of at most 2^10 rows.
+const PARTNER_BIT: u32 = 60;
 
 impl EpochPlan {
     /// Returns the samples of `rank`, batch by batch.
@@ -104,6 +113,52 @@ impl RankOrder {
         rows.clear();
         self.visit_batch(|_, planned| rows.push(planned));
         !rows.is_empty()
+    }
+
+    /// Replaces the content of `rows` with the next batch, each sample followed by its partners, and the content of
+    /// `starts` with the index of each sample; returns `false` when there is none.
+    ///
+    /// `choose` gets a sample and the number of its neighbours, which are numbered from 0, and adds the numbers of the
+    /// partners. A sample without neighbours is its own partner. Each partner has a key of draws that depends on the
+    /// sample, not on its own row of the epoch.
+    pub fn next_groups(
+        &mut self,
+        rows: &mut Vec<PlannedSample>,
+        starts: &mut Vec<u32>,
+        mut choose: impl FnMut(&PlannedSample, u64, &mut Vec<u64>),
+    ) -> bool {
+        rows.clear();
+        starts.clear();
+        let mut chosen = Vec::new();
+        while rows.is_empty() && self.batch < self.batches {
+            for column in self.column..self.plan.batch_size() {
+                let Some(source) = self.row_source(&self.place, column) else { continue };
+                let planned = self.planned(source);
+                starts.push(rows.len() as u32);
+                rows.push(planned);
+                let (first, neighbours) = self.stretch(source);
+                chosen.clear();
+                choose(&planned, neighbours, &mut chosen);
+                for (number, neighbour) in (1_u64..).zip(&chosen) {
+                    let position = first + neighbour.min(&neighbours.saturating_sub(1));
+                    // The sample is not its own neighbour.
+                    let position = position + u64::from(neighbours > 0 && position >= source.cell.position);
+                    let cell = Cell { position, ..source.cell };
+                    let partner = self.planned(RowSource { cell, ..source });
+                    rows.push(PlannedSample { draw: planned.draw | number << PARTNER_BIT, ..partner });
+                }
+            }
+            self.move_to(self.batch + 1);
+        }
+        !rows.is_empty()
+    }
+
+    /// Returns the first position of the stretch that a row is in, and the number of the remaining ones.
+    fn stretch(&self, RowSource { sequence, cell }: RowSource) -> (u64, u64) {
+        let starts = &self.plan.0.sequences[sequence].partition.deal.starts;
+        let (start, end) = (starts[cell.canonical as usize], starts[cell.canonical as usize + 1]);
+        let first = start + (cell.position - start) / NEIGHBOURS * NEIGHBOURS;
+        (first, (end - first).min(NEIGHBOURS) - 1)
     }
 
     /// Visits the rows of the next batch that has some, each with the canonical node that has it.
@@ -211,6 +266,72 @@ impl ExactSizeIterator for WorkerOrder {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{DataSetShape, OrderConfig, World};
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// The partners of each sample of an epoch's global batches from `start` on, by its draw.
+    fn groups(ranks: u32, start: u64) -> Vec<BTreeMap<u64, Vec<(u64, u64)>>> {
+        let shape = DataSetShape::new(&[vec![720; 5]]).expect("a shape");
+        let config = OrderConfig {
+            shuffle: true,
+            num_canonical_nodes: Some(2),
+            batch_size: u64::from(12 / ranks),
+            ..OrderConfig::default()
+        };
+        let world = World { ranks_per_node: ranks, ..World::single() };
+        let whole = EpochPlan::new(&shape, &config, world, 3, None).expect("a plan");
+        let plan = EpochPlan::new(&shape, &config, world, 3, Some(&whole.state(start))).expect("a plan");
+        let mut batches = Vec::new();
+        for rank in 0..ranks {
+            let (mut order, mut rows, mut starts) = (plan.rank(Rank(rank)), Vec::new(), Vec::new());
+            let choose = |planned: &PlannedSample, neighbours: u64, chosen: &mut Vec<u64>| {
+                assert!(neighbours > 0);
+                chosen.extend((0..planned.draw % 4).map(|part| (planned.draw * 31 + part * 77) % neighbours));
+            };
+            for number in 0.. {
+                if !order.next_groups(&mut rows, &mut starts, choose) {
+                    break;
+                }
+                if batches.len() == number {
+                    batches.push(BTreeMap::new());
+                }
+                starts.push(rows.len() as u32);
+                for group in starts.windows(2).map(|ends| &rows[ends[0] as usize..ends[1] as usize]) {
+                    let partners = group[1..].iter().map(|partner| (partner.sample.0, partner.draw)).collect();
+                    batches[number].insert(group[0].draw, partners);
+                }
+            }
+        }
+        batches
+    }
+
+    #[test]
+    fn partners_depend_on_the_sample_and_not_on_the_ranks_or_a_checkpoint() {
+        let one = groups(1, 0);
+        assert_eq!(one.len(), 300);
+        assert_eq!(groups(3, 0), one);
+        assert_eq!(groups(2, 12 * 100), one[100..]);
+        let all: Vec<_> = one.iter().flatten().collect();
+        assert!(all.iter().all(|(draw, partners)| partners.len() as u64 == **draw % 4));
+        assert!(all.iter().all(|(draw, partners)| partners.iter().all(|(sample, _)| sample != *draw)));
+        let keys: BTreeSet<u64> = all.iter().flat_map(|(_, partners)| partners.iter().map(|(_, key)| *key)).collect();
+        assert_eq!(keys.len(), all.iter().map(|(_, partners)| partners.len()).sum::<usize>());
+    }
+
+    #[test]
+    fn a_sample_without_neighbours_is_its_own_partner() {
+        let shape = DataSetShape::new(&[vec![1]]).expect("a shape");
+        let plan = EpochPlan::new(&shape, &OrderConfig::default(), World::single(), 0, None).expect("a plan");
+        let (mut rows, mut starts) = (Vec::new(), Vec::new());
+        assert!(plan.rank(Rank(0)).next_groups(&mut rows, &mut starts, |_, neighbours, chosen| {
+            assert_eq!(neighbours, 0);
+            chosen.extend([0, 0]);
+        }));
+        assert_eq!(
+            rows.iter().map(|row| (row.sample.0, row.draw)).collect::<Vec<_>>(),
+            [(0, 0), (0, 1 << PARTNER_BIT), (0, 2 << PARTNER_BIT)]
+        );
+    }
 
     #[test]
     fn plans_are_shared_between_threads_and_orders_move_to_theirs() {

@@ -2,6 +2,7 @@
 //! by its kind (`decode::fields`), fields that belong together in `joint`. `drawn` describes the effect of a field on
 //! one sample.
 
+mod composed;
 mod drawn;
 mod joint;
 
@@ -28,7 +29,13 @@ impl FieldPlan {
     /// [`crate::ErrorKind::Config`]: a column that does not exist or has an encoding that does not fit the field,
     /// arguments outside of their range, two outputs of one name; each names the field.
     pub fn compile(fields: Option<&[(String, FieldSpec)]>, columns: &[Column], augment_seed: u64) -> Result<Arc<Self>> {
-        let mut plan = Self { columns: columns.to_vec(), outputs: Vec::new(), steps: Vec::new(), mixes: Vec::new() };
+        let mut plan = Self {
+            columns: columns.to_vec(),
+            outputs: Vec::new(),
+            steps: Vec::new(),
+            mixes: Vec::new(),
+            composition: None,
+        };
         let fields = match fields {
             None => &Self::fields_of(columns),
             Some([]) => return Err(Error::config("`fields` is empty: name at least one field, or leave it out")),
@@ -41,6 +48,8 @@ impl FieldPlan {
             } else if let FieldSpec::Mix { fields, by, p, mode, weights } = spec {
                 let rule = MixRule { by, p: *p, mode: *mode, weights: weights.as_deref() };
                 plan.add_mix(fields, rule, augment_seed, draws).context("mix", || name)?;
+            } else if let FieldSpec::Compose { fields, by, p } = spec {
+                plan.add_composed(fields, (by, *p), draws).context("fields", || name)?;
             } else {
                 plan.add_output(name, spec, |field, columns| field.compile(columns, draws))?;
                 plan.add_labels(name, spec)?;
@@ -128,7 +137,9 @@ impl FieldPlan {
         }
         let columns = Columns(&self.columns);
         let compiled = || {
-            let field = spec.kind().ok_or_else(|| Error::config("a Joint or a Mix cannot hold a Joint or a Mix"))?;
+            let field = spec
+                .kind()
+                .ok_or_else(|| Error::config("a Joint, a Mix, a Mosaic or a CopyPaste cannot hold another of these"))?;
             // All samples of a layout without the column have the default, if it has a type.
             let absent = field.default().filter(|_| !columns.has(field.column()));
             let absent = absent.and_then(|default| field.compile_absent(default));

@@ -47,6 +47,7 @@ pub mod augment;
 mod box_format;
 mod boxes;
 mod compile;
+pub mod compose;
 mod default;
 pub mod draw;
 pub mod field;

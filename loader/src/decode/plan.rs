@@ -1,5 +1,8 @@
 //! Compiled fields of a data set: outputs, and a step for each.
 
+use std::sync::Arc;
+
+use super::compose::Composition;
 use super::mix::Mix;
 use super::normalise::PictureForm;
 use super::ragged::elements;
@@ -70,6 +73,7 @@ pub struct FieldPlan {
     pub(super) outputs: Vec<Output>,
     pub(super) steps: Vec<Step>,
     pub(super) mixes: Vec<Mix>,
+    pub(super) composition: Option<Arc<Composition>>,
 }
 
 impl FieldPlan {
@@ -94,10 +98,11 @@ impl FieldPlan {
     }
 
     /// Returns the form of each output's pictures, if all are colours of one size, cropped, resized and erased but not
-    /// changed otherwise, nor drawn by boxes. A batch that is mixed is complete on the host first, so it has none.
+    /// changed otherwise, nor drawn by boxes. A batch that is mixed or composed is complete on the host first, so it
+    /// has none.
     pub fn picture_forms(&self) -> impl Iterator<Item = Option<PictureForm>> + '_ {
         self.steps.iter().map(|step| match step.picture() {
-            _ if !self.mixes.is_empty() => None,
+            _ if !self.mixes.is_empty() || self.composition.is_some() => None,
             Some(field)
                 if !field.is_grey
                     && !field.is_augmented()
@@ -142,7 +147,21 @@ impl FieldPlan {
         &self.mixes
     }
 
-    /// Outputs, in the order of the fields.
+    /// Composition of each sample with its partners.
+    pub fn composition(&self) -> Option<&Arc<Composition>> {
+        self.composition.as_ref()
+    }
+
+    /// Outputs of a batch, in the order of the fields, after the composition.
+    pub fn delivered(&self) -> Vec<Output> {
+        let mut outputs = self.outputs.clone();
+        for (output, shape) in self.composition.iter().flat_map(|composition| composition.pictures()) {
+            outputs[output].shape = RowShape::Fixed(shape.to_vec());
+        }
+        outputs
+    }
+
+    /// Outputs as they are decoded, in the order of the fields.
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
     }

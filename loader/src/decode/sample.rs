@@ -49,6 +49,7 @@ impl SampleDecoder {
             let later = &plan.steps[place + 1..];
             let mut row = rows.next().ok_or_else(mismatch)?;
             let decoded = match step.column {
+                None if matches!(row, Row::Filled) => Ok(()),
                 None => step.write_default(&mut row),
                 Some(number) => match (column(number), &row) {
                     (_, Row::Filled) => Ok(()),

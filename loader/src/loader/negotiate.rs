@@ -52,6 +52,12 @@ impl Loader {
         if !self.config.engine.gpu_direct_storage {
             return None;
         }
+        if self.fields[0].composition().is_some() {
+            self.warn_and_note(
+                "gpu_direct_storage has no effect: the samples of a Mosaic or CopyPaste are composed on the host",
+            );
+            return None;
+        }
         let Some(columns) = DirectColumns::of_layouts(&self.fields, self.catalog.layouts(), ROW_BYTES_MIN) else {
             self.warn_and_note(
                 "gpu_direct_storage has no effect: no output is the stored bytes of an array of fixed size of at least \
@@ -74,6 +80,10 @@ impl Loader {
     }
 
     fn slot_copies(&self) -> Option<Arc<SlotCopies>> {
+        if self.fields[0].composition().is_some() {
+            // Rows are composed in host memory.
+            return None;
+        }
         self.delivery.direct_rows()?;
         let columns = DirectColumns::of_layouts(&self.fields, self.catalog.layouts(), COPIED_BYTES_MIN)?;
         Some(Arc::new(SlotCopies::new(columns, self.delivery.clone(), self.stats.clone())))

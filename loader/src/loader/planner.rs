@@ -5,6 +5,7 @@ use super::packing::Packing;
 use crate::catalog::{Catalog, Selections, shortened};
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::decode::DRAWS_VERSION;
+use crate::decode::compose::Composition;
 use crate::error::Result;
 use crate::format::HashAlgo;
 use crate::order::{EpochPlan, OrderConfig, Rank, Resume, SAMPLE_WEIGHTS, Weight, World};
@@ -25,6 +26,8 @@ pub(super) struct Planner {
     pub(super) world: World,
     /// Packs, if documents are packed.
     packing: Option<Arc<Packing>>,
+    /// Composition of samples with partners.
+    composition: Option<Arc<Composition>>,
     /// The last plan, which clones have in common: a plan of a million shards takes a second.
     last: Arc<Mutex<Option<KeptPlan>>>,
     /// Batches of whole epochs for this rank; of samples, of the first epoch, since all are equal.
@@ -62,7 +65,13 @@ impl Planner {
     ) -> Result<Self> {
         // The plan itself is made later; this check finds mistakes in the arguments now.
         crate::order::check(catalog.shape(), &order, world)?;
-        Ok(Self { catalog, order, world, packing: packing.map(Arc::new), last: Arc::default(), steps: Arc::default() })
+        let (packing, last, steps) = (packing.map(Arc::new), Arc::default(), Arc::default());
+        Ok(Self { catalog, order, world, packing, composition: None, last, steps })
+    }
+
+    /// Adds partners to the samples.
+    pub(super) fn with_composition(self, composition: Option<Arc<Composition>>) -> Self {
+        Self { composition, ..self }
     }
 
     /// Plans `epoch`, or the rest of it if `resume` is a checkpoint of it.
@@ -74,7 +83,13 @@ impl Planner {
         }
         let (shape, order, world) = (self.catalog.shape(), &self.order, self.world);
         let plan = match &self.packing {
-            None => BatchPlan::Samples(EpochPlan::new(shape, order, world, epoch, resume)?),
+            None => {
+                let plan = EpochPlan::new(shape, order, world, epoch, resume)?;
+                match &self.composition {
+                    None => BatchPlan::Samples(plan),
+                    Some(composition) => BatchPlan::Groups(plan, composition.clone()),
+                }
+            }
             Some(packing) => BatchPlan::Packs(packing.plan(shape, order, world, epoch, resume)?),
         };
         *last = Some(KeptPlan { plan: plan.clone(), is_fresh: resume.is_none() });
@@ -154,7 +169,7 @@ impl Planner {
     pub(super) fn saved_packs(&self, at: &Resume, running: Option<&BatchPlan>) -> Option<String> {
         let running = match running {
             Some(BatchPlan::Packs(plan)) => Some(plan),
-            Some(BatchPlan::Samples(_)) | None => None,
+            Some(BatchPlan::Samples(_) | BatchPlan::Groups(..)) | None => None,
         };
         self.packing.as_ref()?.saved_counts(at, running)
     }

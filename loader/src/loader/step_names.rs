@@ -55,6 +55,9 @@ impl Loader {
                 located.ok_or_else(|| Error::internal("a plan has a sample that the data set has not"))?;
             names.push(NamedSample { repeat: sample.repeat, ..self.named(id, index, &mut numbers) });
         }
+        if let Some(groups) = planned.groups {
+            return Ok(groups.starts.iter().map(|start| names[*start as usize].clone()).collect());
+        }
         let Some(packs) = planned.packs else { return Ok(names) };
         let fragments = packs.fragments.iter().map(|fragment| {
             let &RowFragment { row, pack, offset, first: first_token, tokens, repeat, .. } = fragment;

@@ -2,11 +2,19 @@
 //!
 //! A position counts cells of the plan: samples, or packs. A document of several packs of a batch is read once for the
 //! batch, since a row of the batch is a document, and packs are made of rows when all of them are there.
+//!
+//! A sample that is composed with partners, see [`compose`](crate::decode::compose), is a group of rows: its own and
+//! one for each partner. They are read and decoded as any rows, and the batch is made of groups when all rows are
+//! there.
 
+use crate::decode::DrawKey;
+use crate::decode::compose::Composition;
 use crate::error::Result;
 use crate::order::{
-    EpochPlan, Node, PackBatch, PackOrder, PackPlan, PackedFragment, PlannedSample, Rank, RankOrder, SampleId, ShardUse,
+    EpochPlan, NEIGHBOURS, Node, PackBatch, PackOrder, PackPlan, PackedFragment, PlannedSample, Rank, RankOrder,
+    SampleId, ShardUse,
 };
+use crate::sync::Arc;
 use std::collections::HashMap;
 
 /// Plan of an epoch. Cheap to clone.
@@ -14,13 +22,15 @@ use std::collections::HashMap;
 pub(crate) enum BatchPlan {
     Samples(EpochPlan),
     Packs(PackPlan),
+    /// Samples with their partners.
+    Groups(EpochPlan, Arc<Composition>),
 }
 
 impl BatchPlan {
     /// The plan of the cells.
     pub(crate) fn cells(&self) -> &EpochPlan {
         match self {
-            Self::Samples(plan) => plan,
+            Self::Samples(plan) | Self::Groups(plan, _) => plan,
             Self::Packs(plan) => plan.packs(),
         }
     }
@@ -30,6 +40,9 @@ impl BatchPlan {
         match self {
             Self::Samples(plan) => BatchOrder::Samples(plan.rank(rank)),
             Self::Packs(plan) => BatchOrder::Packs(Box::new(plan.rank(rank)), PackBatch::default()),
+            Self::Groups(plan, composition) => {
+                BatchOrder::Groups(plan.rank(rank), plan.epoch(), Arc::clone(composition))
+            }
         }
     }
 
@@ -38,6 +51,17 @@ impl BatchPlan {
         match self {
             Self::Samples(plan) => plan.shard_uses(node),
             Self::Packs(plan) => plan.shard_uses(node),
+            Self::Groups(plan, _) => {
+                // Partners are at most a stretch away, and the canonical nodes of a node are dealt in turn. The bounds
+                // choose what to evict: for streams that are merged they are estimates.
+                let around = NEIGHBOURS * plan.num_canonical_nodes().div_ceil(u64::from(plan.world().nodes));
+                let widen = |ShardUse { shard, first, last }: ShardUse| ShardUse {
+                    shard,
+                    first: first.saturating_sub(around),
+                    last: last + around,
+                };
+                plan.shard_uses(node).into_iter().map(widen).collect()
+            }
         }
     }
 }
@@ -46,6 +70,8 @@ impl BatchPlan {
 pub(crate) enum BatchOrder {
     Samples(RankOrder),
     Packs(Box<PackOrder>, PackBatch),
+    /// Samples with their partners, of an epoch.
+    Groups(RankOrder, u64, Arc<Composition>),
 }
 
 /// Batch of the plan.
@@ -57,6 +83,35 @@ pub(crate) struct PlannedBatch {
     pub(crate) samples: Vec<PlannedSample>,
     /// Packs of the samples, if the cells are packs.
     pub(crate) packs: Option<PackedRows>,
+    /// Groups of rows, if the cells are samples with partners.
+    pub(crate) groups: Option<RowGroups>,
+}
+
+/// Rows of a batch in groups: the row of a sample, followed by the rows of its partners.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RowGroups {
+    /// Row of each sample.
+    pub(crate) starts: Vec<u32>,
+    /// Key of each sample's draws.
+    pub(crate) keys: Vec<DrawKey>,
+}
+
+impl RowGroups {
+    /// Returns the number of the group that has the row.
+    pub(crate) fn group_of(&self, row: usize) -> usize {
+        self.starts.partition_point(|start| *start as usize <= row).saturating_sub(1)
+    }
+
+    /// Returns true for the row of a partner.
+    pub(crate) fn is_partner(&self, row: usize) -> bool {
+        self.starts.binary_search(&(row as u32)).is_err()
+    }
+
+    /// Returns the rows of a group. `rows` is the number of all rows.
+    pub(crate) fn rows_of(&self, group: usize, rows: usize) -> std::ops::Range<usize> {
+        let end = self.starts.get(group + 1).map_or(rows, |start| *start as usize);
+        self.starts[group] as usize..end
+    }
 }
 
 /// Packs of a batch, as fragments of its rows.
@@ -93,7 +148,7 @@ impl BatchOrder {
     /// Number of batches.
     pub(crate) fn batches(&self) -> u64 {
         match self {
-            Self::Samples(order) => order.batches(),
+            Self::Samples(order) | Self::Groups(order, ..) => order.batches(),
             Self::Packs(order, _) => order.packs().batches(),
         }
     }
@@ -103,6 +158,7 @@ impl BatchOrder {
         match self {
             Self::Samples(order) => order.seek(batch),
             Self::Packs(order, _) => order.seek(batch),
+            Self::Groups(order, ..) => order.seek(batch),
         }
     }
 
@@ -123,8 +179,25 @@ impl BatchOrder {
                 batch.set_packs(packs);
                 Ok(more)
             }
+            Self::Groups(order, epoch, composition) => {
+                let key = |planned: &PlannedSample| key_of(planned, *epoch);
+                let mut groups = RowGroups::default();
+                let choose = |planned: &PlannedSample, neighbours: u64, chosen: &mut Vec<u64>| {
+                    composition.choose(key(planned), neighbours, chosen);
+                };
+                let more = order.next_groups(&mut batch.samples, &mut groups.starts, choose);
+                groups.keys = groups.starts.iter().map(|start| key(&batch.samples[*start as usize])).collect();
+                batch.cells = groups.starts.len();
+                batch.groups = Some(groups);
+                Ok(more)
+            }
         }
     }
+}
+
+/// Key of the sample's random draws in `epoch`.
+pub(crate) fn key_of(planned: &PlannedSample, epoch: u64) -> DrawKey {
+    DrawKey { epoch, stream: planned.stream.0, draw: planned.draw }
 }
 
 impl PlannedBatch {
@@ -146,8 +219,11 @@ impl PlannedBatch {
         self.packs = Some(PackedRows { packs: batch.packs, documents, fragments });
     }
 
-    /// Cell of each row, from 0: the first pack that needs it.
+    /// Cell of each row, from 0: the first pack that needs it, or the sample of its group.
     pub(crate) fn cells_of_rows(&self) -> Vec<u64> {
+        if let Some(groups) = &self.groups {
+            return (0..self.samples.len()).map(|row| groups.group_of(row) as u64).collect();
+        }
         let Some(packs) = &self.packs else { return (0..self.samples.len() as u64).collect() };
         let mut cells = Vec::with_capacity(self.samples.len());
         // Rows are numbered in the order of their first fragments.

@@ -6,7 +6,7 @@
 //! sends a chunk to the decode threads when its shards are resident.
 
 use super::done_batch::DoneBatch;
-use super::plan::{BatchOrder, PackedRows, PlannedBatch};
+use super::plan::{BatchOrder, PackedRows, PlannedBatch, RowGroups, key_of};
 use super::sample::batch_builder::{BatchBuilder, MakeExtension};
 use super::sample::batch_layout::BatchLayout;
 use super::sample::row_marks::RowMark;
@@ -58,7 +58,7 @@ impl Task {
 
     /// Key of the sample's random draws in `epoch`.
     pub(crate) fn draw_key(&self, epoch: u64) -> DrawKey {
-        DrawKey { epoch, stream: self.planned.stream.0, draw: self.planned.draw }
+        key_of(&self.planned, epoch)
     }
 }
 
@@ -201,7 +201,7 @@ impl LeftOut {
 
 /// Batch of the window.
 enum Ahead {
-    Tasks(Vec<Task>, Option<PackedRows>),
+    Tasks(Vec<Task>, Option<PackedRows>, Option<RowGroups>),
     /// A batch of this many rows that is left out.
     LeftOut(u64),
 }
@@ -256,13 +256,13 @@ impl Scheduler {
                     announced.clear();
                     announced.extend(tasks.iter().map(|task: &Task| (task.shard, task.position)));
                     self.dispatcher.residency.announce(&mut announced);
-                    window.push_back(Ahead::Tasks(tasks, planned.packs.take()));
+                    window.push_back(Ahead::Tasks(tasks, planned.packs.take(), planned.groups.take()));
                 }
                 Ok::<_, Error>(())
             })?;
             match window.pop_front() {
-                Some(Ahead::Tasks(tasks, packs)) => {
-                    stage.timed(TimeKind::Busy, || self.begin_batch(number, tasks, packs))?;
+                Some(Ahead::Tasks(tasks, packs, groups)) => {
+                    stage.timed(TimeKind::Busy, || self.begin_batch(number, tasks, packs, groups))?;
                 }
                 Some(Ahead::LeftOut(rows)) => self.reorder.put(number, self.left_out.batch(number, rows).into()),
                 None => {
@@ -276,7 +276,13 @@ impl Scheduler {
     }
 
     /// Takes a slot for batch `number` and dispatches its samples in chunks.
-    fn begin_batch(&self, number: u64, tasks: Vec<Task>, packs: Option<PackedRows>) -> Result<()> {
+    fn begin_batch(
+        &self,
+        number: u64,
+        tasks: Vec<Task>,
+        packs: Option<PackedRows>,
+        groups: Option<RowGroups>,
+    ) -> Result<()> {
         let marks: Vec<RowMark> = tasks.iter().map(|task| task.mark(self.left_out.epoch, &self.catalog)).collect();
         // Slots that a failed device holds may never return.
         let slot = self.batches.take_unless(self.layout.slot_bytes(), || self.run.is_stopped())?;
@@ -289,7 +295,7 @@ impl Scheduler {
         let key = tasks.first().map_or_else(DrawKey::default, |task| task.draw_key(self.left_out.epoch));
         let extension = self.extension.as_ref().map(|make| make());
         let numbers = (number, first_position, key);
-        let batch = BatchBuilder::begin(numbers, self.layout.clone(), slot, (&marks, packs), extension);
+        let batch = BatchBuilder::begin(numbers, self.layout.clone(), slot, (&marks, packs, groups), extension);
         let len = self.pace.chunk;
         let ranges: Vec<Range<usize>> =
             (0..tasks.len()).step_by(len).map(|first| first..(first + len).min(tasks.len())).collect();

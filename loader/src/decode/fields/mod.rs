@@ -54,6 +54,7 @@ mod views;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::compose::ComposeOp;
 use super::draw::FieldDraws;
 use super::field::{BatchOp, MixMode, one};
 use crate::error::Result;
@@ -140,6 +141,16 @@ pub enum FieldSpec {
         #[serde(default)]
         weights: Option<Vec<f64>>,
     },
+    /// Fields as those of a Joint, where each sample is composed with partners. Each becomes a separate output.
+    Compose {
+        /// The outputs by name.
+        fields: Vec<(String, FieldSpec)>,
+        /// The operation.
+        by: ComposeOp,
+        /// Probability that a sample is composed.
+        #[serde(default = "one")]
+        p: f64,
+    },
     /// Fields with random operations that share their draws: a picture and its mask. Each becomes a separate output.
     Joint {
         /// The outputs by name.
@@ -168,14 +179,14 @@ impl FieldSpec {
             Self::Json(field) => field,
             Self::OneHot(field) => field,
             Self::MultiHot(field) => field,
-            Self::Mix { .. } | Self::Joint { .. } => return None,
+            Self::Mix { .. } | Self::Joint { .. } | Self::Compose { .. } => return None,
         })
     }
 
     /// Columns that the field reads; true for those that a sample may lack.
     pub fn columns(&self) -> Vec<(&str, bool)> {
         match self {
-            Self::Joint { fields } | Self::Mix { fields, .. } => {
+            Self::Joint { fields } | Self::Mix { fields, .. } | Self::Compose { fields, .. } => {
                 fields.iter().flat_map(|(_, field)| field.columns()).collect()
             }
             one => one.kind().map(|kind| (kind.column(), kind.default().is_some())).into_iter().collect(),
@@ -185,7 +196,7 @@ impl FieldSpec {
     /// Columns that the field reads as texts.
     pub fn texts(&self) -> Vec<&str> {
         match self {
-            Self::Joint { fields } | Self::Mix { fields, .. } => {
+            Self::Joint { fields } | Self::Mix { fields, .. } | Self::Compose { fields, .. } => {
                 fields.iter().flat_map(|(_, field)| field.texts()).collect()
             }
             Self::Text(Text { column, .. })
@@ -200,7 +211,7 @@ impl FieldSpec {
     /// Columns where the field reads a list, also of one value.
     pub fn lists(&self) -> Vec<&str> {
         match self {
-            Self::Joint { fields } | Self::Mix { fields, .. } => {
+            Self::Joint { fields } | Self::Mix { fields, .. } | Self::Compose { fields, .. } => {
                 fields.iter().flat_map(|(_, field)| field.lists()).collect()
             }
             Self::MultiHot(MultiHot { column, path: None, .. })
@@ -214,7 +225,7 @@ impl FieldSpec {
     /// Columns where the field reads the stored bytes.
     pub fn stored(&self) -> Vec<&str> {
         match self {
-            Self::Joint { fields } | Self::Mix { fields, .. } => {
+            Self::Joint { fields } | Self::Mix { fields, .. } | Self::Compose { fields, .. } => {
                 fields.iter().flat_map(|(_, field)| field.stored()).collect()
             }
             Self::Bytes(Bytes { column, .. }) => vec![column],

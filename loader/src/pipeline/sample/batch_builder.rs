@@ -11,7 +11,7 @@ use crate::delivery::OutputLayout;
 use crate::error::{Error, Result};
 use crate::memory::{BatchSlot, RowMut};
 use crate::order::SampleId;
-use crate::pipeline::plan::{PackedRows, RowFragment};
+use crate::pipeline::plan::{PackedRows, RowFragment, RowGroups};
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use std::any::Any;
 use std::fmt::Debug;
@@ -43,6 +43,8 @@ pub(crate) struct BatchBuilder {
     pub(crate) rows: usize,
     /// Packs that are made of the rows; `None`: the rows are the batch's. A refill replaces them.
     packs: Option<Mutex<Arc<PackedRows>>>,
+    /// Groups that are composed to one row each; `None`: each row is one of the batch.
+    pub(crate) groups: Option<RowGroups>,
     slot: Mutex<Option<BatchSlot>>,
     /// Rows that are neither decoded nor skipped, and chunks that are in progress: a chunk borrows the slot until it
     /// ends.
@@ -80,12 +82,12 @@ pub(crate) struct FilledBatch {
 
 impl BatchBuilder {
     /// Begins batch `number`, with its first row at `first_position` and with `key`, in `slot`, with one entry of
-    /// `marks` per row, and `packs` of them.
+    /// `marks` per row, and `packs` or `groups` of them.
     pub(crate) fn begin(
         (number, first_position, key): (u64, u64, DrawKey),
         layout: Arc<BatchLayout>,
         mut slot: BatchSlot,
-        (marks, packs): (&[RowMark], Option<PackedRows>),
+        (marks, packs, groups): (&[RowMark], Option<PackedRows>, Option<RowGroups>),
         extension: Option<Box<dyn BatchExtension>>,
     ) -> Arc<Self> {
         let rows = marks.len();
@@ -102,6 +104,7 @@ impl BatchBuilder {
             key,
             rows,
             packs: packs.map(|packs| Mutex::new(Arc::new(packs))),
+            groups,
             slot: Mutex::new(Some(slot)),
             remaining: AtomicUsize::new(rows),
             lists,
@@ -113,7 +116,17 @@ impl BatchBuilder {
 
     /// Rows of the batch in the plan: samples, or packs.
     pub(crate) fn planned_rows(&self) -> usize {
-        self.packs().map_or(self.rows, |packs| packs.packs)
+        self.packs().map_or_else(|| self.planned_samples(), |packs| packs.packs)
+    }
+
+    /// Row of the batch in the plan that row `row` is a part of.
+    pub(crate) fn planned_row(&self, row: usize) -> usize {
+        self.groups.as_ref().map_or(row, |groups| groups.group_of(row))
+    }
+
+    /// True if row `row` is the row of a partner.
+    pub(crate) fn is_partner(&self, row: usize) -> bool {
+        self.groups.as_ref().is_some_and(|groups| groups.is_partner(row))
     }
 
     /// The packs that are made of the rows; `None`: the rows are the batch's.
@@ -211,8 +224,8 @@ impl BatchBuilder {
         self.outcome.lock().bad.len() as u64
     }
 
-    /// Takes the rows that were skipped before the failure, if there is one, with their errors, in plan order, whatever
-    /// the threads.
+    /// Takes the planned rows that were skipped before the failure, if there is one, with their errors, in plan order,
+    /// whatever the threads.
     pub(crate) fn take_bad(&self) -> Vec<(usize, Error)> {
         let mut outcome = self.outcome.lock();
         let mut bad = std::mem::take(&mut outcome.bad);
@@ -220,7 +233,7 @@ impl BatchBuilder {
         let failed_at = outcome.failed_at.unwrap_or((u32::MAX, usize::MAX));
         bad.into_iter()
             .take_while(|(refills, row, _)| (*refills, *row) < failed_at)
-            .map(|(_, row, error)| (row, error))
+            .map(|(_, row, error)| (self.planned_row(row), error))
             .collect()
     }
 
@@ -234,10 +247,20 @@ impl BatchBuilder {
         }
     }
 
-    /// True if all rows were skipped.
+    /// True if all rows were skipped; rows of partners do not count.
     pub(crate) fn is_emptied(&self) -> bool {
         let outcome = self.outcome.lock();
-        outcome.failure.is_none() && outcome.skipped.len() == self.rows
+        outcome.failure.is_none() && self.has_lost(&outcome.skipped)
+    }
+
+    /// True if `skipped` has the rows of all samples.
+    fn has_lost(&self, skipped: &[usize]) -> bool {
+        skipped.iter().filter(|row| !self.is_partner(**row)).count() == self.planned_samples()
+    }
+
+    /// Rows that are not rows of partners.
+    fn planned_samples(&self) -> usize {
+        self.groups.as_ref().map_or(self.rows, |groups| groups.starts.len())
     }
 
     /// Number of times that the batch was reopened.
@@ -295,7 +318,7 @@ impl BatchBuilder {
         }
         let mut skipped = outcome.skipped.clone();
         drop(outcome);
-        if skipped.len() == self.rows {
+        if self.has_lost(&skipped) {
             return Ok(None);
         }
         skipped.sort_unstable();

@@ -5,8 +5,10 @@
 
 use super::pack_layout::PackLayout;
 use super::row_marks::{MarkOutput, RowMark};
+use crate::decode::compose::Composition;
 use crate::decode::mix::{Mix, RowRange};
-use crate::decode::{DrawKey, FieldPlan, Output};
+use crate::decode::ragged::elements;
+use crate::decode::{DType, DrawKey, FieldPlan, Output};
 use crate::delivery::OutputLayout;
 use crate::error::{Error, Result};
 use crate::memory::BatchSlot;
@@ -40,6 +42,46 @@ pub(crate) struct BatchLayout {
     repeats: usize,
     /// Packs, which the batch has in place of its rows.
     pub(crate) packs: Option<PackLayout>,
+    /// Rows that are composed of several rows.
+    pub(crate) composed: Option<ComposedLayout>,
+}
+
+/// Composed rows of a batch.
+#[derive(Debug)]
+pub(crate) struct ComposedLayout {
+    pub(crate) composition: Arc<Composition>,
+    /// Composed pictures, after all decoded rows.
+    pub(crate) places: Vec<ComposedPlace>,
+}
+
+/// Output of composed pictures in the slot.
+#[derive(Debug)]
+pub(crate) struct ComposedPlace {
+    /// Its number among all outputs.
+    pub(crate) output: usize,
+    pub(crate) dtype: DType,
+    /// Shape of a row.
+    pub(crate) shape: Vec<usize>,
+    /// Offset of the first row.
+    pub(crate) offset: usize,
+    pub(crate) row_bytes: usize,
+}
+
+impl ComposedLayout {
+    /// Layout of `rows` rows after `bytes` bytes of the slot, which are added to.
+    fn new(composition: &Arc<Composition>, outputs: &[Output], rows: usize, bytes: &mut usize) -> Result<Self> {
+        let mut places = Vec::new();
+        for (output, shape) in composition.pictures() {
+            let Output { name, dtype, .. } = &outputs[output];
+            let too_large = || Error::config("a batch of this output is too large").with("output", name);
+            let row_bytes = elements(shape).and_then(|n| n.checked_mul(dtype.size())).ok_or_else(too_large)?;
+            let all = row_bytes.checked_mul(rows).filter(|all| *all < isize::MAX as usize / 2);
+            let offset = bytes.next_multiple_of(OUTPUT_ALIGN_BYTES);
+            *bytes = offset.checked_add(all.ok_or_else(too_large)?).ok_or_else(too_large)?;
+            places.push(ComposedPlace { output, dtype: *dtype, shape: shape.to_vec(), offset, row_bytes });
+        }
+        Ok(Self { composition: composition.clone(), places })
+    }
 }
 
 impl BatchLayout {
@@ -49,17 +91,24 @@ impl BatchLayout {
     ///
     /// `Config` when a batch would not fit into memory addresses.
     pub(crate) fn new(plan: &FieldPlan, rows: usize, marks: Vec<MarkOutput>) -> Result<Self> {
+        // Rows of partners are decoded as well.
+        let decoded = plan.composition().map_or(1, |composition| composition.rows_max());
         let mut outputs = plan.outputs().to_vec();
         outputs.extend(marks.iter().map(|mark| mark.output()));
         let (mut places, mut bytes) = (Vec::new(), 0usize);
         for (output, form) in outputs.iter().zip(plan.picture_forms().chain(std::iter::repeat(None))) {
             let Some(row_bytes) = output.row_bytes() else { continue };
-            let all = row_bytes.checked_mul(rows).filter(|all| *all < isize::MAX as usize / 2);
+            let all = row_bytes
+                .checked_mul(rows)
+                .and_then(|all| all.checked_mul(decoded))
+                .filter(|all| *all < isize::MAX as usize / 2);
             let too_large = || Error::config("a batch of this output is too large").with("output", &output.name);
             let offset = bytes.next_multiple_of(OUTPUT_ALIGN_BYTES);
             bytes = offset + all.ok_or_else(too_large)?;
             places.push(OutputLayout { offset, row_bytes, form });
         }
+        let composed =
+            plan.composition().map(|composition| ComposedLayout::new(composition, &outputs, rows, &mut bytes));
         let names = outputs.iter().map(|output| output.name.as_str().into()).collect();
         let row_bytes = plan.outputs().iter().filter_map(Output::row_bytes).collect();
         Ok(Self {
@@ -74,6 +123,7 @@ impl BatchLayout {
             mixes: plan.mixes().to_vec(),
             repeats: 1,
             packs: None,
+            composed: composed.transpose()?,
         })
     }
 
@@ -142,6 +192,11 @@ impl BatchLayout {
         !self.mixes.is_empty()
     }
 
+    /// Rows of a full batch, with the rows of partners.
+    pub(crate) fn decoded_rows(&self) -> usize {
+        self.rows * self.composed.as_ref().map_or(1, |composed| composed.composition.rows_max())
+    }
+
     /// The decoded fixed outputs: all except those that the plan gives.
     pub(crate) fn decoded_places(&self) -> &[OutputLayout] {
         &self.places[..self.row_bytes.len()]
@@ -156,6 +211,11 @@ impl BatchLayout {
     pub(crate) fn output_of_fixed(&self, fixed: usize) -> usize {
         let mut fixed_outputs = (0..self.outputs.len()).filter(|output| self.outputs[*output].row_bytes().is_some());
         fixed_outputs.nth(fixed).unwrap_or(usize::MAX)
+    }
+
+    /// Number among the outputs without fixed shape of output number `output`, which is one.
+    pub(crate) fn list_of(&self, output: usize) -> usize {
+        self.outputs[..output].iter().filter(|output| output.row_bytes().is_none()).count()
     }
 
     /// True for the output `repeat`.

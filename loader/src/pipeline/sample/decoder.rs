@@ -135,6 +135,10 @@ impl RowDecoder {
         let offload = self.offload.as_deref().filter(|_| self.keeps_encoded);
         let offload = offload.filter(|offload| offload.takes_pictures_of(task, self.pictures));
         let taker = offload.map(|offload| EncodedPictures { offload, at, taken: Cell::new(0) });
+        // Of a partner, the composition alone has rows.
+        let composition = batch.layout.composed.as_ref().map(|composed| &composed.composition);
+        let of_partner = composition.filter(|_| batch.is_partner(at.row));
+        let is_unused = |output| of_partner.is_some_and(|composition| !composition.has(output));
         let (mut fixed, mut list) = (batch.first_rows(rows), lists.iter_mut());
         let rows = sinks.iter().enumerate().filter_map(|(output, sink)| {
             let row = match (sink, &taker) {
@@ -145,7 +149,7 @@ impl RowDecoder {
                     RowBytes::Consumer(memory) => Row::Sized(memory.bytes_mut()),
                 },
             };
-            Some(if sample.has_stored(output) { Row::Filled } else { row })
+            Some(if sample.has_stored(output) || is_unused(output) { Row::Filled } else { row })
         });
         let decoder = &mut self.decoders[layout_number];
         let index = |column| open.index_entry(task.index, column);
@@ -163,6 +167,12 @@ impl RowDecoder {
         }
         if let Some(taker) = taker.filter(|taker| taker.taken.get() < self.pictures) {
             taker.offload.count_not_taken(self.pictures - taker.taken.get());
+        }
+        if let Some(composition) = composition {
+            composition.check(|output| match lists.get(batch.layout.list_of(output)) {
+                Some(RowBytes::Engine(row)) => row,
+                _ => &[],
+            })?;
         }
         if !lists.is_empty() {
             batch.put_lists(at.row, lists);

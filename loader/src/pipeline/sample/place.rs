@@ -1,17 +1,17 @@
 //! Place stage: from a filled batch to the consumer.
 
 use super::batch_builder::{BatchBuilder, FilledBatch};
-use super::batch_layout::BatchLayout;
+use super::batch_layout::{BatchLayout, ComposedLayout};
 use super::offload::Offload;
 use super::pack_layout::{LengthMismatch, PackLayout, PackTensor};
 use crate::batch::{Batch, Output, RowBytes, Tensor};
 use crate::catalog::Catalog;
-use crate::decode::RowShape;
+use crate::decode::{DType, RowShape};
 use crate::delivery::{Delivery, DeviceRows, PartialBatch, TensorMemory};
 use crate::error::{Error, Result};
 use crate::memory::BatchSlot;
 use crate::pipeline::done_batch::DoneBatch;
-use crate::pipeline::plan::PackedRows;
+use crate::pipeline::plan::{PackedRows, RowGroups};
 use crate::pipeline::refill::{Refill, Refills};
 use crate::pipeline::schedule::{Chunk, Dispatcher, Task};
 use crate::stats::{Counter, Stage, TimeKind};
@@ -103,7 +103,8 @@ impl PlaceStage {
     /// The failure of the lowest failed row; `Decode` when every row was skipped and the batch may not be empty.
     pub(crate) fn take(&self, batch: &BatchBuilder) -> Result<Option<FilledBatch>> {
         let number = self.first_batch + batch.number;
-        let filled = batch.take_filled().map_err(|(row, error)| error.with("batch", number).with("row", row))?;
+        let of_row = |(row, error): (usize, Error)| error.with("batch", number).with("row", batch.planned_row(row));
+        let filled = batch.take_filled().map_err(of_row)?;
         if filled.is_none() && !self.is_alone {
             return Err(Error::decode(
                 "every sample of a batch was skipped, and none is left to repeat instead, so the remaining ranks \
@@ -131,6 +132,14 @@ impl PlaceStage {
         if let (Some(layout), Some(packs)) = (&layout.packs, batch.packs()) {
             return self.place_packs(batch, (layout, &packs), slot, &skipped);
         }
+        let mut lists = Vec::new();
+        if let (Some(composed), Some(groups)) = (&layout.composed, &batch.groups) {
+            lists = batch.take_lists(&[]).collect();
+            kept.retain(|row| !groups.is_partner(*row));
+            let bytes = slot.bytes_mut().ok_or_else(unfinished)?;
+            compose(batch, (composed, groups), &kept, &mut lists, bytes)?;
+            skipped = (0..batch.rows).filter(|row| kept.binary_search(row).is_err()).collect();
+        }
         if layout.has_mixes() {
             layout.mix(slot.bytes_mut().ok_or_else(unfinished)?, &kept, batch.key);
             skipped.extend(kept.drain(layout.rows_after_mix(kept.len())..));
@@ -145,7 +154,7 @@ impl PlaceStage {
                 self.delivery.deliver(slot.freeze().map_err(|_| unfinished())?, layout.bytes)?
             }
         };
-        Ok(Batch { rows: kept.len(), outputs: outputs(batch, &memory, &skipped)?, ..self.empty(batch) })
+        Ok(Batch { rows: kept.len(), outputs: outputs(batch, &memory, &skipped, lists)?, ..self.empty(batch) })
     }
 
     /// Places the packs of a batch with these rows of ids.
@@ -205,22 +214,82 @@ impl PlaceStage {
     }
 }
 
-/// Outputs of a batch with its fixed rows in `memory`.
-fn outputs(batch: &BatchBuilder, memory: &Arc<dyn TensorMemory>, skipped: &[usize]) -> Result<Vec<(Arc<str>, Output)>> {
+/// Composes the `kept` rows of `groups` with the rows of their partners: pictures in the slot's `bytes`, and the rest
+/// in the `lists` of the outputs without fixed shape. Afterwards the lists have the kept rows alone.
+fn compose(
+    batch: &BatchBuilder,
+    (ComposedLayout { composition, places }, groups): (&ComposedLayout, &RowGroups),
+    kept: &[usize],
+    lists: &mut [Vec<RowBytes>],
+    bytes: &mut [u8],
+) -> Result<()> {
+    let layout = &batch.layout;
+    let mut composed: Vec<Vec<Vec<u8>>> = Vec::with_capacity(kept.len());
+    for (to, row) in kept.iter().enumerate() {
+        let group = groups.group_of(*row);
+        let parts = groups.rows_of(group, batch.rows).map(|row| (!batch.is_skipped(row)).then_some(row));
+        let list = |row: usize, output: usize| match lists[layout.list_of(output)].get(row) {
+            Some(RowBytes::Engine(array)) => &**array,
+            _ => &[],
+        };
+        let mut pictures = Vec::with_capacity(places.len());
+        let (mut rest, mut start) = (&mut *bytes, 0);
+        for place in places {
+            let (before, after) = rest.split_at_mut(place.offset + to * place.row_bytes - start + place.row_bytes);
+            start = place.offset + (to + 1) * place.row_bytes;
+            let skip = before.len() - place.row_bytes;
+            pictures.push(&mut before[skip..]);
+            rest = after;
+        }
+        composed.push(composition.compose(groups.keys[group], &parts.collect::<Vec<_>>(), list, &mut pictures)?);
+    }
+    for list in lists.iter_mut() {
+        let mut row = 0..;
+        list.retain(|_| row.next().is_some_and(|row| kept.binary_search(&row).is_ok()));
+    }
+    for (to, arrays) in composed.into_iter().enumerate() {
+        for (output, array) in composition.outputs().zip(arrays) {
+            lists[layout.list_of(output)][to] = RowBytes::Engine(array);
+        }
+    }
+    Ok(())
+}
+
+/// Outputs of a batch with its fixed rows in `memory`. `lists` are the lists of a composed batch; of further batches
+/// they are taken here.
+fn outputs(
+    batch: &BatchBuilder,
+    memory: &Arc<dyn TensorMemory>,
+    skipped: &[usize],
+    mut lists: Vec<Vec<RowBytes>>,
+) -> Result<Vec<(Arc<str>, Output)>> {
     let (layout, rows) = (&batch.layout, (batch.rows - skipped.len()) as i64);
-    let (mut places, mut lists) = (layout.places.iter(), batch.take_lists(skipped));
+    if layout.composed.is_none() {
+        lists = batch.take_lists(skipped).collect();
+    }
+    let (mut places, mut lists) = (layout.places.iter(), lists.into_iter());
+    let tensor = |offset: usize, dtype: DType, row: &[usize]| {
+        let shape = std::iter::once(rows).chain(row.iter().map(|length| *length as i64)).collect();
+        Tensor::new(memory.clone(), offset, dtype, shape)
+    };
+    let pictures = || layout.composed.iter().flat_map(|composed| &composed.places);
     let outputs = layout.outputs.iter().zip(&layout.names).enumerate().map(|(number, (output, name))| {
         let mut list = || lists.next().unwrap_or_default();
         let value = match &output.shape {
             RowShape::Fixed(row) => {
-                let shape = std::iter::once(rows).chain(row.iter().map(|length| *length as i64)).collect();
                 let offset = places.next().map_or(0, |place| place.offset);
-                let tensor = Tensor::new(memory.clone(), offset, output.dtype, shape);
+                let tensor = tensor(offset, output.dtype, row);
                 Output::Tensor(if layout.is_repeat(number) { tensor.of_bool() } else { tensor })
             }
             RowShape::Text => Output::Text(text(list())?),
             RowShape::Bytes => Output::Bytes(list()),
-            RowShape::RaggedArray => Output::Ragged(owned(list())?),
+            RowShape::RaggedArray => {
+                let rows = list();
+                match pictures().find(|place| place.output == number) {
+                    Some(place) => Output::Tensor(tensor(place.offset, place.dtype, &place.shape)),
+                    None => Output::Ragged(owned(rows)?),
+                }
+            }
         };
         Ok((name.clone(), value))
     });

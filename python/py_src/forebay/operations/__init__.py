@@ -4,7 +4,7 @@ Names, arguments and distributions are the same as in `torchvision.transforms.v2
 pictures of Pillow. The engine draws and applies them in its decode threads.
 """
 
-from . import by_chance, colour, compose, corrupt, elastic, erase, framing, geometric, hsv, levels, linear, mix, policies
+from . import by_chance, colour, compose, corrupt, elastic, erase, framing, geometric, hsv, levels, linear, mix, partners, policies
 from .by_chance import *  # noqa: F403
 from .colour import *  # noqa: F403
 from .compose import *  # noqa: F403
@@ -21,6 +21,7 @@ from .hsv import *  # noqa: F403
 from .levels import *  # noqa: F403
 from .linear import *  # noqa: F403
 from .mix import *  # noqa: F403
+from .partners import *  # noqa: F403
 from .policies import *  # noqa: F403
 
 __all__ = ["drawn", "from_albumentations", "from_timm", "from_torchvision"]
@@ -37,4 +38,5 @@ __all__ += hsv.__all__
 __all__ += levels.__all__
 __all__ += linear.__all__
 __all__ += mix.__all__
+__all__ += partners.__all__
 __all__ += policies.__all__
