@@ -158,7 +158,7 @@ def _take_loaders(trainer: LoaderTrainer, args: Sequence[Any], kwargs: dict[str,
     if loaders:
         config = kwargs.get("args", args[1] if len(args) > 1 else None)
         if config is None:
-            raise ConfigError("TRL would prepare the data of a Loader once more: pass args=, such as an SFTConfig")
+            raise ConfigError("TRL would prepare the data of a Loader itself: pass args=, such as an SFTConfig, which can switch that off")
         kwargs.update({name: _one_row(data) for name, data in loaders.items()})
         config.dataset_kwargs = {**(config.dataset_kwargs or {}), "skip_prepare_dataset": True}
     return loaders
