@@ -144,7 +144,8 @@ def test_a_byte_that_changes_while_a_shard_is_fetched_is_fetched_again_and_not_k
         good = rows(loader)
         assert handler.times == 0
     assert good
-    if (cache / "index.json").exists():
+    # The kept index of texts is no index of shards, which `verify` reads.
+    if (cache / "index.json").exists() and b'"shards"' in (cache / "index.json").read_bytes():
         assert verify(cache).is_intact
     shutil.rmtree(cache)
     with opened(fetch=fb.Fetch(retry=2)) as loader:
