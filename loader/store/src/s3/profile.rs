@@ -45,6 +45,11 @@ impl Profiles {
         ini_value(self.profiles.get(profile)?, key)
     }
 
+    /// Returns the endpoint of `service` that a profile has in its section of services; `None` if it has none.
+    pub(super) fn endpoint(&self, profile: &str, service: &str) -> Option<String> {
+        self.get(&format!("services {}", self.get(profile, "services")?), &format!("{service}.endpoint_url"))
+    }
+
     /// Returns the source of credentials of a profile, in the order of the AWS command line; `None` if it has none.
     ///
     /// # Errors

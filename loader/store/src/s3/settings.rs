@@ -54,7 +54,8 @@ pub struct S3Settings {
 }
 
 impl S3Settings {
-    /// Reads the environment, and the profile it names (`AWS_PROFILE`, else `default`) from the files in `~/.aws`.
+    /// Reads the environment, and the profile it names (`AWS_PROFILE`, `AWS_DEFAULT_PROFILE`, else `default`) from the
+    /// files in `~/.aws`.
     ///
     /// The endpoint comes from the first of `S3_ENDPOINT_URL`, `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` and the
     /// profile; keys come from `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, else from the profile: its keys,
@@ -89,12 +90,13 @@ impl S3Settings {
             config: file("AWS_CONFIG_FILE", "config"),
             sso_cache: in_home(home.as_deref(), "sso/cache"),
         };
-        let (profiles, named) = (Profiles::load(&files)?, variable("AWS_PROFILE"));
+        let (profiles, named) = (Profiles::load(&files)?, first(&["AWS_PROFILE", "AWS_DEFAULT_PROFILE"]));
         profiles.check(named.as_deref())?;
         let name = named.as_deref().unwrap_or("default");
         let profile = |key: &str| profiles.get(name, key);
         let mut settings = Self {
             endpoint: first(&["S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"])
+                .or_else(|| profiles.endpoint(name, "s3"))
                 .or_else(|| profile("endpoint_url")),
             region: first(&["AWS_REGION", "AWS_DEFAULT_REGION"]).or_else(|| profile("region")),
             access_key: variable("AWS_ACCESS_KEY_ID"),
@@ -118,9 +120,11 @@ impl S3Settings {
         }
         let has_keys = settings.access_key.is_some() || settings.secret_key.is_some();
         if !has_keys && !settings.anonymous && !settings.has_provider("AWS_WEB_IDENTITY_TOKEN_FILE") {
-            let of_service = |name: &str| first(&[name, "AWS_ENDPOINT_URL"]);
-            let (region, sts) = (settings.region.clone(), of_service("AWS_ENDPOINT_URL_STS"));
-            let services = Services { region, sts, sso: of_service("AWS_ENDPOINT_URL_SSO") };
+            let of_service = |variable: &str, service: &str| {
+                first(&[variable, "AWS_ENDPOINT_URL"]).or_else(|| profiles.endpoint(name, service))
+            };
+            let (region, sts) = (settings.region.clone(), of_service("AWS_ENDPOINT_URL_STS", "sts"));
+            let services = Services { region, sts, sso: of_service("AWS_ENDPOINT_URL_SSO", "sso") };
             settings.source = profiles.source(name, &files, services)?;
             if settings.source.as_ref().is_none_or(CredentialSource::is_of_file) {
                 settings.access_key = profile("aws_access_key_id");
@@ -130,11 +134,17 @@ impl S3Settings {
             // object_store knows the agents of containers that have a file with a token.
             let agent = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI").filter(|_| {
                 let known = ["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"];
-                settings.source.is_none() && !known.iter().any(|name| settings.has_provider(name))
+                !known.iter().any(|name| settings.has_provider(name))
             });
             if let Some(address) = agent {
                 let token = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
-                settings.source = Some(CredentialSource::container(address, token)?);
+                settings.source = match settings.source {
+                    None => Some(CredentialSource::container(address, token)?),
+                    Some(source) if source.is_of_machine() => {
+                        Some(source.with_base_of(CredentialSource::container(address, token)?))
+                    }
+                    source => source,
+                };
             }
         }
         settings.validate()?;
@@ -187,6 +197,7 @@ impl fmt::Debug for S3Settings {
 
 #[cfg(test)]
 mod tests {
+    use super::super::source::Base;
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> Result<S3Settings> {
@@ -251,5 +262,24 @@ mod tests {
             let variables: Vec<_> = names.iter().map(|name| (*name, "http://127.0.0.1/x")).collect();
             assert_eq!(read(&variables).expect("fine").names_credentials(), expected, "{names:?}");
         }
+    }
+
+    #[test]
+    fn settings_of_a_profile_have_the_names_of_the_aws_tools() {
+        let home = tempfile::tempdir().expect("temporary folder");
+        std::fs::create_dir(home.path().join(".aws")).expect("made");
+        let text = "[profile own]\naws_access_key_id = k\naws_secret_access_key = s\nservices = near\nendpoint_url = \
+                    http://far:1\n[services near]\ns3 =\n  endpoint_url = http://near:2\n[profile \
+                    task]\nrole_arn = a\ncredential_source = EcsContainer\n";
+        std::fs::write(home.path().join(".aws/config"), text).expect("written");
+        let home = home.path().to_str().expect("UTF-8");
+        let own = read(&[("HOME", home), ("AWS_DEFAULT_PROFILE", "own")]).expect("profile own");
+        assert_eq!((own.access_key.as_deref(), own.endpoint.as_deref()), (Some("k"), Some("http://near:2")));
+        let agent = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/x");
+        let task = read(&[("HOME", home), ("AWS_PROFILE", "task"), agent]).expect("profile task");
+        let source = task.source.expect("a source");
+        assert!(matches!(source.base, Base::Container { .. }) && source.roles.len() == 1, "{source:?}");
+        let machine = read(&[("HOME", home), ("AWS_PROFILE", "task")]).expect("profile task").source;
+        assert!(machine.is_some_and(|source| source.is_of_machine()));
     }
 }

@@ -133,6 +133,16 @@ impl CredentialSource {
         &self.described
     }
 
+    /// Returns true for credentials that the machine or its container has.
+    pub(super) fn is_of_machine(&self) -> bool {
+        matches!(self.base, Base::Machine)
+    }
+
+    /// The source with the first credentials of `source`.
+    pub(super) fn with_base_of(self, source: Self) -> Self {
+        Self { base: source.base, ..self }
+    }
+
     /// Returns true for keys of a profile, without a role.
     pub(super) fn is_of_file(&self) -> bool {
         matches!(self.base, Base::File { .. }) && self.roles.is_empty()
