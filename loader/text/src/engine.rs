@@ -1,5 +1,6 @@
 //! The two engines of a `tokenizer.json`, and the choice for a text.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use forebay_core::error::{Error, Result};
@@ -51,6 +52,21 @@ impl Engine {
         let encoding = self.stable()?.encode_fast(text, false).map_err(|e| broken(e.to_string()))?;
         ids.extend(encoding.get_ids().iter().map(|&id| PipelineToken::from(id)));
         Ok(())
+    }
+
+    /// Text of the `tokenizer.json`.
+    pub(crate) fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// Returns the bytes of a text that each of its `ids` is for.
+    pub(crate) fn offsets(&self, text: &str, ids: &[u32]) -> Result<Vec<Range<usize>>> {
+        let encoding = self.stable()?.encode(text, false);
+        let encoding = encoding.map_err(|e| Error::decode(format!("the text cannot be tokenised: {e}")))?;
+        if encoding.get_ids() != ids {
+            return Err(Error::internal("two engines of a tokenizer have different ids"));
+        }
+        Ok(encoding.get_offsets().iter().map(|&(start, end)| start..end).collect())
     }
 
     fn stable(&self) -> Result<&Stable> {

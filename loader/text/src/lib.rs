@@ -15,7 +15,8 @@
 //! * `engine`: the two engines of a `tokenizer.json`; `scope`: tokenizers that the newer one may encode; `characters`
 //!   and `unicode`: characters that it may encode;
 //! * `ranks`: vocabularies of tiktoken;
-//! * `pieces`: cuts of a long text that do not change its ids.
+//! * `pieces`: cuts of a long text that do not change its ids; `spans`: the tokens of parts of a text;
+//! * [`chat`]: conversations to the text of a chat template, with the parts that are trained.
 //!
 //! # Engines
 //!
@@ -53,6 +54,7 @@
 //! ```
 
 mod characters;
+pub mod chat;
 mod document;
 pub mod encoding;
 mod engine;
@@ -60,6 +62,7 @@ mod pieces;
 mod ranks;
 mod scope;
 pub mod settings;
+mod spans;
 pub mod tokenizer;
 mod unicode;
 

@@ -63,6 +63,11 @@ impl Ranks {
         self.tokens.iter().rev().find(|(bytes, _)| bytes == token.as_bytes()).map(|(_, id)| *id)
     }
 
+    /// Bytes and id of each token.
+    pub(crate) fn tokens(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.tokens.iter().map(|(bytes, id)| (*id, bytes.as_slice()))
+    }
+
     /// Returns the largest id.
     pub(crate) fn id_max(&self) -> u32 {
         self.tokens.iter().map(|(_, id)| *id).max().unwrap_or(0)

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::panic::catch_unwind;
 
 use forebay_core::error::{Error, Result};
@@ -15,6 +16,7 @@ use crate::pieces::{PIECE_BYTES, pieces};
 use crate::ranks::Ranks;
 use crate::scope::has_exact_cuts;
 use crate::settings::{End, Settings};
+use crate::spans::{self, TokenBytes};
 
 /// Token ids of a text, in memory that is kept from text to text.
 #[derive(Debug, Default)]
@@ -45,6 +47,8 @@ pub struct Tokenizer {
     before: Vec<PipelineToken>,
     after: Vec<PipelineToken>,
     id_max: u32,
+    /// Bytes of each token, made for the first text with parts.
+    token_bytes: OnceLock<Option<TokenBytes>>,
 }
 
 /// Vocabulary by the kind of its file.
@@ -96,7 +100,8 @@ impl Tokenizer {
             let before = end_ids("add_bos", bos, Vec::new(), |token| ranks.id_of(token))?;
             let after = end_ids("add_eos", eos, Vec::new(), |token| ranks.id_of(token))?;
             let (id_max, has_exact_cuts) = (ranks.id_max(), encoding.has_exact_cuts());
-            return Ok(Self { vocabulary: VocabularyKind::Ranks(ranks), has_exact_cuts, before, after, id_max });
+            let (vocabulary, token_bytes) = (VocabularyKind::Ranks(ranks), OnceLock::new());
+            return Ok(Self { vocabulary, has_exact_cuts, before, after, id_max, token_bytes });
         }
         if !file.trim_start().starts_with('{') {
             return Err(Error::config(
@@ -110,7 +115,8 @@ impl Tokenizer {
         let after = end_ids("add_eos", eos, own_after, |token| document.id_of(token))?;
         let engine = Engine::new(&document, allowed)?;
         let has_exact_cuts = has_exact_cuts(&document, allowed);
-        Ok(Self { vocabulary: VocabularyKind::Json(engine), has_exact_cuts, before, after, id_max: document.id_max() })
+        let (vocabulary, token_bytes, id_max) = (VocabularyKind::Json(engine), OnceLock::new(), document.id_max());
+        Ok(Self { vocabulary, has_exact_cuts, before, after, id_max, token_bytes })
     }
 
     /// Replaces `ids` by the ids of `text`.
@@ -130,6 +136,32 @@ impl Tokenizer {
     pub fn encode_head(&self, text: &str, count: usize, ids: &mut Ids) -> Result<()> {
         let bytes_min = if self.has_exact_cuts { PIECE_BYTES } else { usize::MAX };
         self.encode_pieces(text, bytes_min, count, ids)
+    }
+
+    /// Replaces `ids` by the ids of `text`, and `mask` by true for each id of a token that has a byte of one of
+    /// `parts`, which are in order. Ids at the ends of each text have none.
+    ///
+    /// # Errors
+    /// The errors of [`Self::encode`].
+    pub fn encode_parts(&self, text: &str, parts: &[Range<usize>], ids: &mut Ids, mask: &mut Vec<bool>) -> Result<()> {
+        self.encode(text, ids)?;
+        mask.clear();
+        mask.resize(self.before.len(), false);
+        let own = &ids.as_slice()[self.before.len()..ids.0.len() - self.after.len()];
+        let token_bytes = self.token_bytes.get_or_init(|| match &self.vocabulary {
+            VocabularyKind::Json(engine) => TokenBytes::of_json(engine.json()),
+            VocabularyKind::Ranks(ranks) => Some(TokenBytes::of(ranks.tokens())),
+        });
+        let is_known = token_bytes.as_ref().is_some_and(|bytes| bytes.mask(own, text, parts, mask));
+        if !is_known {
+            let VocabularyKind::Json(engine) = &self.vocabulary else {
+                return Err(Error::internal("the tokens of a text are not its bytes"));
+            };
+            mask.truncate(self.before.len());
+            spans::mask(engine.offsets(text, own)?, parts, mask);
+        }
+        mask.resize(ids.0.len(), false);
+        Ok(())
     }
 
     fn encode_pieces(&self, text: &str, bytes_min: usize, count: usize, ids: &mut Ids) -> Result<()> {

@@ -77,7 +77,15 @@ pub const CRATES: &[Crate] = &[
     Crate { layers: FORMAT, ..krate("forebay-format", "loader/format", &["forebay-core"]) },
     Crate { layers: STORE, ..krate("forebay-store", "loader/store", &["forebay-core"]) },
     Crate {
-        external: &["base64", "serde_json", "tiktoken-rs", "tokenizers", "xxhash-rust"],
+        external: &[
+            "base64",
+            "minijinja",
+            "minijinja-contrib",
+            "serde_json",
+            "tiktoken-rs",
+            "tokenizers",
+            "xxhash-rust",
+        ],
         layers: TEXT,
         ..krate("forebay-text", "loader/text", &["forebay-core"])
     },
@@ -228,6 +236,8 @@ const FORMAT: &[Layer] = &[
 const TEXT: &[Layer] = &[
     layer(&["unicode"], &[]),
     layer(&["pieces"], &[]),
+    layer(&["spans"], &[]),
+    layer(&["chat"], &["forebay_core::error", "forebay_core::sync"]),
     layer(&["encoding"], &["forebay_core::error"]),
     layer(&["settings"], &["encoding"]),
     layer(&["characters"], &["unicode", "forebay_core::sync"]),
@@ -237,7 +247,17 @@ const TEXT: &[Layer] = &[
     layer(&["ranks"], &["encoding", "settings", "forebay_core::error"]),
     layer(
         &["tokenizer"],
-        &["document", "engine", "pieces", "ranks", "scope", "settings", "forebay_core::error", "forebay_core::sync"],
+        &[
+            "document",
+            "engine",
+            "pieces",
+            "ranks",
+            "scope",
+            "settings",
+            "spans",
+            "forebay_core::error",
+            "forebay_core::sync",
+        ],
     ),
 ];
 
