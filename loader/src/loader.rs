@@ -204,7 +204,7 @@ impl Loader {
         let mut layout = layout.with_repeats(config.order.repeat_augment);
         let mut outputs = fields[0].delivered();
         if let Some(pack) = config.pack() {
-            let packs = PackLayout::new(pack, &outputs, config.batch_size as usize)?;
+            let packs = PackLayout::new(pack, &outputs, packing::has_next_labels(&config), config.batch_size as usize)?;
             outputs = packs.outputs().collect();
             layout = layout.with_packs(packs);
         }

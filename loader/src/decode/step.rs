@@ -66,6 +66,8 @@ pub(super) struct Memory {
     pub values: Vec<u8>,
     pub json: JsonScratch,
     pub objects: ObjectScratch,
+    /// For each id of the current conversation, true if it is trained.
+    pub trained: Vec<bool>,
     /// Token ids of the current text.
     pub ids: forebay_text::Ids,
     /// Token ids that are stored in a different form.

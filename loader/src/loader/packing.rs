@@ -31,10 +31,15 @@ pub(super) fn ids_of(config: &LoaderConfig) -> Result<(&str, &FieldSpec)> {
     match config.fields.as_deref() {
         Some([(name, ids)]) if ids.token_lists().is_some_and(|lists| lists == *ids) => Ok((name, ids)),
         _ => Err(Error::config(
-            "packs are made of one field: of Tokenize or Tokens, without `length`, `pad` and `truncate`, since packs \
-             have a length themselves",
+            "packs are made of one field: of Tokenize, Tokens or Chat with its tokens in one column, without `length`, \
+             `pad` and `truncate`, since packs have a length themselves",
         )),
     }
+}
+
+/// True if the field of the ids has labels that the token before each predicts.
+pub(super) fn has_next_labels(config: &LoaderConfig) -> bool {
+    matches!(config.fields.as_deref(), Some([(_, FieldSpec::Chat(_))]))
 }
 
 /// Tokens that fill-in-the-middle adds to the documents of `ids`, the field with this name.

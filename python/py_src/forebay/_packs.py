@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ._groups import Pack
 from .errors import ConfigError
-from .fields import Field, Tokenize, Tokens
+from .fields import Chat, Field, Tokenize, Tokens
 
 __all__ = ["check_rows", "ids_of"]
 
@@ -25,8 +25,12 @@ def ids_of(fields: Mapping[str, Field] | None) -> Mapping[str, Field]:
     if not isinstance(fields, Mapping) or len(fields) != 1:
         raise ConfigError(message)
     name, field = next(iter(fields.items()))
-    if not isinstance(field, (Tokenize, Tokens)):
+    if not isinstance(field, (Chat, Tokenize, Tokens)):
         raise ConfigError(message)
+    if isinstance(field, Chat):
+        for option in ("tools", "prompt", "against"):
+            if getattr(field, option) is not None:
+                raise ConfigError(f"the tokens of packs are counted in one column: leave {option} out of Chat, or pack no conversations")
     rows = {"length": None, "pad": None, "truncate": False, "pad_to_multiple": None, "max_length": None}
     for option, absent in rows.items():
         if getattr(field, option) != absent:

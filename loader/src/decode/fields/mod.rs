@@ -11,6 +11,7 @@
 //! scalar, one_hot            number_source
 //! multi_hot                  list_source
 //! tokens, length, array      array_source
+//! chat                       the crate forebay-text; labels as of masked tokens
 //! tokenize                   the crate forebay-text; rows as of tokens (token_row, fill_in_middle,
 //!                            masked_tokens)
 //! json                       json_path, `decode::json_value`
@@ -25,6 +26,7 @@ mod array;
 mod array_source;
 mod boxes;
 mod bytes;
+mod chat;
 mod class_map;
 mod column;
 mod fill_in_middle;
@@ -63,6 +65,7 @@ use crate::format::encoding::Encoding;
 pub use array::Array;
 pub use boxes::{BoxLabels, Boxes};
 pub use bytes::Bytes;
+pub use chat::{Chat, ChatPart, ChatTurns};
 pub use class_map::ClassMap;
 pub(super) use column::Columns;
 pub use fill_in_middle::{FillInMiddle, Rearrangement};
@@ -111,6 +114,8 @@ pub enum FieldSpec {
     Tokens(Tokens),
     /// Token ids of a text.
     Tokenize(Tokenize),
+    /// Token ids of a conversation.
+    Chat(Box<Chat>),
     /// The length of an array.
     Length(Length),
     /// An array.
@@ -172,6 +177,7 @@ impl FieldSpec {
             Self::Scalar(field) => field,
             Self::Tokens(field) => field,
             Self::Tokenize(field) => field,
+            Self::Chat(field) => &**field,
             Self::Length(field) => field,
             Self::Array(field) => field,
             Self::Text(field) => field,
@@ -189,6 +195,7 @@ impl FieldSpec {
             Self::Joint { fields } | Self::Mix { fields, .. } | Self::Compose { fields, .. } => {
                 fields.iter().flat_map(|(_, field)| field.columns()).collect()
             }
+            Self::Chat(field) => field.columns(),
             one => one.kind().map(|kind| (kind.column(), kind.default().is_some())).into_iter().collect(),
         }
     }
@@ -204,6 +211,7 @@ impl FieldSpec {
             | Self::ObjectMasks(ObjectMasks { column, .. })
             | Self::ClassMap(ClassMap { column, .. })
             | Self::Tokenize(Tokenize { column, .. }) => vec![column],
+            Self::Chat(field) => field.columns().into_iter().map(|(column, _)| column).collect(),
             _ => Vec::new(),
         }
     }
@@ -276,6 +284,7 @@ impl FieldSpec {
         Some(match self {
             Self::Tokens(field) => Self::Tokens(field.lists()),
             Self::Tokenize(field) => Self::Tokenize(field.lists()),
+            Self::Chat(field) => Self::Chat(Box::new(field.lists()?)),
             _ => return None,
         })
     }

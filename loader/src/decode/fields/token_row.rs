@@ -192,6 +192,18 @@ impl TokenRow {
         Ok(())
     }
 
+    /// Checks that the type holds the ids of a tokenizer, for the field `kind`.
+    pub(super) fn check_ids(&self, id_max: u32, kind: &str) -> Result<()> {
+        let dtype = self.dtype;
+        let is_signed = matches!(dtype, DType::Int8 | DType::Int16);
+        let largest = (dtype.size() < 4).then(|| (1_u32 << (8 * dtype.size() - usize::from(is_signed))) - 1);
+        if largest.is_some_and(|largest| id_max > largest) {
+            let message = format!("the tokenizer has ids that do not fit the dtype: pass a wider `dtype` to {kind}");
+            return Err(Error::config(message).with("largest id", id_max).with("dtype", dtype));
+        }
+        Ok(())
+    }
+
     /// Returns the shape of a row.
     pub(super) fn shape(&self) -> RowShape {
         self.length.map_or(RowShape::RaggedArray, |length| RowShape::Fixed(vec![length]))

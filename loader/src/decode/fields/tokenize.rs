@@ -167,12 +167,7 @@ impl FieldKind for Tokenize {
         let encoding = self.encoding.as_ref().map(RanksEncoding::setting);
         let settings = Settings { bos: self.add_bos.setting(), eos: self.add_eos.setting(), allowed, encoding };
         let tokenizer = Tokenizer::load(&self.tokenizer, &settings)?;
-        let is_signed = matches!(dtype, DType::Int8 | DType::Int16);
-        let largest = (dtype.size() < 4).then(|| (1_u32 << (8 * dtype.size() - usize::from(is_signed))) - 1);
-        if largest.is_some_and(|largest| tokenizer.id_max() > largest) {
-            let message = "the tokenizer has ids that do not fit the dtype: pass a wider `dtype` to Tokenize";
-            return Err(Error::config(message).with("largest id", tokenizer.id_max()).with("dtype", dtype));
-        }
+        ids.check_ids(tokenizer.id_max(), "Tokenize")?;
         let changes = self.changes(draws)?;
         Ok(Compiled::new(index, TokenizeDecoder { tokenizer, path, errors, ids, changes }, dtype, ids.shape()))
     }

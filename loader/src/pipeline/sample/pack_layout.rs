@@ -66,12 +66,16 @@ struct Sequence<'r> {
 #[derive(Debug)]
 pub(crate) struct PackLayout {
     form: &'static Form,
+    /// True if labels that come with the ids are ids that the token before predicts.
+    are_next: bool,
     /// Tokens of a pack.
     length: usize,
     /// Most sequences of a pack, if there is a limit.
     sequences_max: Option<usize>,
     /// An element of padding.
     pad: Vec<u8>,
+    /// An element of a label that does not count; `None` for a type that does not hold it.
+    no_label: Option<Vec<u8>>,
     dtype: DType,
     outputs: Vec<PackOutput>,
     bytes: usize,
@@ -79,23 +83,23 @@ pub(crate) struct PackLayout {
 
 impl PackLayout {
     /// Layout of batches of `packs` packs as `config` has them, with the outputs `of_rows` of documents: token ids, and
-    /// labels if they come with the ids.
+    /// labels if they come with the ids. `are_next` is true for labels that the token before each predicts.
     ///
     /// # Errors
     ///
     /// `Config` for labels that a form shifts, for ids of a type that has no room for a label that does not count or
     /// for the padding, and for batches that do not fit into memory addresses.
-    pub(crate) fn new(config: &PackConfig, of_rows: &[Output], packs: usize) -> Result<Self> {
+    pub(crate) fn new(config: &PackConfig, of_rows: &[Output], are_next: bool, packs: usize) -> Result<Self> {
         let ids = of_rows.first().ok_or_else(|| Error::internal("packs have no ids"))?;
         let form = pack_forms::of(config.form);
         let mut table = form.outputs.to_vec();
         if of_rows.get(1).is_some_and(|output| output.name == LABELS) {
-            if table.iter().any(|output| output.kind == ElementKind::NextIds) {
+            if !are_next && table.iter().any(|output| output.kind == ElementKind::NextIds) {
                 let message = "labels of masked tokens belong to the tokens themselves, and window.form shifts labels: \
                                pass a different form";
                 return Err(Error::config(message));
             }
-            if !table.iter().any(|output| output.kind == ElementKind::Labels) {
+            if !table.iter().any(|output| output.kind.has_unlabelled()) {
                 table.push(pack_forms::LABELS);
             }
         }
@@ -115,7 +119,8 @@ impl PackLayout {
         let length = config.length as usize;
         let (outputs, bytes) = places(&table, ids, &[packs, length])?;
         let sequences_max = config.max_sequences.map(|sequences| length.min(sequences as usize));
-        Ok(Self { form, length, sequences_max, pad, dtype: ids.dtype, outputs, bytes })
+        let no_label = element(NO_LABEL).ok();
+        Ok(Self { form, are_next, length, sequences_max, pad, no_label, dtype: ids.dtype, outputs, bytes })
     }
 
     /// Bytes of a slot.
@@ -276,12 +281,12 @@ impl PackLayout {
             ElementKind::Ids => room.copy_from_slice(sequence.ids),
             ElementKind::Labels => {
                 room.copy_from_slice(sequence.labels.unwrap_or(sequence.ids));
-                if sequence.labels.is_none() {
+                if self.are_next || sequence.labels.is_none() {
                     room.chunks_exact_mut(size).take(1).for_each(|first| write_run(first, dtype, NO_LABEL, 0));
                 }
             }
             ElementKind::NextIds => {
-                let next = sequence.ids.get(size..).unwrap_or_default();
+                let next = sequence.labels.unwrap_or(sequence.ids).get(size..).unwrap_or_default();
                 let (head, last) = room.split_at_mut(next.len());
                 head.copy_from_slice(next);
                 write_run(last, dtype, NO_LABEL, 0);
@@ -290,6 +295,11 @@ impl PackLayout {
                 let (head, last) = room.split_at_mut(room.len().saturating_sub(size));
                 write_run(head, dtype, 1, 0);
                 write_run(last, dtype, 0, 0);
+                let next = sequence.labels.unwrap_or_default().chunks_exact(self.dtype.size()).skip(1);
+                let is_ignored = |label: &[u8]| self.no_label.as_deref() == Some(label);
+                for (to, _) in head.chunks_exact_mut(size).zip(next).filter(|(_, label)| is_ignored(label)) {
+                    write_run(to, dtype, 0, 0);
+                }
             }
             ElementKind::Positions => write_run(room, dtype, 0, 1),
             ElementKind::Sequences(first) => write_run(room, dtype, first + sequence.number, 0),
@@ -376,7 +386,7 @@ mod tests {
     fn layout(form: PackForm) -> PackLayout {
         let config = PackConfig { length: 5, form, pad: 9, ..PackConfig::default() };
         let ids = Output { name: "input_ids".to_owned(), dtype: DType::Int64, shape: RowShape::RaggedArray };
-        PackLayout::new(&config, &[ids], 2).expect("a layout")
+        PackLayout::new(&config, &[ids], false, 2).expect("a layout")
     }
 
     /// Values of an output, with its shape.
@@ -474,7 +484,7 @@ mod tests {
     fn a_limit_of_sequences_makes_the_starts_of_all_batches_as_many() {
         let config = PackConfig { length: 5, form: PackForm::Thd, max_sequences: Some(3), ..PackConfig::default() };
         let ids = Output { name: "tokens".to_owned(), dtype: DType::Int64, shape: RowShape::RaggedArray };
-        let (layout, (packs, rows)) = (PackLayout::new(&config, &[ids], 2).expect("a layout"), packed());
+        let (layout, (packs, rows)) = (PackLayout::new(&config, &[ids], false, 2).expect("a layout"), packed());
         let rows: Vec<_> = rows.iter().map(|row| Some(&**row)).collect();
         let mut slot = vec![0xa5; layout.bytes()];
         let contents = layout.assemble(&packs, &rows, None, &mut slot).expect("rows of ids").expect("as planned");
@@ -515,15 +525,39 @@ mod tests {
         // A form without labels has them after its outputs.
         for form in [PackForm::IndexedMask, PackForm::Segments] {
             let config = PackConfig { length: 5, form, ..PackConfig::default() };
-            let layout = PackLayout::new(&config, &outputs, 2).expect("a layout");
+            let layout = PackLayout::new(&config, &outputs, false, 2).expect("a layout");
             let mut slot = vec![0xa5; layout.bytes()];
             let contents = layout.assemble(&packs, &rows, Some(&labels), &mut slot).expect("rows").expect("as planned");
             let expected = vec![-100, 7, 1, -100, -100, 3, -100, -100, -100, -100];
             assert_eq!(values(&contents, &slot, "labels"), (vec![2, 5], expected));
         }
         let config = PackConfig { length: 5, form: PackForm::Thd, ..PackConfig::default() };
-        let e = PackLayout::new(&config, &outputs, 2).expect_err("shifted labels").to_string();
+        let e = PackLayout::new(&config, &outputs, false, 2).expect_err("shifted labels").to_string();
         assert!(e.contains("shifts labels"), "{e}");
+    }
+
+    #[test]
+    fn labels_of_conversations_are_shifted_and_none_is_the_first_of_a_sequence() {
+        let ids = Output { name: "input_ids".to_owned(), dtype: DType::Int64, shape: RowShape::RaggedArray };
+        let outputs = [ids.clone(), Output { name: LABELS.to_owned(), ..ids }];
+        let (packs, rows) = packed();
+        let labels = [ragged_of(DType::Int64, &[10, 11]), ragged_of(DType::Int64, &[-100, -100, 22, -100, 24])];
+        let (rows, labels) = (rows.iter().map(|row| Some(&**row)), labels.iter().map(|row| Some(&**row)));
+        let (rows, labels): (Vec<_>, Vec<_>) = (rows.collect(), labels.collect());
+        for (form, expected) in [
+            (PackForm::IndexedMask, [-100, 11, -100, -100, -100, -100, -100, 24, -100, -100]),
+            (PackForm::Segments, [-100, 11, -100, -100, -100, -100, -100, 24, -100, -100]),
+            (PackForm::Thd, [11, -100, -100, -100, -100, -100, 24, -100, -100, -100]),
+        ] {
+            let config = PackConfig { length: 5, form, pad: 9, ..PackConfig::default() };
+            let layout = PackLayout::new(&config, &outputs, true, 2).expect("a layout");
+            let mut slot = vec![0xa5; layout.bytes()];
+            let contents = layout.assemble(&packs, &rows, Some(&labels), &mut slot).expect("rows").expect("as planned");
+            assert_eq!(values(&contents, &slot, "labels").1, expected, "{form:?}");
+            if form == PackForm::Thd {
+                assert_eq!(values(&contents, &slot, "loss_mask").1, [1, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
+            }
+        }
     }
 
     #[test]
@@ -531,7 +565,7 @@ mod tests {
         let error = |form, dtype, pad, name: &str| {
             let config = PackConfig { length: 5, form, pad, ..PackConfig::default() };
             let ids = Output { name: name.to_owned(), dtype, shape: RowShape::RaggedArray };
-            PackLayout::new(&config, &[ids], 2).expect_err("rejected").to_string()
+            PackLayout::new(&config, &[ids], false, 2).expect_err("rejected").to_string()
         };
         assert!(error(PackForm::PaddingFree, DType::UInt16, 0, "ids").contains("signed `dtype`"));
         assert!(error(PackForm::Segments, DType::UInt16, 70_000, "ids").contains("window.pad"));

@@ -45,7 +45,7 @@ class Batch:
         pairs = []
         for name, field in self.fields or ():
             pairs += [(output, spec.get("dtype")) for output, spec in field.get("fields", [[name, field]])]
-            pairs += [("labels", field.get("dtype"))] if "mask" in field else []
+            pairs += [("labels", field.get("dtype"))] if "mask" in field or field.get("part") == "ids" else []
         return pairs
 
     def outputs(self) -> list[str]:

@@ -12,6 +12,7 @@ Shapes in the documentation describe a batch: N rows, H and W in pixels, C chann
     objects   masks of objects, and the class of each pixel
     crops     operations of the decoder: crops, resizes, flips, normalisation (more are in `forebay.operations`)
     tokenize  token ids of text
+    chat      token ids of conversations
     documents changes of the token ids of a document
     pictures  pictures, masks, and both with the same draws
     values    numbers, tokens, arrays, text, documents; rows that are padded, and their masks
@@ -20,6 +21,7 @@ Shapes in the documentation describe a batch: N rows, H and W in pixels, C chann
 from . import crops
 from .base import Field, ImageOp, paddings, specs
 from .boxes import Boxes, BoxLabels
+from .chat import Chat
 from .crops import *  # noqa: F403
 from .documents import FillInMiddle, MaskedLM
 from .key_points import KeyPoints
@@ -34,6 +36,7 @@ __all__ = [
     "BoxLabels",
     "Boxes",
     "Bytes",
+    "Chat",
     "ClassMap",
     "Field",
     "FillInMiddle",

@@ -15,7 +15,7 @@ from .base import Field, column_of, path_of
 from .documents import FillInMiddle, MaskedLM
 from .values import padding_of, token_rows
 
-__all__ = ["Tokenize"]
+__all__ = ["Tokenize", "contents_of"]
 
 
 @by_name(max_length="length and truncate", padding="pad")
@@ -97,7 +97,7 @@ class Tokenize(Field):
         """Returns the contents of the file, which is read once."""
         contents = self.__dict__.get("_read")
         if contents is None:
-            contents = _contents(self.tokenizer)
+            contents = contents_of("Tokenize", self.tokenizer)
             object.__setattr__(self, "_read", contents)
         return contents
 
@@ -132,12 +132,12 @@ def _encoding(encoding: Any) -> str | dict[str, Any] | None:
     return {"pattern": text("pattern of Tokenize", encoding["pattern"]), "special_tokens": ids}
 
 
-def _contents(tokenizer: Any) -> str:
-    """Returns the text of a tokenizer."""
+def contents_of(kind: str, tokenizer: Any) -> str:
+    """Returns the text of the tokenizer of a field of this kind."""
     if isinstance(tokenizer, str) and (tokenizer.lstrip().startswith("{") or "\n" in tokenizer):
         return tokenizer
     if not isinstance(tokenizer, (bytes, str, os.PathLike)):
-        raise ConfigError(f"tokenizer of Tokenize is a path or URL of a file, or its contents, but it is {shown(tokenizer)}")
+        raise ConfigError(f"tokenizer of {kind} is a path or URL of a file, or its contents, but it is {shown(tokenizer)}")
     data = tokenizer
     if not isinstance(data, bytes):
         from ..files.opened import open as open_file  # Imported late: most loaders need no files.
@@ -147,4 +147,4 @@ def _contents(tokenizer: Any) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ConfigError("tokenizer of Tokenize is not a tokenizer.json or a file of ranks: its bytes are not UTF-8") from None
+        raise ConfigError(f"tokenizer of {kind} is not a tokenizer.json or a file of ranks: its bytes are not UTF-8") from None
