@@ -19,11 +19,19 @@ pub(super) enum Content {
     Varint(u64),
     /// Range of a text, a message or packed numbers.
     Bytes(Range<usize>),
-    /// Offset of four bytes.
+    /// Range of four bytes.
     Word(Range<usize>),
     /// Eight bytes, or a group: no field that is read here has them.
     Other,
 }
+
+// Types of contents, as a field's tag has them.
+const VARINT: u64 = 0;
+const EIGHT_BYTES: u64 = 1;
+const BYTES: u64 = 2;
+const START_GROUP: u64 = 3;
+const END_GROUP: u64 = 4;
+const FOUR_BYTES: u64 = 5;
 
 /// Most groups around a field.
 const GROUPS_MAX: usize = 100;
@@ -37,62 +45,57 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// `range` is inside `bytes`.
+    /// Returns the fields of the message in `range` of `bytes`.
     pub(super) fn new(bytes: &'a [u8], range: Range<usize>) -> Self {
         Self { bytes, at: range.start, end: range.end.min(bytes.len()) }
     }
 
     /// Returns the next field.
     pub(super) fn next(&mut self) -> Result<Option<Field>> {
-        if self.at >= self.end {
+        if self.is_at_end() {
             return Ok(None);
         }
-        let tag = self.tag()?;
-        let content = match tag & 7 {
-            0 => Content::Varint(self.varint()?),
-            1 => self.take(8).map(|_| Content::Other)?,
-            2 => {
-                let len = self.varint()?;
-                Content::Bytes(self.take(usize::try_from(len).unwrap_or(usize::MAX))?)
-            }
-            3 => self.skip_group(tag >> 3).map(|()| Content::Other)?,
-            5 => Content::Word(self.take(4)?),
-            kind => return Err(damaged().with("wire_type", kind)),
+        let (number, wire_type) = self.tag()?;
+        let content = match wire_type {
+            START_GROUP => self.skip_group(number).map(|()| Content::Other)?,
+            _ => self.content(wire_type)?,
         };
-        Ok(Some(Field { number: tag >> 3, content }))
+        Ok(Some(Field { number, content }))
     }
 
     /// Reads the number of a field, which is not 0, and the type of its content.
-    fn tag(&mut self) -> Result<u64> {
+    fn tag(&mut self) -> Result<(u64, u64)> {
         let tag = self.varint()?;
-        if tag >> 3 == 0 { Err(damaged()) } else { Ok(tag) }
+        let (number, wire_type) = (tag >> 3, tag & 7);
+        if number == 0 { Err(damaged()) } else { Ok((number, wire_type)) }
     }
 
-    /// Skips the fields of the group `number`, after its start was read, and its end: they are no fields of the
-    /// message.
+    /// Reads the content of a field that is not a group.
+    fn content(&mut self, wire_type: u64) -> Result<Content> {
+        Ok(match wire_type {
+            VARINT => Content::Varint(self.varint()?),
+            EIGHT_BYTES => self.take(8).map(|_| Content::Other)?,
+            BYTES => {
+                let len = self.varint()?;
+                Content::Bytes(self.take(usize::try_from(len).unwrap_or(usize::MAX))?)
+            }
+            FOUR_BYTES => Content::Word(self.take(4)?),
+            _ => return Err(damaged().with("wire_type", wire_type)),
+        })
+    }
+
+    /// Skips the rest of the group `number`, up to its end: a group's fields do not belong to the message.
     fn skip_group(&mut self, number: u64) -> Result<()> {
         let mut open = vec![number];
         while let Some(last) = open.last() {
-            let tag = self.tag()?;
-            match tag & 7 {
-                0 => {
-                    self.varint()?;
-                }
-                1 => {
-                    self.take(8)?;
-                }
-                2 => {
-                    let len = self.varint()?;
-                    self.take(usize::try_from(len).unwrap_or(usize::MAX))?;
-                }
-                3 if open.len() < GROUPS_MAX => open.push(tag >> 3),
-                4 if tag >> 3 == *last => {
+            match self.tag()? {
+                (number, START_GROUP) if open.len() < GROUPS_MAX => open.push(number),
+                (number, END_GROUP) if number == *last => {
                     open.pop();
                 }
-                5 => {
-                    self.take(4)?;
+                (_, wire_type) => {
+                    self.content(wire_type)?;
                 }
-                kind => return Err(damaged().with("wire_type", kind)),
             }
         }
         Ok(())

@@ -86,7 +86,8 @@ fn absolute(streams: impl Iterator<Item = (Weight, u64)>) -> Result<EpochShares,
         });
     }
     let epoch_size = choose.iter().try_fold(0_u64, |sum, &c| Some(sum + c).filter(|&sum| sum <= SAMPLES_MAX));
-    let epoch_size = epoch_size.ok_or(bad(0, "and the others' exceed 2^48 samples"))?;
+    let epoch_size =
+        epoch_size.ok_or(bad(0, "and the weights of the remaining streams come to more than 2^48 samples"))?;
     // An empty epoch fails when its samples are drawn; its shares would be NaN.
     let proportion = choose.iter().map(|&c| c as f64 / epoch_size as f64).collect();
     Ok(EpochShares { choose, proportion, epoch_size })

@@ -23,7 +23,7 @@ pub enum Event<T> {
     Begin(Option<String>),
     /// Lines or files.
     Item(T),
-    /// All of its items were returned.
+    /// All items of the object were returned.
     End,
 }
 
@@ -37,12 +37,12 @@ pub struct Ahead<T> {
 
 /// Division of an object's content into items: its content, the offset in it of the first item, the bytes of the
 /// content if they are known, and the consumer of the items.
-pub(super) type Divide<T> = fn(Content<'_>, u64, Option<u64>, &Out<T>) -> Result<()>;
+pub(super) type Divide<T> = fn(Content<'_>, u64, Option<u64>, &ItemSender<T>) -> Result<()>;
 
-/// Consumer of items.
-pub(super) struct Out<T>(Sender<Result<Event<T>>>);
+/// Sender of items to the consumer.
+pub(super) struct ItemSender<T>(Sender<Result<Event<T>>>);
 
-impl<T> Out<T> {
+impl<T> ItemSender<T> {
     pub(super) fn item(&self, item: T) -> Result<()> {
         self.event(Event::Item(item))
     }
@@ -53,8 +53,8 @@ impl<T> Out<T> {
 }
 
 impl<T: Send + 'static> Ahead<T> {
-    /// Starts the thread. As many bytes of objects are in flight or ready as the window has. `window_bytes` is as for
-    /// [`ContentLimits`](super::ContentLimits).
+    /// Starts the thread. The window bounds the bytes of objects that are in flight or ready; `window_bytes` is the
+    /// bound of [`ContentLimits`](super::ContentLimits).
     ///
     /// # Errors
     ///
@@ -70,13 +70,13 @@ impl<T: Send + 'static> Ahead<T> {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let mut pieces = Pieces::new(objects, received, is_stopped.clone(), window);
         let run = move || {
-            let out = Out(sender);
+            let out = ItemSender(sender);
             while let Some(wanted) = pieces.next_object() {
                 if let Err(error) = divide_object(&mut pieces, &wanted, window_bytes, divide, &out) {
-                    // Errors of stores name it already.
+                    // Errors of stores name the object already.
                     let is_named = error.context().iter().any(|(name, _)| *name == "key");
                     let error = if is_named { error } else { error.with("object", redact(&wanted.url)) };
-                    // A consumer that is gone needs no error.
+                    // If the consumer is gone, nothing receives the error.
                     drop(out.0.send(Err(error)));
                     return;
                 }
@@ -90,7 +90,7 @@ impl<T: Send + 'static> Ahead<T> {
     ///
     /// # Errors
     ///
-    /// `Full` if more than a thousand are requested and not begun.
+    /// `Full` if 1,024 objects are requested and not begun.
     pub fn push(&self, wanted: Wanted) -> Result<()> {
         match self.requests.try_send(wanted) {
             Err(TrySendError::Full(_)) => {
@@ -101,11 +101,11 @@ impl<T: Send + 'static> Ahead<T> {
         }
     }
 
-    /// Waits for the next event of the objects that were requested, for at most `limit`; `None` if there is none yet.
+    /// Waits at most `limit` for the next event of the requested objects; `None` if there is none yet.
     ///
     /// # Errors
     ///
-    /// The first one of an object, in the order of the requests. It ends all of them.
+    /// The first error of an object, in the order of the requests. It ends all requests.
     pub fn next(&self, limit: Duration) -> Result<Option<Event<T>>> {
         match self.events.recv_timeout(limit) {
             Ok(event) => {
@@ -126,10 +126,10 @@ fn divide_object<T>(
     wanted: &Wanted,
     window_bytes: Option<u64>,
     divide: Divide<T>,
-    out: &Out<T>,
+    out: &ItemSender<T>,
 ) -> Result<()> {
     let (bytes, version, compression) = pieces.open()?;
-    // Programs that end early leave such files.
+    // An empty object is not unpacked: programs that end early leave such files.
     let compression = compression.filter(|_| bytes > 0);
     out.event(Event::Begin(version))?;
     let bytes = compression.is_none().then_some(bytes);

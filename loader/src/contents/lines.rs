@@ -1,7 +1,7 @@
 //! Lines of texts.
 
 use super::ContentLimits;
-use super::ahead::{Ahead, Out};
+use super::ahead::{Ahead, ItemSender};
 use super::content::Content;
 use super::pieces::FlightWindow;
 use crate::objects::Objects;
@@ -33,7 +33,7 @@ pub fn lines(objects: Arc<Objects>, limits: ContentLimits) -> Result<Ahead<LineB
     Ahead::start(objects, FlightWindow::new(limits.bytes), limits.window_bytes, divide)
 }
 
-pub(super) fn divide(mut content: Content<'_>, mut at: u64, _: Option<u64>, out: &Out<LineBatch>) -> Result<()> {
+pub(super) fn divide(mut content: Content<'_>, mut at: u64, _: Option<u64>, out: &ItemSender<LineBatch>) -> Result<()> {
     // Front of a line that continues in the next piece.
     let mut front = Vec::new();
     while let Some(mut piece) = content.next()? {
@@ -67,7 +67,7 @@ fn too_long(offset: u64) -> Error {
 }
 
 /// Sends a line that was in several pieces, or is the last one, and returns its bytes.
-fn send_line(line: &mut Vec<u8>, start: u64, out: &Out<LineBatch>) -> Result<u64> {
+fn send_line(line: &mut Vec<u8>, start: u64, out: &ItemSender<LineBatch>) -> Result<u64> {
     let bytes = Bytes::from(std::mem::take(line));
     let len = bytes.len() as u64;
     // At most two pieces more than the longest line.

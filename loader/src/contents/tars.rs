@@ -1,7 +1,7 @@
 //! Files of tars.
 
 use super::ContentLimits;
-use super::ahead::{Ahead, Out};
+use super::ahead::{Ahead, ItemSender};
 use super::archive::ForwardArchive;
 use super::content::Content;
 use super::pieces::FlightWindow;
@@ -48,7 +48,7 @@ pub fn tar_files(objects: Arc<Objects>, limits: ContentLimits) -> Result<Ahead<V
     Ahead::start(objects, FlightWindow::new(limits.bytes), limits.window_bytes, divide)
 }
 
-pub(super) fn divide(content: Content<'_>, start: u64, len: Option<u64>, out: &Out<Vec<TarPart>>) -> Result<()> {
+pub(super) fn divide(content: Content<'_>, start: u64, len: Option<u64>, out: &ItemSender<Vec<TarPart>>) -> Result<()> {
     let archive = ForwardArchive::new(content, start, len);
     let mut parts = Parts { out, ready: Vec::new(), bytes: 0 };
     let outcome = add_files(&archive, start, &mut parts);
@@ -102,7 +102,7 @@ fn take(archive: &ForwardArchive<'_>, mut bytes: u64, mut use_piece: impl FnMut(
 
 /// Parts that are not passed on yet: one at a time would cost more than small files.
 struct Parts<'a> {
-    out: &'a Out<Vec<TarPart>>,
+    out: &'a ItemSender<Vec<TarPart>>,
     ready: Vec<TarPart>,
     bytes: u64,
 }

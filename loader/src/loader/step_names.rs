@@ -15,6 +15,7 @@ use std::collections::{HashMap, HashSet};
 struct FirstNumbers(HashMap<u32, Vec<u64>>);
 
 impl FirstNumbers {
+    /// Returns the numbers of `stream`, from its `index`.
     fn of(&mut self, stream: u32, index: &Index) -> &[u64] {
         self.0.entry(stream).or_insert_with(|| {
             let first = |before: &mut u64, shard: &Shard| Some(std::mem::replace(before, *before + shard.samples));
@@ -109,7 +110,7 @@ impl Loader {
         let number = self.catalog.shape().stream_of(id).0;
         let key = own.recipe.as_ref().and_then(|recipe| recipe.path_of(index)).map(str::to_owned);
         let row = own.recipe.as_ref().and_then(|recipe| recipe.row_of(index));
-        // The file of a recipe is one in the cache alone.
+        // A shard that a recipe makes has its own file only in the cache, so the file of the source is named.
         let file = row.as_ref().map(|row| row.file.to_string()).or_else(|| key.clone());
         NamedSample {
             stream: number,

@@ -70,12 +70,12 @@ impl Document {
         &self.0["model"]
     }
 
-    /// Returns the normalizers, with these of sequences one by one.
+    /// Returns the normalizers; a sequence is replaced by its parts.
     pub(crate) fn normalizers(&self) -> Vec<&Value> {
         parts(&self.0["normalizer"], "normalizers")
     }
 
-    /// Returns the pre-tokenizers, with these of sequences one by one.
+    /// Returns the pre-tokenizers; a sequence is replaced by its parts.
     pub(crate) fn pre_tokenizers(&self) -> Vec<&Value> {
         parts(&self.0["pre_tokenizer"], "pretokenizers")
     }
@@ -95,6 +95,7 @@ fn broken(message: &str) -> Error {
     Error::config(format!("the tokenizer is not a tokenizer.json: {message}"))
 }
 
+/// Returns `part`, or the parts of a sequence of them, which are in its field `of_sequence`.
 fn parts<'a>(part: &'a Value, of_sequence: &str) -> Vec<&'a Value> {
     match part {
         Value::Null => Vec::new(),

@@ -6,8 +6,10 @@ use super::sequence::{RankPosition, RowSource, Sequence};
 use crate::error::{OrderError, OrderWarning};
 use crate::partition::PartitionArgs;
 
+/// Layout of the global batches.
 #[derive(Debug)]
 pub(crate) struct Stratified {
+    /// Rows of a rank's batch.
     batch: u64,
     ranks_per_node: u64,
     /// Start of each stream's part of a global batch, and the size of the global batch at the end.
@@ -16,7 +18,7 @@ pub(crate) struct Stratified {
     batches: u64,
 }
 
-/// Each stream's samples in a global batch: its share rounded down, and one more for the streams that lose most
+/// Returns each stream's samples in a global batch: its share rounded down, and one more for the streams that lose most
 /// by the rounding. Of equal losses, later streams come first.
 fn portions(proportion: &[f64], global_batch: u64) -> Result<Vec<u64>, OrderError> {
     let whole = global_batch as f64;
@@ -58,16 +60,19 @@ impl Stratified {
         Ok((sequences, Stratified { batch: args.config.batch_size, ranks_per_node, parts, batches }, batches))
     }
 
-    pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPosition, column: u64) -> Option<RowSource> {
-        let in_batch = (place.node * self.ranks_per_node + place.rank_of_node) * self.batch + column;
+    /// Returns the source of row `column` of the batch at `position`; `None` for padding.
+    pub(super) fn row_source(&self, sequences: &[Sequence], position: &RankPosition, column: u64) -> Option<RowSource> {
+        let rank = position.node * self.ranks_per_node + position.rank_of_node;
+        let in_batch = rank * self.batch + column;
         let sequence = self.parts.partition_point(|&start| start <= in_batch) - 1;
         let portion = self.parts[sequence + 1] - self.parts[sequence];
-        let index = place.batch * portion + (in_batch - self.parts[sequence]);
+        let index = position.batch * portion + (in_batch - self.parts[sequence]);
         let cell = sequences[sequence].partition.deal.node_cell(0, index)?;
         Some(RowSource { sequence, cell })
     }
 
-    /// The global batches to which a stream's samples from index `first` to `last` go; `None` if all are dropped.
+    /// Returns the first and the last global batch to which a stream's samples from index `first` to `last` go; `None`
+    /// if all are dropped.
     pub(crate) fn batches_between(&self, stream: usize, first: u64, last: u64) -> Option<(u64, u64)> {
         let portion = self.parts[stream + 1] - self.parts[stream];
         let last_batch = self.batches.checked_sub(1)?;

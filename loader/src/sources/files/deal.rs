@@ -1,15 +1,17 @@
-//! Order of samples. A shuffle mixes the samples of the shards in a block of it, which is a part of an epoch: with one
-//! folder in each shard a block would have some folders alone. So the samples are dealt like cards: with `n` hands,
-//! hand 0 gets samples 0, n, 2n and so on. Each hand has its share of every folder, and is a shard.
+//! Division of files into shards, so that each shard has samples of every folder.
+//!
+//! A shuffle mixes only samples whose shards are in the same block of the epoch. If each shard held one folder, a block
+//! would have the classes of a few folders. Therefore the samples are dealt like cards to `n` hands: hand 0 gets the
+//! samples 0, n, 2n and so on. Each hand has its share of every folder, and becomes a shard.
 
 use std::ops::Range;
 
-/// Bytes and samples of a hand: as many bytes as usual shards have, so that few requests are wasted when one is fetched
-/// for some of its samples.
+/// Bytes and samples of a hand. It is as large as a usual shard: where only some samples of a shard are used, few
+/// requests are wasted.
 const HAND_BYTES: u64 = 32 << 20;
 const HAND_SAMPLES_MAX: usize = 1024;
 
-/// Bytes of a shard, unless one sample has more. Lengths may differ, so some hands have more bytes than the rest.
+/// Bytes of a shard, unless one sample has more. Files differ in length, so a hand may have more bytes and is divided.
 const SHARD_BYTES_MAX: u64 = 2 * HAND_BYTES;
 
 /// Returns the number of hands for samples of `bytes` bytes together.
@@ -28,7 +30,7 @@ pub(super) fn shards(bytes: &[u64], hands: usize) -> Vec<Range<usize>> {
     let (samples, hands) = (bytes.len(), hands.max(1));
     let (mut shards, mut start) = (Vec::new(), 0);
     for hand in 0..hands {
-        // The first hands have one sample more where they do not come out even.
+        // If the samples do not divide evenly, the first hands have one more.
         let end = start + samples / hands + usize::from(hand < samples % hands);
         let (first, mut sum) = (start, 0_u64);
         for (at, bytes) in (first..).zip(&bytes[first..end]) {

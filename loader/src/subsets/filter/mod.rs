@@ -31,7 +31,7 @@ pub(crate) struct Filter {
     expression: Expression,
     /// Names of the columns that it needs, each once, with the position of the first use.
     columns: Vec<(String, usize)>,
-    /// Names of further columns that a sample must have, by no text.
+    /// Names of further columns that a sample must have, which the text does not name.
     present: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ impl Filter {
         Self { expression: Expression::All(parts), ..filter }
     }
 
-    /// The filter as it was written, and the further columns that a sample must have: a text that is unique to the
+    /// Returns the filter as it was written, with the further columns that a sample must have: a text unique to the
     /// filter.
     pub(crate) fn text(&self) -> String {
         if self.present.is_empty() { self.text.clone() } else { format!("{:?} {:?}", self.text, self.present) }
