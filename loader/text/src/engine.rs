@@ -5,9 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use forebay_core::error::{Error, Result};
 use forebay_core::sync::OnceLock;
+use serde_json::Value;
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
 use tokenizers_stable::Tokenizer as Stable;
 
+use crate::byte_pairs::BytePairs;
 use crate::characters::Characters;
 use crate::document::Document;
 use crate::scope::Scope;
@@ -25,9 +27,15 @@ pub(crate) struct Engine {
 
 /// The newer engine, and the characters of texts that it may encode.
 struct Fast {
-    tokenizer: PipelineTokenizer,
-    options: EncodeOptions,
+    tokenizer: FastKind,
     characters: &'static Characters,
+}
+
+/// Tokenizer of the newer engine by the kind of its model.
+#[expect(clippy::large_enum_variant, reason = "a process has few tokenizers")]
+enum FastKind {
+    BytePairs(BytePairs),
+    Whole(PipelineTokenizer, EncodeOptions),
 }
 
 impl Engine {
@@ -47,7 +55,11 @@ impl Engine {
     pub(crate) fn encode(&self, text: &str, ids: &mut Vec<PipelineToken>) -> Result<()> {
         let broken = |reason: String| Error::decode(format!("the text cannot be tokenised: {reason}"));
         if let Some(fast) = self.fast.as_ref().filter(|fast| fast.characters.have_all(text)) {
-            return fast.tokenizer.encode_into(text, &fast.options, ids).map_err(|e| broken(e.to_string()));
+            let encoded = match &fast.tokenizer {
+                FastKind::BytePairs(tokenizer) => tokenizer.encode(text, self.is_all_special, ids),
+                FastKind::Whole(tokenizer, options) => tokenizer.encode_into(text, options, ids),
+            };
+            return encoded.map_err(|e| broken(e.to_string()));
         }
         let encoding = self.stable()?.encode_fast(text, false).map_err(|e| broken(e.to_string()))?;
         ids.extend(encoding.get_ids().iter().map(|&id| PipelineToken::from(id)));
@@ -86,15 +98,24 @@ impl Engine {
 impl Fast {
     /// Returns the newer engine, unless it does not know a part of the document.
     fn new(document: &Document, scope: Scope, is_all_special: bool) -> Option<Self> {
-        let text = document.newest().ok()?.to_string();
+        let document = document.newest().ok()?;
         // The engine asserts some properties of a document.
-        let tokenizer = catch_unwind(AssertUnwindSafe(|| tokenizers::from_json(&text))).ok()?.ok()?;
+        let tokenizer = catch_unwind(AssertUnwindSafe(|| FastKind::new(document, is_all_special))).ok()??;
+        Some(Self { tokenizer, characters: scope.characters() })
+    }
+}
+
+impl FastKind {
+    fn new(document: Value, is_all_special: bool) -> Option<Self> {
+        if document["model"]["type"] == "BPE" {
+            return BytePairs::new(document).map(Self::BytePairs);
+        }
         let options = EncodeOptions {
             add_special_tokens: false,
             encode_special_tokens: !is_all_special,
             padding: Override::Off,
             truncation: Override::Off,
         };
-        Some(Self { tokenizer, options, characters: scope.characters() })
+        Some(Self::Whole(tokenizers::from_json(&document.to_string()).ok()?, options))
     }
 }

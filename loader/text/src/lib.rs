@@ -12,9 +12,10 @@
 //! * [`encoding`]: an [`Encoding`], which a file of ranks needs: a pattern and special tokens;
 //! * [`tokenizer`]: a [`Tokenizer`], and the table of the tokenizers that the process has loaded;
 //! * `document`: the parts of `tokenizer.json` that decide on special tokens, ends and the largest id;
-//! * `engine`: the two engines of a `tokenizer.json`; `scope`: tokenizers that the newer one may encode; `characters`
-//!   and `unicode`: characters that it may encode;
+//! * `engine`: the two engines of a `tokenizer.json`; `byte_pairs`: the newer one with a model of byte pairs; `scope`:
+//!   tokenizers that the newer one may encode; `characters` and `unicode`: characters that it may encode;
 //! * `ranks`: vocabularies of tiktoken;
+//! * `long_texts`: ids of long texts that are encoded repeatedly;
 //! * `pieces`: cuts of a long text that do not change its ids; `spans`: the tokens of parts of a text;
 //! * [`chat`]: conversations to the text of a chat template, with the parts that are trained.
 //!
@@ -53,11 +54,13 @@
 //! # Ok::<(), forebay_core::Error>(())
 //! ```
 
+mod byte_pairs;
 mod characters;
 pub mod chat;
 mod document;
 pub mod encoding;
 mod engine;
+mod long_texts;
 mod pieces;
 mod ranks;
 mod scope;

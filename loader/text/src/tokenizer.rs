@@ -12,6 +12,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::document::Document;
 use crate::engine::Engine;
+use crate::long_texts::{LONG_BYTES, LongTexts};
 use crate::pieces::{PIECE_BYTES, pieces};
 use crate::ranks::Ranks;
 use crate::scope::has_exact_cuts;
@@ -49,6 +50,7 @@ pub struct Tokenizer {
     id_max: u32,
     /// Bytes of each token, made for the first text with parts.
     token_bytes: OnceLock<Option<TokenBytes>>,
+    long: LongTexts,
 }
 
 /// Vocabulary by the kind of its file.
@@ -100,8 +102,8 @@ impl Tokenizer {
             let before = end_ids("add_bos", bos, Vec::new(), |token| ranks.id_of(token))?;
             let after = end_ids("add_eos", eos, Vec::new(), |token| ranks.id_of(token))?;
             let (id_max, has_exact_cuts) = (ranks.id_max(), encoding.has_exact_cuts());
-            let (vocabulary, token_bytes) = (VocabularyKind::Ranks(ranks), OnceLock::new());
-            return Ok(Self { vocabulary, has_exact_cuts, before, after, id_max, token_bytes });
+            let (vocabulary, long) = (VocabularyKind::Ranks(ranks), LongTexts::default());
+            return Ok(Self { vocabulary, has_exact_cuts, before, after, id_max, token_bytes: OnceLock::new(), long });
         }
         if !file.trim_start().starts_with('{') {
             return Err(Error::config(
@@ -115,8 +117,8 @@ impl Tokenizer {
         let after = end_ids("add_eos", eos, own_after, |token| document.id_of(token))?;
         let engine = Engine::new(&document, allowed)?;
         let has_exact_cuts = has_exact_cuts(&document, allowed);
-        let (vocabulary, token_bytes, id_max) = (VocabularyKind::Json(engine), OnceLock::new(), document.id_max());
-        Ok(Self { vocabulary, has_exact_cuts, before, after, id_max, token_bytes })
+        let (vocabulary, id_max, long) = (VocabularyKind::Json(engine), document.id_max(), LongTexts::default());
+        Ok(Self { vocabulary, has_exact_cuts, before, after, id_max, token_bytes: OnceLock::new(), long })
     }
 
     /// Replaces `ids` by the ids of `text`.
@@ -162,6 +164,24 @@ impl Tokenizer {
         }
         mask.resize(ids.0.len(), false);
         Ok(())
+    }
+
+    /// Replaces `ids` by the ids of `text`, and keeps the ids of a long text that is encoded repeatedly: at most 64 MiB
+    /// together.
+    ///
+    /// # Errors
+    /// The errors of [`Self::encode`].
+    pub fn encode_repeated(&self, text: &str, ids: &mut Ids) -> Result<()> {
+        if text.len() < LONG_BYTES {
+            return self.encode(text, ids);
+        }
+        ids.0.clear();
+        self.long.encode(text, &mut ids.0, |kept| {
+            let mut ids = Ids(std::mem::take(kept));
+            let encoded = self.encode(text, &mut ids);
+            *kept = ids.0;
+            encoded
+        })
     }
 
     fn encode_pieces(&self, text: &str, bytes_min: usize, count: usize, ids: &mut Ids) -> Result<()> {
@@ -359,6 +379,20 @@ mod tests {
         tokenizer.encode_head(&text, 10, &mut head).unwrap();
         assert!((10..whole.as_slice().len() / 4).contains(&head.as_slice().len()));
         assert!(whole.as_slice().starts_with(head.as_slice()));
+    }
+
+    #[test]
+    fn a_long_text_has_its_ids_each_time() {
+        let settings = Settings { eos: End::Token("ll".into()), ..Settings::default() };
+        let tokenizer = Tokenizer::load(&bytes(), &settings).unwrap();
+        let (mut expected, mut found) = (Ids::default(), Ids::default());
+        for text in ["the ell".to_owned(), "the ell ".repeat(LONG_BYTES), "ell the ".repeat(LONG_BYTES)] {
+            tokenizer.encode(&text, &mut expected).unwrap();
+            for _ in 0..4 {
+                tokenizer.encode_repeated(&text, &mut found).unwrap();
+                assert_eq!(found.as_slice(), expected.as_slice());
+            }
+        }
     }
 
     #[test]

@@ -234,7 +234,12 @@ impl TokenizeDecoder {
                 values.as_slice()
             }
         };
-        self.tokenizer.encode_head(&self.text(bytes)?, count, ids)
+        let text = self.text(bytes)?;
+        // A row of any length may be a document of several packs.
+        if self.ids.length.is_none() && count == usize::MAX {
+            return self.tokenizer.encode_repeated(&text, ids);
+        }
+        self.tokenizer.encode_head(&text, count, ids)
     }
 
     fn text<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, str>> {

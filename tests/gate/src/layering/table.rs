@@ -243,13 +243,18 @@ const TEXT: &[Layer] = &[
     layer(&["characters"], &["unicode", "forebay_core::sync"]),
     layer(&["document"], &["settings", "forebay_core::error"]),
     layer(&["scope"], &["characters", "document", "pieces", "settings"]),
-    layer(&["engine"], &["characters", "document", "scope", "settings", "forebay_core::error", "forebay_core::sync"]),
+    layer(&["byte_pairs", "long_texts"], &["forebay_core::sync"]),
+    layer(
+        &["engine"],
+        &["byte_pairs", "characters", "document", "scope", "settings", "forebay_core::error", "forebay_core::sync"],
+    ),
     layer(&["ranks"], &["encoding", "settings", "forebay_core::error"]),
     layer(
         &["tokenizer"],
         &[
             "document",
             "engine",
+            "long_texts",
             "pieces",
             "ranks",
             "scope",
