@@ -429,7 +429,7 @@ while read -r line; do
         convert) mkdir "FOLDER/mds.part" && echo '{"event":"converted"}'; continue ;;
     esac
     if [ -n "$first" ]; then echo "$first"; first=; fi
-    echo '{"event":"epoch","items":2,"seconds":0.5,"cpu_seconds":0.25,"tokens":4,"slots":8}'
+    echo '{"event":"epoch","items":2,"seconds":0.5,"cpu_seconds":0.25,"slots":8}'
 done
 "#;
     let python = program(folder.path(), &script.replace("FOLDER", &folder.path().display().to_string()));

@@ -57,7 +57,7 @@ def collate(rows):
 def batches(loader):
     length, loader = loader
     for ids, lengths in loader:
-        yield textpeer.Flat(ids, lengths), {"tokens": len(ids), "slots": len(lengths) * length}
+        yield textpeer.Flat(ids, lengths), {"slots": len(lengths) * length}
 
 
 def digest(loader):

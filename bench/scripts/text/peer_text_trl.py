@@ -37,7 +37,7 @@ def collate(packs):
 def batches(loader):
     config, loader = loader
     for ids, lengths in loader:
-        yield textpeer.Flat(ids, lengths), {"tokens": len(ids), "slots": len(lengths) * config["length"]}
+        yield textpeer.Flat(ids, lengths), {"slots": len(lengths) * config["length"]}
 
 
 def digest(loader):

@@ -51,12 +51,11 @@ def build(config):
 def batches(loader):
     if isinstance(loader, DataLoader):
         for ids, lengths in loader:
-            yield textpeer.Flat(ids, lengths), {"tokens": len(ids)}
+            yield textpeer.Flat(ids, lengths), None
     else:
         config, encode = loader
         for texts in textpeer.groups(textpeer.texts(config), config["batch"]):
-            ids = encode(texts)
-            yield ids, {"tokens": sum(map(len, ids))}
+            yield encode(texts), None
 
 
 def digest(loader):

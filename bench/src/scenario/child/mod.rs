@@ -62,10 +62,7 @@ pub(super) struct Epoch {
     pub(super) first_seconds: Option<f64>,
     /// CPU time of the whole process tree.
     pub(super) cpu_seconds: f64,
-    /// Token ids delivered, of a peer that counts them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) tokens: Option<u64>,
-    /// Token ids and padding.
+    /// Token ids and padding, of a peer that counts them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) slots: Option<u64>,
 }

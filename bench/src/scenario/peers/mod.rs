@@ -342,8 +342,7 @@ mod tests {
 
     #[test]
     fn rates_are_medians_over_the_measured_epochs() {
-        let epoch =
-            |seconds| Epoch { items: 1000, seconds, first_seconds: None, cpu_seconds: 2.0, tokens: None, slots: None };
+        let epoch = |seconds| Epoch { items: 1000, seconds, first_seconds: None, cpu_seconds: 2.0, slots: None };
         let outcome =
             Outcome { epochs: vec![epoch(1.0), epoch(10.0), epoch(2.0)], others_s: 1.3, ..Outcome::default() };
         let row = outcome.row("2 CPUs".into(), "forebay", 2);

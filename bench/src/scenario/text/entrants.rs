@@ -71,8 +71,8 @@ pub(super) const ENTRANTS: &[Entrant] = &[
         id: "forebay-packs",
         name: "forebay, Pack",
         module: "forebay",
-        differs: "the first epoch of forebay's packs also counts the tokens of each document, which makes all ids once; the \
-                  counts are kept",
+        differs: "the first epoch of forebay's packs also counts the tokens of each document, which makes all ids a \
+                  first time; the counts are kept",
         ..PACKS
     },
     Entrant {

@@ -265,10 +265,8 @@ impl Run {
         let cpu_s = |epochs: &[Epoch]| median(epochs.iter().map(|epoch| epoch.cpu_seconds).collect());
         let seconds = median(self.epochs.iter().map(|epoch| epoch.seconds).collect());
         let tokens = self.digest.map_or(f64::NAN, |digest| digest.tokens as f64);
-        let padding = self.epochs.first().and_then(|epoch| {
-            let slots = epoch.slots.filter(|_| self.entrant.work == Work::Packs)?;
-            Some(100.0 * (1.0 - epoch.tokens? as f64 / slots as f64))
-        });
+        let slots = self.epochs.first().and_then(|epoch| epoch.slots).filter(|_| self.entrant.work == Work::Packs);
+        let padding = slots.map(|slots| 100.0 * (1.0 - tokens / slots as f64));
         let values = BTreeMap::from([
             ("mb_per_cpu_s", megabytes / cpu_s(&self.epochs)),
             ("mb_per_s", megabytes / seconds),
