@@ -48,6 +48,7 @@ mod ops;
 mod picture;
 mod scalar;
 mod text;
+mod token_changes;
 mod token_row;
 mod tokenize;
 mod tokens;
