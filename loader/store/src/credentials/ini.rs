@@ -55,7 +55,8 @@ mod tests {
 
     #[test]
     fn indented_settings_have_the_name_of_the_setting_around_them() {
-        let text = "[services a]\ns3 =\n  endpoint_url = http://h:1\n  # x = 2\nsts =\n\tendpoint_url=http://h:2\n[b]\n  c = 1\n";
+        let text = "[services a]\ns3 =\n  endpoint_url = http://h:1\n  # x = 2\n\
+                    sts =\n\tendpoint_url=http://h:2\n[b]\n  c = 1\n";
         let sections = ini_sections(text);
         let value = |name| ini_value(&sections[0].1, name);
         assert_eq!(value("s3.endpoint_url").as_deref(), Some("http://h:1"));
