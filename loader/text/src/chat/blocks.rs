@@ -1,6 +1,10 @@
-//! Blocks of a template that the model generates: `{% generation %}` and `{% endgeneration %}`, an extension of
-//! `transformers`. They become a filter that puts a mark before the text of the block, and one after it.
+//! Tags of a template that are replaced before it is compiled.
+//!
+//! * `{% generation %}` and `{% endgeneration %}`, an extension of `transformers`, are around a text that the model
+//!   generates. They become a filter that puts a mark before the text of the block, and one after it.
+//! * `{% set a.b = value %}` gets a filter that bounds how deep the value is: see [`nesting`](super::nesting).
 
+use super::nesting;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -10,8 +14,8 @@ pub(super) const FILTER: &str = "generated_block";
 /// Marks at the ends of a block. They are no characters, so that no text has them in normal use.
 pub(super) const MARKS: [char; 2] = ['\u{FDD0}', '\u{FDD1}'];
 
-/// Replaces the tags of blocks; `None` if the template has none. Lines keep their numbers.
-pub(super) fn replaced(template: &str) -> Option<String> {
+/// Replaces these tags; true if the template has blocks of generated text. Lines keep their numbers.
+pub(super) fn replaced(template: &str) -> (String, bool) {
     let (mut text, mut rest, mut found) = (String::with_capacity(template.len()), template, false);
     while let Some(at) = rest.find('{') {
         let (before, tag) = rest.split_at(at);
@@ -28,8 +32,8 @@ pub(super) fn replaced(template: &str) -> Option<String> {
         };
         let end = end_of(tag, close);
         let (tag, later) = tag.split_at(end);
+        found |= close == "%}" && is_named(tag, "generation");
         let tag = if close == "%}" { block_tag(tag) } else { Cow::Borrowed(tag) };
-        found |= matches!(tag, Cow::Owned(_));
         text.push_str(&tag);
         rest = later;
         if is_named(&tag, "raw") {
@@ -39,7 +43,7 @@ pub(super) fn replaced(template: &str) -> Option<String> {
         }
     }
     text.push_str(rest);
-    found.then_some(text)
+    (text, found)
 }
 
 /// Returns the end of a tag, which may have its closing characters inside of strings.
@@ -95,8 +99,26 @@ fn block_tag(tag: &str) -> Cow<'_, str> {
         Some((before, "endgeneration", after)) => {
             Cow::Owned(format!("{{%{before} endwith %}}{{% endfilter{lines} {after}%}}"))
         }
-        _ => Cow::Borrowed(tag),
+        Some((before, content, after)) => match assignment(content) {
+            Some((name, value)) => {
+                Cow::Owned(format!("{{%{before} set{name}= ({value})|{} {after}%}}", nesting::FILTER))
+            }
+            None => Cow::Borrowed(tag),
+        },
+        None => Cow::Borrowed(tag),
     }
+}
+
+/// Returns name and value of an assignment to a part of a namespace.
+fn assignment(content: &str) -> Option<(&str, &str)> {
+    let (name, value) = content.strip_prefix("set").filter(|rest| !rest.starts_with(is_name))?.split_once('=')?;
+    // Without a name on its left the sign belongs to the filter of a block of text.
+    let is_assigned = name.contains('.') && name.chars().all(|c| is_name(c) || " \t\r\n.,()".contains(c));
+    is_assigned.then_some((name, value))
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 /// Removes the marks from a text, and returns the ranges of the blocks in it, in order; `None` if the marks are not in
@@ -130,13 +152,27 @@ mod tests {
 
     #[test]
     fn tags_of_blocks_become_a_filter() {
-        let text = replaced("a{%- generation %}\nb{{ '%}' }}{% endgeneration -%} c").unwrap();
+        let (text, has_blocks) = replaced("a{%- generation %}\nb{{ '%}' }}{% endgeneration -%} c");
         assert_eq!(text, "a{%- filter generated_block %}{% with %}\nb{{ '%}' }}{% endwith %}{% endfilter -%} c");
-        assert_eq!(
-            replaced("{# {% generation %} #}{% raw %}{% generation %}{% endraw %}{{ '{% generation %}' }}"),
-            None
-        );
-        assert_eq!(replaced("{% if a %}{ é {%"), None);
+        assert!(has_blocks);
+        for text in [
+            "{# {% generation %} #}{% raw %}{% generation %}{% endraw %}{{ '{% generation %}' }}",
+            "{% if a %}{ é {%",
+            "{% set a = [1] %}{% set a.b %}c{% endset %}{% set a.b | replace(old='c') %}{% endset %}",
+        ] {
+            assert_eq!(replaced(text), (text.to_owned(), false));
+        }
+    }
+
+    #[test]
+    fn the_value_of_a_part_of_a_namespace_gets_a_filter() {
+        for (text, expected) in [
+            ("{%- set a.b = '=' if c else d -%}", "{%- set a.b = ( '=' if c else d)|bounded_depth -%}"),
+            ("{% set (a.b, c) =\n1, 2 %}", "{% set (a.b, c) = (\n1, 2)|bounded_depth %}"),
+            ("{%set a.b=[a.b]%}", "{% set a.b= ([a.b])|bounded_depth %}"),
+        ] {
+            assert_eq!(replaced(text), (expected.to_owned(), false));
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //!
 //! * [`template`]: a [`ChatTemplate`], with the meaning that templates have in `transformers`;
 //! * `blocks`: `{% generation %}` blocks, which mark the answers of the model;
+//! * `nesting`: a bound on the depth of values;
 //! * `python`: values as Python prints them, and as its `json` writes them; `methods`: methods of its strings;
 //! * `date`: `strftime` of a given date;
 //! * [`conversation`]: messages in the form of OpenAI, and the form of ShareGPT;
@@ -21,7 +22,7 @@
 //! # Limits
 //!
 //! A template comes with a model and is not trusted. An instruction and 64 bytes that it makes cost one unit of fuel,
-//! so that its time and its memory are bounded by the size of the conversation.
+//! so that its time and its memory are bounded by the size of the conversation. Its values have at most 100 levels.
 //!
 //! # Masks
 //!
@@ -34,6 +35,7 @@ mod blocks;
 pub mod conversation;
 mod date;
 mod methods;
+mod nesting;
 mod python;
 pub mod template;
 #[cfg(test)]

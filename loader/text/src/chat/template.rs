@@ -13,6 +13,7 @@ use super::blocks;
 use super::conversation::Conversation;
 use super::date::Date;
 use super::methods;
+use super::nesting;
 use super::python::{JsonStyle, json_of, text_of};
 
 /// Name of the one template of an environment.
@@ -66,9 +67,7 @@ impl ChatTemplate {
         let mut environment = environment(date.map(Date::parse).transpose()?);
         // As the lexer of Jinja does.
         let source = &*source.replace("\r\n", "\n").replace('\r', "\n");
-        let replaced = blocks::replaced(source);
-        let has_blocks = replaced.is_some();
-        let source = replaced.unwrap_or_else(|| source.to_owned());
+        let (source, has_blocks) = blocks::replaced(source);
         environment.add_template_owned(NAME, source).map_err(|e| {
             let message = format!("the chat template is not valid: {}", reason_of(&e));
             Error::config(message).with("template", name).with("line", e.line().unwrap_or(0))
@@ -169,6 +168,7 @@ fn environment(date: Option<Date>) -> Environment<'static> {
     });
     environment.set_unknown_method_callback(methods::call);
     environment.add_filter(blocks::FILTER, |text: String| format!("{}{text}{}", blocks::MARKS[0], blocks::MARKS[1]));
+    environment.add_filter(nesting::FILTER, nesting::bounded);
     environment.add_filter("tojson", to_json);
     environment.add_filter("string", |value: Value| text_of(&value));
     environment.add_filter("trim", |value: Value| Ok(text_of(&value)?.trim_matches(methods::is_space).to_owned()));
@@ -254,6 +254,11 @@ mod tests {
         for source in [
             "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
             "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+            "{% set ns = namespace(x=[]) %}{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor %}",
+            "{% set ns = namespace(x=1) %}{% for i in range(99999) %}{% set y = {'a': ns.x} %}{%-set\nns.x=(y) if y -%}{% endfor %}",
+            "{% set ns = namespace(x=1) %}{% for i in range(99999) %}{% set a, ns.x = 1, (0, ns.x) %}{% endfor %}",
+            "{% set ns = namespace(x=1) %}{% for i in range(99999) %}{% set ns.x = namespace(x=ns.x) %}{% endfor %}",
+            "{% set ns = namespace() %}{% for i in range(99999) %}{% set ns.ns = ns %}{% endfor %}",
             "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
             "{{ 'aaaaaaaaaa' * 99999999 }}",
             "{% for a in range(20000) %}{{ 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' }}{% endfor %}",
@@ -262,6 +267,14 @@ mod tests {
             assert_eq!(e.kind(), forebay_core::ErrorKind::Decode, "{source}: {e}");
             assert!(e.to_string().contains("test.jinja"), "{e}");
         }
+    }
+
+    #[test]
+    fn lists_grow_in_a_namespace() {
+        let source = "{% set ns = namespace(x=[], n=0) %}{% for i in range(2000) %}{% set ns.x = ns.x + [[i, {'a': i}]] %}\
+                      {% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.x | length }} {{ ns.n }} {{ ns.x[7] }}";
+        let messages = json!([{"role": "user", "content": "a"}]);
+        assert_eq!(rendered(source, messages).unwrap(), "2000 2000 [7, {'a': 7}]");
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// The errors of [`Self::render`]; a template without `{% generation %}` blocks that changes the text of earlier
-    /// messages; a conversation of which nothing or everything is trained.
+    /// messages; a conversation in which nothing or everything is trained.
     pub fn train(&self, conversation: &Conversation, on: TrainOn) -> Result<Trained> {
         let whole = self.render(conversation, conversation.count(), false)?;
         let parts = if self.has_blocks() && on == TrainOn::Assistant {
