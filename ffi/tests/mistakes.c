@@ -316,8 +316,8 @@ int main(int argc, char **argv) {
     wrong_calls_of_a_batch();
     wrong_calls_of_a_reader();
     wrong_calls_of_a_writer(argv[2]);
-    FAILS(forebay_log_set(0, NULL, NULL), FOREBAY_STATUS_INVALID, "0 is no level");
-    FAILS(forebay_log_set(5, NULL, NULL), FOREBAY_STATUS_INVALID, "5 is no level");
+    FAILS(forebay_log_set(0, NULL, NULL), FOREBAY_STATUS_INVALID, "0 is not a log level");
+    FAILS(forebay_log_set(5, NULL, NULL), FOREBAY_STATUS_INVALID, "5 is not a log level");
     free(text);
     return 0;
 }
