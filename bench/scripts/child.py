@@ -107,8 +107,8 @@ def main():
                     report("first", seconds=first_seconds, open_seconds=open_seconds, **facts)
                     first = False
                 items += len(x)
-                if isinstance(y, dict):
-                    counts.update(y)
+                if isinstance(y, collections.Counter):
+                    counts += y
             seconds = time.perf_counter() - start
             cpu_seconds = tree_cpu_seconds() - cpu
             report("epoch", items=items, seconds=seconds, first_seconds=first_seconds, cpu_seconds=cpu_seconds, **counts)

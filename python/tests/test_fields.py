@@ -61,8 +61,8 @@ def test_all_fields_and_all_operations_have_a_common_class():
     tokens = {fb.Tokens, fb.Tokenize, fb.Chat, fb.AttentionMask, fb.Length}
     known = pictures | tokens | {fb.Scalar, fb.Array, fb.Text, fb.Bytes, fb.Json, fb.OneHot, fb.MultiHot}
     assert known == fields - {fb.Field}
-    changes = {fb.FillInMiddle, fb.MaskedLM}
-    assert all(issubclass(value, fb.ImageOp) for value in set(classes) - fields - changes)
+    parts = {fb.FillInMiddle, fb.MaskedLM, fb.Mosaic, fb.CopyPaste}
+    assert all(issubclass(value, fb.ImageOp) for value in set(classes) - fields - parts)
 
 
 def test_a_value_that_is_not_a_field_is_named():

@@ -329,7 +329,7 @@ def test_an_epoch_makes_no_more_batches_after_a_break(pictures, epochs, leave):
             if leave == "close":
                 iterator.close()
                 iterator.close()
-                with pytest.raises(fb.ClosedError, match="this iterator was closed: iter(loader) starts the next epoch"):
+                with pytest.raises(fb.ClosedError, match=r"this iterator was closed: iter\(loader\) starts the next epoch"):
                     next(iterator)
             else:
                 del iterator

@@ -1,5 +1,6 @@
 """forebay: `Tokenize` in a Loader, of documents or of packs."""
 
+import collections
 import dataclasses
 import os
 
@@ -33,7 +34,7 @@ def build(config):
 
 def batches(loader):
     for batch in loader:
-        yield batch["ids"], {"slots": batch["ids"].size}
+        yield batch["ids"], collections.Counter(slots=batch["ids"].size)
 
 
 def mask_of(batch):

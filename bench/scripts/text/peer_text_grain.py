@@ -1,5 +1,6 @@
 """Grain: texts are tokenised by tokenizers in its read threads and packed by best fit."""
 
+import collections
 import importlib.metadata
 
 import grain
@@ -38,7 +39,7 @@ def build(config):
 
 def batches(loader):
     for batch in loader:
-        yield batch["input_ids"], {"slots": batch["input_ids"].size}
+        yield batch["input_ids"], collections.Counter(slots=batch["input_ids"].size)
 
 
 def digest(loader):

@@ -3,6 +3,7 @@
 A row begins where the last one ends. The last tokens of a worker are a short row; llm-foundry drops them.
 """
 
+import collections
 import importlib.metadata
 import os
 
@@ -57,7 +58,7 @@ def collate(rows):
 def batches(loader):
     length, loader = loader
     for ids, lengths in loader:
-        yield textpeer.Flat(ids, lengths), {"slots": len(lengths) * length}
+        yield textpeer.Flat(ids, lengths), collections.Counter(slots=len(lengths) * length)
 
 
 def digest(loader):

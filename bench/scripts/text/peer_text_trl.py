@@ -1,5 +1,6 @@
 """Hugging Face datasets and TRL: texts are tokenised and packed beforehand by processes, and a DataLoader reads the packs."""
 
+import collections
 import importlib.metadata
 import os
 
@@ -37,7 +38,7 @@ def collate(packs):
 def batches(loader):
     config, loader = loader
     for ids, lengths in loader:
-        yield textpeer.Flat(ids, lengths), {"slots": len(lengths) * config["length"]}
+        yield textpeer.Flat(ids, lengths), collections.Counter(slots=len(lengths) * config["length"])
 
 
 def digest(loader):

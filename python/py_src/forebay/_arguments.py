@@ -16,20 +16,11 @@ import reprlib
 import textwrap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, Union
+from typing import Any, TypeVar, Union
 
 from ._forebay import is_file_list, is_url, redact
 from .errors import ConfigError
-
-if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform
-else:
-
-    def dataclass_transform(**_: bool) -> Callable[[Any], Any]:
-        return lambda function: function
-
 
 __all__ = [
     "U32",
@@ -45,7 +36,6 @@ __all__ = [
     "checks",
     "flag",
     "folder",
-    "frozen",
     "none_or",
     "one_of",
     "path",
@@ -118,12 +108,6 @@ def by_name(example: str = "", others: Callable[[], dict[str, str]] = dict, **el
         return cls
 
     return decorate
-
-
-@dataclass_transform(frozen_default=True)
-def frozen(cls: _Class) -> _Class:
-    """Decorates a class of plain values, as a frozen dataclass with `by_name`."""
-    return by_name()(dataclass(frozen=True)(cls))
 
 
 class _Wrapped(inspect.Signature):

@@ -209,7 +209,7 @@ def test_an_argument_without_a_translation_has_a_reason(transform, sentence):
 
 
 OTHERS = (
-    *("HueSaturationValue", "LevelAugment", "Mix", "MultiHot", "OneHot", "RadiusBlur", "RandomHSV", "drawn", "from_albumentations", "from_timm", "from_torchvision"),
+    *("CopyPaste", "HueSaturationValue", "LevelAugment", "Mix", "Mosaic", "MultiHot", "OneHot", "RadiusBlur", "RandomHSV", "drawn", "from_albumentations", "from_timm", "from_torchvision"),
     *("CenterCropOrPad", "FixedSizeCrop", "PadIfSmaller", "RandomCropOrPad", "ResizeKeepRatio", "TrimBorder"),
 )
 """Names that torchvision does not have."""

@@ -191,7 +191,7 @@ def test_a_state_of_a_different_list_is_refused_by_a_shuffle(folder):
     next(iter(loader))
     state = loader.state_dict()
     (folder / "new").write_bytes(b"new")
-    with pytest.raises(fb.StateError, match="of 23 files, and this list has 24"):
+    with pytest.raises(fb.StateError, match="of 23 files, but this list has 24"):
         fb.load_files(prefix(folder), shuffle=True).load_state_dict(state)
     in_order = fb.load_files(prefix(folder))
     next(iter(in_order))

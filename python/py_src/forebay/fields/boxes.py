@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from .._arguments import frozen, one_of, real, text
+from .._arguments import by_name, one_of, real, text
 from .._choices import BoxFormat, DType
 from .base import Field, column_of, dtype_of, path_of, size_of
 
@@ -15,7 +16,8 @@ __all__ = ["BoxLabels", "Boxes"]
 _FORMATS = ("xyxy", "xywh", "cxcywh")
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class Boxes(Field):
     """Boxes around objects, which follow the operations of a picture in the same `Joint`: a list of N float32 arrays (k, 4).
 
@@ -70,7 +72,8 @@ class Boxes(Field):
         return spec
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class BoxLabels(Field):
     """A number or an array for each box of the same `Joint`, such as its class: a list of N arrays (k, ...), except for boxes
     that are left out. An example is in `Boxes`.

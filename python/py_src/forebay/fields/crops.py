@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Union
 
-from .._arguments import U32, frozen, none_or, reals, whole
+from .._arguments import U32, by_name, none_or, reals, whole
 from .._choices import Interpolation, PaddingMode
 from ..errors import ConfigError
 from .base import ImageOp
@@ -48,7 +49,8 @@ def _side_or_pair(name: str, value: Size) -> int | list[int]:
     return pair if isinstance(value, Sequence) else pair[0]
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomResizedCrop(ImageOp):
     """Cuts a random rectangle and resizes it to `size`, with torchvision's distribution, as in `RandomResizedCrop(224)`.
 
@@ -70,7 +72,8 @@ class RandomResizedCrop(ImageOp):
         return with_alternative(super()._spec())
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomCrop(ImageOp):
     """Adds borders, and cuts `size` pixels at a random position, without a resize, as in `RandomCrop(32, padding=4)`.
 
@@ -92,7 +95,8 @@ class RandomCrop(ImageOp):
     _CHECKS = FRAMING | {"padding": _borders}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class Pad(ImageOp):
     """Adds borders.
 
@@ -111,19 +115,22 @@ class Pad(ImageOp):
     _CHECKS = FRAMING | {"padding": _borders}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class Grayscale(ImageOp):
     """Makes the three channels equal: the luma that Pillow's mode L has."""
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomHorizontalFlip(ImageOp):
     """Mirrors left and right with probability `p`."""
 
     p: float = 0.5
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class Resize(ImageOp):
     """Resizes as Pillow does, with antialiasing: `Resize(256)` by the shorter side, and `Resize((224, 224))` to one size.
 
@@ -143,7 +150,8 @@ class Resize(ImageOp):
     _CHECKS = FRAMING | {"size": partial(none_or, _side_or_pair)}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomResize(ImageOp):
     """Resizes so that the shorter side has a drawn length, and the longer one keeps the aspect ratio.
 
@@ -162,14 +170,16 @@ class RandomResize(ImageOp):
     _CHECKS = FRAMING
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class CenterCrop(ImageOp):
     """Cuts `size` pixels, one number or (height, width), from the centre."""
 
     size: Size
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class FiveCrop(ImageOp):
     """Cuts `size` pixels, one number or (height, width), from the corners and from the centre: five pictures of each sample.
 
@@ -186,7 +196,8 @@ class FiveCrop(ImageOp):
     size: Size
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class TenCrop(ImageOp):
     """Makes the crops of `FiveCrop`, of `size` pixels, and then the same crops of the mirrored picture.
 
@@ -196,7 +207,8 @@ class TenCrop(ImageOp):
     size: Size
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class Normalize(ImageOp):
     """Maps every pixel to `(pixel / 255 - mean) / std`, channel by channel, as in `Normalize(IMAGENET_MEAN, IMAGENET_STD)`.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from .._arguments import frozen, whole
+from .._arguments import by_name, whole
 from .._choices import DType
 from .base import Field, column_of, dtype_of, path_of, size_of
 from .boxes import of_field
@@ -13,7 +14,8 @@ from .boxes import of_field
 __all__ = ["ClassMap", "ObjectMasks"]
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class ObjectMasks(Field):
     """Masks of the objects of a picture in the same `Joint`: a list of N uint8 arrays (k, H, W), 1 inside of an object and 0 outside.
 
@@ -48,7 +50,8 @@ class ObjectMasks(Field):
         return {"kind": "object_masks", "column": column_of(self), **path_of(self), **of_field(self), "size": size_of(self)}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class ClassMap(Field):
     """The class of each pixel of a picture in the same `Joint`, painted object by object: a tensor (N, H, W), or a list of N arrays (H, W) if
     the operations of the picture do not end at a fixed size.

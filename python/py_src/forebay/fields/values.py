@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .._arguments import by_name, flag, frozen, shown, text, whole
+from .._arguments import by_name, flag, shown, text, whole
 from .._choices import DType
 from .._convert.padding import Padding
 from ..errors import ConfigError
@@ -17,7 +17,8 @@ from .documents import FillInMiddle, MaskedLM, spec_of_changes
 __all__ = ["Array", "AttentionMask", "Bytes", "Json", "Length", "Scalar", "Text", "Tokens"]
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class Scalar(Field):
     """A number: a tensor of shape (N,), as in `Scalar("class", dtype="int32", default=-1)`.
 
@@ -83,7 +84,8 @@ class Tokens(Field):
         return self.mask is not None
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class AttentionMask(Field):
     """Mask of the padding of an output, with the shape (N, L): 1 for its values, and 0 for the padding.
 
@@ -109,7 +111,8 @@ class AttentionMask(Field):
         return text("of AttentionMask", self.of, "the name of an output"), dtype
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class Length(Field):
     """The length of each sample's array, before truncation and padding: an int64 tensor of shape (N,), as in `Length("ids")`.
 
@@ -125,7 +128,8 @@ class Length(Field):
         return {"kind": "length", "column": column_of(self), "stored": dtype_of(self.stored)}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class Array(Field):
     """An array: a tensor of shape (N, *shape) if the column's encoding or `shape` fixes the shape, else a list of N arrays.
 
@@ -163,7 +167,8 @@ class Array(Field):
         return padding_of(self)
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class Text(Field):
     """UTF-8 text: a list of N `str`, as in `Text("caption")`.
 
@@ -179,7 +184,8 @@ class Text(Field):
         return {"kind": "text", "column": column_of(self)} | default_of(self)
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class Bytes(Field):
     """The stored bytes of the column: a list of N `bytes`, as in `Bytes("wav")`.
 
@@ -195,7 +201,8 @@ class Bytes(Field):
         return {"kind": "bytes", "column": column_of(self)} | default_of(self)
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class Json(Field):
     """A value inside a JSON document: text, a number, or lists of numbers.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
-from .._arguments import frozen, whole
+from .._arguments import by_name, whole
 from ..fields import ImageOp
 
 __all__ = [
@@ -19,28 +20,32 @@ __all__ = [
 ]
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomVerticalFlip(ImageOp):
     """Mirrors top and bottom with probability `p`."""
 
     p: float = 0.5
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomGrayscale(ImageOp):
     """Replaces the colours by their luma with probability `p`. There are still three channels."""
 
     p: float = 0.1
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomInvert(ImageOp):
     """Replaces every level by 255 minus it, with probability `p`."""
 
     p: float = 0.5
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomPosterize(ImageOp):
     """Keeps the upper bits of every level.
 
@@ -55,7 +60,8 @@ class RandomPosterize(ImageOp):
     _CHECKS = {"bits": partial(whole, below=9)}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomSolarize(ImageOp):
     """Inverts the levels from a threshold on.
 
@@ -68,21 +74,24 @@ class RandomSolarize(ImageOp):
     p: float = 0.5
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomAutocontrast(ImageOp):
     """Stretches the levels of each channel to 0 to 255, with probability `p`."""
 
     p: float = 0.5
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomEqualize(ImageOp):
     """Makes the levels of each channel equally frequent, with probability `p`."""
 
     p: float = 0.5
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomAdjustSharpness(ImageOp):
     """Smooths or sharpens.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Union
 
-from .._arguments import U32, frozen, whole
+from .._arguments import U32, by_name, whole
 from ..fields import ImageOp
 from ..fields.checks import Range, filled, range_of, two_of
 
@@ -15,7 +16,8 @@ __all__ = ["ColorJitter", "GaussianBlur", "RadiusBlur", "RandomChannelPermutatio
 _sides = partial(filled, lengths=(1, 2), expected="a number of pixels or (columns, rows)", check=partial(whole, least=1, below=U32))
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class ColorJitter(ImageOp):
     """Changes brightness, contrast, saturation and hue, in a drawn order.
 
@@ -34,7 +36,8 @@ class ColorJitter(ImageOp):
     _CHECKS = dict.fromkeys(("brightness", "contrast", "saturation"), partial(range_of, middle=1, least=0)) | {"hue": range_of}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class GaussianBlur(ImageOp):
     """Convolves with a Gaussian kernel.
 
@@ -49,7 +52,8 @@ class GaussianBlur(ImageOp):
     _CHECKS = {"kernel_size": _sides, "sigma": two_of}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RadiusBlur(ImageOp):
     """Blurs as Pillow's `ImageFilter.GaussianBlur`, as DINO, MoCo v3 and BYOL do: `RandomApply([RadiusBlur((0.1, 2.0))], p=0.5)`.
 
@@ -62,7 +66,8 @@ class RadiusBlur(ImageOp):
     _CHECKS = {"radius": two_of}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomPhotometricDistort(ImageOp):
     """Changes brightness, contrast, saturation and hue, and exchanges the channels, each with probability `p`.
 
@@ -81,6 +86,7 @@ class RandomPhotometricDistort(ImageOp):
     p: float = 0.5
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomChannelPermutation(ImageOp):
     """Exchanges the channels, in a drawn order."""

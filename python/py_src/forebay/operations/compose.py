@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from .._arguments import frozen, real, reals, shown, within
+from .._arguments import by_name, real, reals, shown, within
 from ..errors import ConfigError
 from ..fields import FiveCrop, ImageOp, Normalize, TenCrop
 from .erase import RandomErasing
@@ -55,7 +56,8 @@ class _Composition(ImageOp):
         return 1 + max((op._levels() for op in inner if isinstance(op, _Composition)), default=0)
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomApply(_Composition):
     """Applies all operations of a list, or none, as in `RandomApply([GaussianBlur(5)], p=0.3)`.
 
@@ -71,7 +73,8 @@ class RandomApply(_Composition):
         return {"op": "random_apply", "transforms": _inner(self), "p": real("p of RandomApply", self.p)}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomChoice(_Composition):
     """Applies one operation of a list, as in `RandomChoice([RandomCrop(32), CenterCrop(32)])`.
 
@@ -89,7 +92,8 @@ class RandomChoice(_Composition):
         return {"op": "random_choice", "transforms": inner} | weights
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomOrder(_Composition):
     """Applies all operations of a list, in a drawn order.
 

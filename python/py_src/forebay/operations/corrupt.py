@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Union
 
-from .._arguments import frozen, whole
+from .._arguments import by_name, whole
 from ..fields import ImageOp
 from ..fields.checks import filled
 
@@ -15,7 +16,8 @@ __all__ = ["JPEG", "GaussianNoise"]
 _qualities = partial(filled, lengths=(1, 2), expected="a number from 1 to 100, or (smallest, largest)", check=partial(whole, least=1, below=101))
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class GaussianNoise(ImageOp):
     """Adds normally distributed noise to every level, as torchvision does to levels from 0 to 255.
 
@@ -30,7 +32,8 @@ class GaussianNoise(ImageOp):
     clip: bool = True
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class JPEG(ImageOp):
     """Compresses to a JPEG and back, as Pillow does.
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, Union
 
-from .._arguments import frozen
+from .._arguments import by_name
 from ..fields import ImageOp
 from ..fields.checks import Fill, interpolation_of, two_of
 
 __all__ = ["ElasticTransform"]
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class ElasticTransform(ImageOp):
     """Moves each pixel by a smooth field of random displacements.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Union
 
-from .._arguments import frozen, real, reals
+from .._arguments import by_name, real, reals
 from ..fields import ImageOp
 from ..fields.checks import BY_ANNOTATION, listed, unless
 
@@ -21,7 +22,8 @@ def _value(name: str, value: Any) -> list[float] | None:
     return [real(name, values[0])] * 3 if len(values) == 1 else reals(name, values or value, 3)
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomErasing(ImageOp):
     """Replaces a random box of the row, after the rest of the operations: the box of torchvision's distribution.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Union
 
-from .._arguments import U32, frozen, none_or, one_of, reals, whole
+from .._arguments import U32, by_name, none_or, one_of, reals, whole
 from .._choices import Interpolation, PaddingMode
 from ..fields import ImageOp
 from ..fields.checks import FRAMING, Fill, Size, filters_of, listed, pair_of, unless, with_alternative
@@ -34,7 +35,8 @@ def _lengths(name: str, value: Any) -> list[int]:
     return [whole(name, length, 1, U32) for length in (value if isinstance(value, Sequence) else [value])]
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomZoomOut(ImageOp):
     """Puts the picture at a random position in a larger one of one colour, as SSD's recipe does.
 
@@ -51,7 +53,8 @@ class RandomZoomOut(ImageOp):
     _CHECKS = FRAMING
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomIoUCrop(ImageOp):
     """Cuts a random part that overlaps with an object, or nothing, as SSD's recipe does: in a `Joint` with `Boxes`.
 
@@ -79,7 +82,8 @@ class RandomIoUCrop(ImageOp):
     _OP = "random_iou_crop"
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class ScaleJitter(ImageOp):
     """Resizes to fit into a frame, times a drawn factor: large-scale jitter, with `FixedSizeCrop` after it.
 
@@ -97,7 +101,8 @@ class ScaleJitter(ImageOp):
     _CHECKS = FRAMING | {"target_size": pair_of}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomShortestSize(ImageOp):
     """Resizes the shorter side to a drawn length, and to less where the longer one would be too long: multi-scale training.
 
@@ -114,7 +119,8 @@ class RandomShortestSize(ImageOp):
     _CHECKS = FRAMING | {"min_size": _lengths}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class FixedSizeCrop(ImageOp):
     """Cuts `size` pixels at a random position, and adds borders right and below where the picture is smaller, as the class of this
     name in torchvision's reference scripts.
@@ -130,7 +136,8 @@ class FixedSizeCrop(ImageOp):
     _CHECKS = FRAMING
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class PadIfSmaller(ImageOp):
     """Adds borders where the picture is smaller, as the class of this name in torchvision's reference scripts, right and below.
 
@@ -147,7 +154,8 @@ class PadIfSmaller(ImageOp):
     _CHECKS = FRAMING | {"position": partial(unless, "top_left", partial(one_of, choices=("top_left", "center")))}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class CenterCropOrPad(ImageOp):
     """Cuts `size` pixels from the centre, with borders of a colour around a smaller picture, as timm's class of this name.
 
@@ -166,7 +174,8 @@ class CenterCropOrPad(ImageOp):
     _CHECKS = FRAMING
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomCropOrPad(ImageOp):
     """Cuts `size` pixels at random, with borders of a drawn width around a smaller picture, as timm's class of this name.
 
@@ -183,7 +192,8 @@ class RandomCropOrPad(ImageOp):
     _CHECKS = FRAMING
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class TrimBorder(ImageOp):
     """Cuts off the outermost pixels of each side, as timm's class of this name. A picture is a `DecodeError` if nothing of it is left.
 
@@ -196,7 +206,8 @@ class TrimBorder(ImageOp):
     _CHECKS = {"border_size": partial(whole, least=0, below=U32)}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class ResizeKeepRatio(ImageOp):
     """Resizes to fit a frame, by chance with a changed scale or ratio of the sides, as timm's class of this name.
 

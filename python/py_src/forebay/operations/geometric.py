@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from .._arguments import frozen, none_or, reals
+from .._arguments import by_name, none_or, reals
 from .._choices import Interpolation
 from ..errors import ConfigError
 from ..fields import ImageOp
@@ -23,7 +24,8 @@ def _shear(name: str, value: Any) -> list[float]:
     return reals(name, value, 4)
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomRotation(ImageOp):
     """Rotates by a drawn angle.
 
@@ -45,7 +47,8 @@ class RandomRotation(ImageOp):
     _CHECKS = {"degrees": angles}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomAffine(ImageOp):
     """Rotates, moves, scales and shears.
 
@@ -71,7 +74,8 @@ class RandomAffine(ImageOp):
     _CHECKS = {"degrees": angles, "shear": partial(none_or, _shear)}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomPerspective(ImageOp):
     """Moves the corners towards the middle.
 

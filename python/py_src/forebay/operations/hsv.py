@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from .._arguments import frozen
+from .._arguments import by_name
 from ..fields import ImageOp
 from ..fields.checks import Range, range_of
 
@@ -15,7 +16,8 @@ def _limits(name: str, value: Any) -> list[float]:
     return range_of(name, value) or [0.0, 0.0]
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandomHSV(ImageOp):
     """Turns the hue and multiplies saturation and value, as YOLO's recipe of ultralytics does.
 
@@ -30,7 +32,8 @@ class RandomHSV(ImageOp):
     vgain: float = 0.4
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class HueSaturationValue(ImageOp):
     """Adds to hue, saturation and value, as albumentations does.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Union
 
-from .._arguments import U32, frozen, none_or, one_of, real, whole
+from .._arguments import U32, by_name, none_or, one_of, real, whole
 from ..errors import ConfigError
 from ..fields import ImageOp
 from ..fields.checks import Fill, interpolation_of
@@ -68,7 +69,8 @@ def _weights(name: str, value: Any) -> list[float]:
     return [real(name, weight) for weight in value]
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class LevelAugment(ImageOp):
     """Applies lists of operations that are drawn from `choices`: timm's RandAugment, AutoAugment and 3-Augment.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Union
 
-from .._arguments import by_name, flag, frozen, one_of, real, reals, shown, text, whole, within
+from .._arguments import by_name, flag, one_of, real, reals, shown, text, whole, within
 from .._choices import DType
 from ..errors import ConfigError
 from ..fields import Array, Field, Image, Scalar
@@ -15,7 +15,8 @@ from ..fields.base import path_of
 __all__ = ["CutMix", "Mix", "MixUp", "MultiHot", "OneHot"]
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class MixUp:
     """Blends every sample of a batch with the one before it; the share is drawn once per batch.
 
@@ -26,7 +27,8 @@ class MixUp:
     alpha: float = 1.0
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class CutMix:
     """Replaces a box of every picture by the same box of the picture before it; the box is drawn once per batch.
 
@@ -42,7 +44,8 @@ class CutMix:
     correct_lam: bool = True
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class OneHot(Field):
     """A class as probabilities: a tensor of shape (N, classes), 1 for the class and 0 for the rest, as in `OneHot("class", 1000)`.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 import enum
 from functools import partial
 from typing import Any, Literal
 
-from .._arguments import U32, frozen, one_of, whole
+from .._arguments import U32, by_name, one_of, whole
 from .._choices import Interpolation
 from ..fields import ImageOp
 from ..fields.checks import Fill
@@ -21,7 +22,8 @@ def _policy(name: str, value: Any) -> str:
     return one_of(name, getattr(value, "value", value), ("imagenet", "cifar10", "svhn"))
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class TrivialAugmentWide(ImageOp):
     """Applies one operation with a strength, both drawn.
 
@@ -38,7 +40,8 @@ class TrivialAugmentWide(ImageOp):
     _CHECKS = {"num_magnitude_bins": _bins}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class RandAugment(ImageOp):
     """Applies several drawn operations, all with one strength.
 
@@ -59,7 +62,8 @@ class RandAugment(ImageOp):
     _CHECKS = {"num_ops": partial(whole, below=U32), "magnitude": partial(whole, below=U32), "num_magnitude_bins": _bins}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class AutoAugment(ImageOp):
     """Applies a drawn pair of operations of a learned policy.
 
@@ -76,7 +80,8 @@ class AutoAugment(ImageOp):
     _CHECKS = {"policy": _policy}
 
 
-@frozen
+@by_name()
+@dataclass(frozen=True)
 class AugMix(ImageOp):
     """Blends a picture with chains of drawn operations on it.
 
