@@ -1,8 +1,8 @@
 //! A bound on how deep the values of a template are.
 //!
-//! A list in a list in a list is dropped with a stack frame for each level, and a template that puts a value into itself
-//! in a loop would overflow the stack. Only a part of a namespace outlives a turn of a loop, so each value that is
-//! assigned to one passes this filter. Depth within one expression is bounded by the parser.
+//! A list in a list in a list is dropped with a stack frame for each level, and a template that puts a value into
+//! itself in a loop would overflow the stack. Only a part of a namespace outlives a turn of a loop, so each value that
+//! is assigned to one passes this filter. Depth within one expression is bounded by the parser.
 
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
@@ -13,7 +13,7 @@ pub(super) const FILTER: &str = "bounded_depth";
 /// Most levels of a value.
 const DEPTH_MAX: usize = 100;
 
-/// Most values that the filter visits while a text is made: it has no fuel of its own.
+/// Most values that the filter visits while a text is made. Its visits cost no fuel.
 const VISITS_MAX: u64 = 50_000_000;
 
 /// Name of the number of visits in the state.

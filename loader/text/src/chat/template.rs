@@ -255,7 +255,8 @@ mod tests {
             "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
             "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
             "{% set ns = namespace(x=[]) %}{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor %}",
-            "{% set ns = namespace(x=1) %}{% for i in range(99999) %}{% set y = {'a': ns.x} %}{%-set\nns.x=(y) if y -%}{% endfor %}",
+            "{% set ns = namespace(x=1) %}{% for i in range(99999) %}{% set y = {'a': ns.x} %}{%-set\nns.x=(y) if y -%}\
+             {% endfor %}",
             "{% set ns = namespace(x=1) %}{% for i in range(99999) %}{% set a, ns.x = 1, (0, ns.x) %}{% endfor %}",
             "{% set ns = namespace(x=1) %}{% for i in range(99999) %}{% set ns.x = namespace(x=ns.x) %}{% endfor %}",
             "{% set ns = namespace() %}{% for i in range(99999) %}{% set ns.ns = ns %}{% endfor %}",
@@ -271,8 +272,9 @@ mod tests {
 
     #[test]
     fn lists_grow_in_a_namespace() {
-        let source = "{% set ns = namespace(x=[], n=0) %}{% for i in range(2000) %}{% set ns.x = ns.x + [[i, {'a': i}]] %}\
-                      {% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.x | length }} {{ ns.n }} {{ ns.x[7] }}";
+        let source = "{% set ns = namespace(x=[], n=0) %}\
+                      {% for i in range(2000) %}{% set ns.x = ns.x + [[i, {'a': i}]] %}{% set ns.n = ns.n + 1 %}{% endfor %}\
+                      {{ ns.x | length }} {{ ns.n }} {{ ns.x[7] }}";
         let messages = json!([{"role": "user", "content": "a"}]);
         assert_eq!(rendered(source, messages).unwrap(), "2000 2000 [7, {'a': 7}]");
     }
