@@ -273,7 +273,8 @@ mod tests {
     #[test]
     fn lists_grow_in_a_namespace() {
         let source = "{% set ns = namespace(x=[], n=0) %}\
-                      {% for i in range(2000) %}{% set ns.x = ns.x + [[i, {'a': i}]] %}{% set ns.n = ns.n + 1 %}{% endfor %}\
+                      {% for i in range(2000) %}{% set ns.x = ns.x + [[i, {'a': i}]] %}{% set ns.n = ns.n + 1 %}\
+                      {% endfor %}\
                       {{ ns.x | length }} {{ ns.n }} {{ ns.x[7] }}";
         let messages = json!([{"role": "user", "content": "a"}]);
         assert_eq!(rendered(source, messages).unwrap(), "2000 2000 [7, {'a': 7}]");
