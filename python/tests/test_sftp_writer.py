@@ -84,7 +84,10 @@ def test_an_exception_in_the_block_leaves_no_index(sftp, sftp_folder):
 def test_uploads_that_are_given_up_at_the_end_of_a_process_remove_their_files(sftp, sftp_folder):
     code = f"""
         import forebay as fb
+        from forebay.remotes import service
 
+        # The removals may take longer than the five seconds of a process, when much else runs here.
+        service._CLEAN_UP_S = 600
         writer = fb.MDSWriter(out={sftp.url("new")!r}, columns={{"data": "bytes"}}, size_limit=1 << 21)
         for number in range(20):
             writer.write({{"data": bytes([number]) * (1 << 20)}})
