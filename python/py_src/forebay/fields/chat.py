@@ -12,8 +12,8 @@ from .._arguments import by_name, one_of, shown, text
 from .._choices import DType
 from .._convert.padding import Padding
 from ..errors import ConfigError
-from .base import Field, column_of
-from .tokenize import contents_of
+from .base import column_of
+from .tokenize import FileField, contents_of
 from .values import padding_of, token_rows
 
 __all__ = ["Chat"]
@@ -29,7 +29,7 @@ _TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls
     completion_only_loss="prompt",
 )
 @dataclass(frozen=True)
-class Chat(Field):
+class Chat(FileField):
     """Token ids of a conversation: a tensor of shape (N, length), or (N, L) where L is the length of the longest row of the batch.
 
         fields={"input_ids": Chat("messages", "model/tokenizer.json", pad=0)}       # input_ids and labels, (N, L)
@@ -95,7 +95,7 @@ class Chat(Field):
             **{name: text(f"{name} of Chat", value) for name in ("tools", "prompt", "against", "date") if (value := getattr(self, name)) is not None},
             **token_rows(self),
         }
-        tokenizer, template, variables = self._contents()
+        tokenizer, template, variables = self._once(lambda: _contents(self.tokenizer, self.template))
         if template is not None:
             spec |= {"template_name": template[0], "template": template[1]}
         return spec | {"tokenizer": tokenizer, "variables": variables | self._variables()}
@@ -110,18 +110,6 @@ class Chat(Field):
             return json.loads(json.dumps({text("a name in variables of Chat", name): value for name, value in self.variables.items()}))
         except (TypeError, ValueError):
             raise ConfigError(f"variables of Chat are values of JSON, but one is {shown(self.variables)}") from None
-
-    def _contents(self) -> tuple[str, tuple[str, str] | None, dict[str, Any]]:
-        """Returns the tokenizer, the template with its name, and the special tokens. Files are read once."""
-        contents = self.__dict__.get("_read")
-        if contents is None:
-            contents = _contents(self.tokenizer, self.template)
-            object.__setattr__(self, "_read", contents)
-        return contents
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Returns the arguments: each process reads the files itself."""
-        return {name: value for name, value in self.__dict__.items() if name != "_read"}
 
     def _padding(self) -> Padding | None:
         return padding_of(self) if self.length is None else None

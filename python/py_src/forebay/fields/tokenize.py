@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from .._arguments import by_name, one_of, shown, text, whole
 from .._choices import DType
@@ -15,12 +15,28 @@ from .base import Field, column_of, path_of
 from .documents import FillInMiddle, MaskedLM
 from .values import padding_of, token_rows
 
-__all__ = ["Tokenize", "contents_of"]
+__all__ = ["FileField", "Tokenize", "contents_of"]
+
+_Contents = TypeVar("_Contents")
+
+
+class FileField(Field):
+    """Field with the contents of files, which each process reads once."""
+
+    def _once(self, read: Callable[[], _Contents]) -> _Contents:
+        """Returns the result of `read`, which is called the first time."""
+        if "_read" not in self.__dict__:
+            object.__setattr__(self, "_read", read())
+        return self.__dict__["_read"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns the arguments: each process reads the files itself."""
+        return {name: value for name, value in self.__dict__.items() if name != "_read"}
 
 
 @by_name(max_length="length and truncate", padding="pad")
 @dataclass(frozen=True)
-class Tokenize(Field):
+class Tokenize(FileField):
     """Token ids of a text: a tensor of shape (N, length), or (N, L) where L is the length of the longest row of the batch.
 
         Tokenize("text", "tokenizer.json", length=1024, pad=0, truncate=True)     # (N, 1024)
@@ -91,19 +107,7 @@ class Tokenize(Field):
             **path_of(self),
             **token_rows(self),
         }
-        return spec | {"tokenizer": self._contents()}
-
-    def _contents(self) -> str:
-        """Returns the contents of the file, which is read once."""
-        contents = self.__dict__.get("_read")
-        if contents is None:
-            contents = contents_of("Tokenize", self.tokenizer)
-            object.__setattr__(self, "_read", contents)
-        return contents
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Returns the arguments: each process reads the file itself."""
-        return {name: value for name, value in self.__dict__.items() if name != "_read"}
+        return spec | {"tokenizer": self._once(lambda: contents_of("Tokenize", self.tokenizer))}
 
     def _padding(self) -> Padding | None:
         return padding_of(self) if self.length is None else None
