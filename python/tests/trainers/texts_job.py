@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from dataclasses import dataclass
 
 import torch
 from jobs import EPOCHS, SAVED, main
@@ -115,27 +114,10 @@ def composer(rank):
 def torchtitan(rank):
     """torchtitan's data loader, which repeats epochs, in a loop over steps as its trainer's."""
     from torch.nn.parallel import DistributedDataParallel
-    from torchtitan.components.dataloader import BaseDataLoader
+    from torchtitan_job import Batches
 
-    class Texts(BaseDataLoader):
-        @dataclass(kw_only=True, slots=True)
-        class Config(BaseDataLoader.Config):
-            pass
-
-        def __init__(self, config):
-            self.loader = make_loader(rank, "document_ids", transform=lambda batch: (batch, batch["labels"]))
-
-        def __iter__(self):
-            while True:
-                yield from self.loader
-
-        def state_dict(self):
-            return self.loader.state_dict()
-
-        def load_state_dict(self, state):
-            self.loader.load_state_dict(state)
-
-    loader = Texts.Config().build()
+    texts = make_loader(rank, "document_ids", transform=lambda batch: (batch, batch["labels"]))
+    loader = Batches.Config().build(loader=texts)
     model = DistributedDataParallel(torch.nn.Embedding(300, 300))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     step, saved = 0, rank.folder / "torchtitan.pt"
@@ -144,7 +126,7 @@ def torchtitan(rank):
         loader.load_state_dict(state["loader"])
         step = SAVED
     batches = iter(loader)
-    while step < EPOCHS * len(loader.loader):
+    while step < EPOCHS * len(texts):
         step += 1
         inputs, labels = next(batches)
         rank.record(documents(inputs))

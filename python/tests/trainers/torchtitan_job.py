@@ -17,8 +17,8 @@ class Batches(BaseDataLoader):
     class Config(BaseDataLoader.Config):
         pass
 
-    def __init__(self, config, *, rank):
-        self.loader = rank.loader(transform=lambda batch: ({"input": batch}, batch["x"]))
+    def __init__(self, config, *, loader):
+        self.loader = loader
 
     def __iter__(self):
         while True:
@@ -57,7 +57,7 @@ class Trainer:
 def train(rank):
     model = DistributedDataParallel(torch.nn.Linear(1, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
-    trainer, loader = Trainer(), Batches.Config().build(rank=rank)
+    trainer, loader = Trainer(), Batches.Config().build(loader=rank.loader(transform=lambda batch: ({"input": batch}, batch["x"])))
     schedule = torch.optim.lr_scheduler.ConstantLR(optimizer)
     checkpoints = CheckpointManager.Config(enable=True, folder=str(rank.saves), interval=SAVED, keep_latest_k=0).build(
         dataloader=loader,
