@@ -1,4 +1,4 @@
-//! Fields of samples that are composed with partners: those of a Joint, with arrays of any shape as rows.
+//! Fields of samples that are composed with partners: the fields of a Joint, with arrays of any shape as rows.
 
 use crate::decode::compose::{BoxRule, ComposeOp, Composition, Member, PixelForm, Role};
 use crate::decode::draw::FieldDraws;
