@@ -18,6 +18,7 @@
 mod borrowed;
 mod capsule;
 mod codec;
+mod command;
 mod contents;
 mod drawing;
 mod engine;
@@ -47,6 +48,8 @@ mod _forebay {
 
     #[pymodule_export]
     use super::codec::{compress, compressions, decompress, hashes, hex_digest, offset_table};
+    #[pymodule_export]
+    use super::command::{Command, parse_command};
     #[pymodule_export]
     use super::contents::{ObjectLines, ObjectTarFiles};
     #[pymodule_export]

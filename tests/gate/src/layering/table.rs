@@ -101,10 +101,11 @@ pub const CRATES: &[Crate] = &[
             &["forebay-core", "forebay-format", "forebay-order", "forebay-picture", "forebay-store", "forebay-text"],
         )
     },
+    krate("forebay-command", "loader/command", &["forebay-loader"]),
     Crate { may_be_unsafe: &[""], ..krate("forebay-gpu", "gpu", &["forebay-loader"]) },
     Crate {
         may_be_unsafe: &["borrowed", "capsule", "rows"],
-        ..krate("forebay-python", "python", &["forebay-gpu", "forebay-loader"])
+        ..krate("forebay-python", "python", &["forebay-command", "forebay-gpu", "forebay-loader"])
     },
     Crate { may_be_unsafe: &[""], ..krate("forebay-ffi", "ffi", &["forebay-gpu", "forebay-loader"]) },
     krate("forebay-header", "ffi/header", &[]),

@@ -1,0 +1,19 @@
+//! Exit codes.
+
+/// Result of a command, as the exit code of its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// The command did its work, and found nothing wrong.
+    Success = 0,
+    /// The command did its work, and found damage, defects or differences.
+    Found = 1,
+    /// The arguments are wrong, or the data cannot be read.
+    Failure = 2,
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}

@@ -1,0 +1,103 @@
+//! The command `forebay`: see a data set, check it, and copy it.
+//!
+//! ```text
+//! arguments --parse--> Request::Run      a command of this crate: addresses(), then run(library)
+//!                      Request::Package  a command of the Python package: its name and its arguments as JSON
+//!                      Request::Done     help, version, completion, or wrong arguments: printed already
+//! ```
+//!
+//! * `cli`: the grammar: all commands and their arguments, of the Python package too;
+//! * `output`: the form of the results: text with or without colours, or JSON; tables and progress;
+//! * `exit`: the exit codes;
+//! * `completion`: completion in bash, zsh and fish;
+//! * `package`: the arguments of the commands of the Python package;
+//! * one module for each command, with its `Args` and its [`Command`].
+//!
+//! The Python package runs it as its entry point `forebay`, and the binary of this crate without Python:
+//!
+//! ```
+//! use forebay_command::{Exit, Request, parse};
+//!
+//! let folder = tempfile::tempdir()?;
+//! std::fs::write(folder.path().join("a.txt"), "text")?;
+//! let Request::Run(run) = parse(["ls".into(), folder.path().into()]) else { panic!("`ls` is a command of the crate") };
+//! assert_eq!(run.run(None), Exit::Success);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # Add a command
+//!
+//! Write a module with an `Args` and a [`Command`], and name it in `cli`. Results go to the standard output through
+//! `Output`, progress and errors to the standard error.
+
+mod cli;
+mod completion;
+mod exit;
+mod ls;
+mod output;
+mod package;
+
+pub use cli::parse;
+pub use exit::Exit;
+
+use forebay_loader::Result;
+use forebay_loader::store::LibraryStores;
+use output::Output;
+
+/// Meaning of the arguments of a command line.
+#[derive(Debug)]
+pub enum Request {
+    /// Command of this crate.
+    Run(Run),
+    /// Command of the Python package.
+    Package {
+        /// Name of the command.
+        command: &'static str,
+        /// Its arguments by their names, and `json`: true if the result is to be printed as JSON.
+        arguments: serde_json::Map<String, serde_json::Value>,
+    },
+    /// Nothing is left to do: help, a version or an error has been printed.
+    Done(Exit),
+}
+
+/// Command of this crate, with its arguments.
+#[derive(Debug)]
+pub struct Run {
+    command: Box<dyn Command>,
+    output: Output,
+}
+
+impl Run {
+    /// Addresses that the command opens. If one of them has a scheme that the engine has no transport for, `run` needs
+    /// a library that serves it.
+    pub fn addresses(&self) -> Vec<String> {
+        self.command.addresses()
+    }
+
+    /// Runs the command, and prints its result or its error.
+    pub fn run(self, library: Option<LibraryStores>) -> Exit {
+        let session = Session { output: self.output, library };
+        let ended = self.command.run(&session).unwrap_or_else(|error| session.output.fail(&error));
+        session.output.finish(ended)
+    }
+}
+
+/// Command of this crate.
+trait Command: std::fmt::Debug + Send {
+    /// Addresses that the command opens.
+    fn addresses(&self) -> Vec<String>;
+
+    /// Runs it.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the engine. They are printed, and the exit code is [`Exit::Failure`].
+    fn run(&self, session: &Session) -> Result<Exit>;
+}
+
+/// Surroundings of a command.
+struct Session {
+    output: Output,
+    /// Remotes of schemes that the engine has no transport for.
+    library: Option<LibraryStores>,
+}
