@@ -15,8 +15,6 @@ from collections.abc import Iterator, Sequence
 from . import __version__, _forebay, _which as which
 from .errors import Error
 
-__all__ = ["main"]
-
 _COMMANDS = (
     ("python -m forebay convert SOURCE OUT", "writes any data set that a Loader opens as MDS"),
     ("python -m forebay.index SOURCE OUT", "copies a data set and adds row indexes of its JPEGs"),

@@ -22,34 +22,6 @@ from typing import Any, TypeVar, Union
 from ._forebay import is_file_list, is_url, redact
 from .errors import ConfigError
 
-__all__ = [
-    "U32",
-    "ByteSize",
-    "Count",
-    "Samples",
-    "Seconds",
-    "Steps",
-    "address",
-    "by_name",
-    "byte_size",
-    "checked",
-    "checks",
-    "flag",
-    "folder",
-    "none_or",
-    "one_of",
-    "path",
-    "readable",
-    "real",
-    "reals",
-    "seconds",
-    "several",
-    "shown",
-    "text",
-    "whole",
-    "within",
-]
-
 U32 = 1 << 32
 """Exclusive upper bound of the engine's 32-bit counts."""
 

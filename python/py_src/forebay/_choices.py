@@ -5,35 +5,6 @@ from __future__ import annotations
 import enum
 from typing import Any, Literal, Protocol, TypedDict, Union
 
-__all__ = [
-    "BatchingMethod",
-    "BoxFormat",
-    "Compression",
-    "DType",
-    "DTypeName",
-    "Device",
-    "Extra",
-    "Framework",
-    "Grouping",
-    "Hash",
-    "Interpolation",
-    "Layout",
-    "MapKind",
-    "Mode",
-    "OpenMode",
-    "PackForm",
-    "PackMethod",
-    "PackOverflow",
-    "PaddingMode",
-    "PartitionAlgo",
-    "SamplingMethod",
-    "Shard",
-    "ShuffleAlgo",
-    "StageName",
-    "StageStats",
-    "Stats",
-]
-
 Framework = Literal["torch", "jax", "tensorflow", "numpy", "dlpack"]
 """Type of a batch's tensors."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-__all__ = ["positive"]
-
 
 def positive(text: str) -> int:
     """Number of an option, at least 1."""

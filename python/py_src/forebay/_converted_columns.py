@@ -16,8 +16,6 @@ from . import _forebay
 from .errors import ConfigError, FormatError
 from .fields import Array, Bytes, Field
 
-__all__ = ["ConvertedColumns"]
-
 _FIELDS = "__fields__"
 _KEY = "__key__"
 

@@ -8,8 +8,6 @@ from typing import Any
 from .errors import ConfigError
 from ._world import World
 
-__all__ = ["names_of", "world_of"]
-
 
 def names_of(devices: list[Any]) -> list[str]:
     """Returns the names of devices, which may be torch.device objects."""

@@ -14,8 +14,6 @@ from ._mapping.mapper import Mapper, Wait
 from ._transform import Transform
 from ._world import World, check_group
 
-__all__ = ["BatchMaker", "Epoch", "LoaderParts"]
-
 _MAP_SECONDS = 0.1
 """Wait for a batch that is mapped, between looks at the engines' next ones."""
 

@@ -15,8 +15,6 @@ from .files import open as open_file
 from .remotes import library_stores
 from ._streams import Stream, config_of
 
-__all__ = ["FileReport", "index_files", "index_url"]
-
 
 @dataclass
 class FileReport:

@@ -6,8 +6,6 @@ import os
 import warnings
 import weakref
 
-__all__ = ["FinishWatch"]
-
 
 class FinishWatch:
     """Watch over the samples of a writer that has not written its index.

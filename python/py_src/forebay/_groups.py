@@ -13,8 +13,6 @@ from ._choices import BatchingMethod, Extra, Hash, PackForm, PackMethod, PackOve
 from .errors import ConfigError
 from ._selections import Fraction, SampleValues, Subset, fraction, sample_values, subset
 
-__all__ = ["Engine", "Fetch", "Order", "Pack", "Select", "Skip", "TokenWindow"]
-
 
 class _Group:
     """Group of options. Its text has the options that differ from their defaults."""

@@ -15,8 +15,6 @@ from .fields import Tokenize, Tokens
 from .fields.base import specs
 from .remotes import library_stores
 
-__all__ = ["LengthReport", "index_lengths"]
-
 
 @dataclass
 class LengthReport:

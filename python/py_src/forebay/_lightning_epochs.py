@@ -14,8 +14,6 @@ from typing import Any
 
 from .adapter import Adapter, Rest
 
-__all__ = ["correct_batches", "counts_iterations", "loop_of", "repeats_batches"]
-
 _FRAMES_MAX = 5
 """Frames from `set_epoch` to the method of the loop, at most: Lightning 2 has three or four."""
 

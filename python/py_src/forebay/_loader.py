@@ -45,8 +45,6 @@ else:
 
     BatchT = TypeVar("BatchT")
 
-__all__ = ["Loader"]
-
 _log = logging.getLogger("forebay")
 
 _on_devices: weakref.WeakSet[Loader] = weakref.WeakSet()

@@ -9,8 +9,6 @@ from ._groups import Pack
 from .errors import ConfigError
 from .fields import Chat, Field, Tokenize, Tokens
 
-__all__ = ["check_rows", "ids_of"]
-
 _OF_ONE_ROW = ("padding_free", "thd")
 """Forms of a batch that is one row."""
 

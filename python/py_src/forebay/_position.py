@@ -13,8 +13,6 @@ from . import _forebay
 from .errors import StateError
 from ._trainer_epochs import recorded, trainer_epoch_of
 
-__all__ = ["LeftEpochs", "load", "saved"]
-
 
 def saved(session: _forebay.Session) -> dict[str, Any]:
     """Returns the state of a loader."""

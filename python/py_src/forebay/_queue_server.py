@@ -10,8 +10,6 @@ import threading
 import weakref
 from typing import Protocol
 
-__all__ = ["QueueServer"]
-
 
 class _Queue(Protocol):
     def close(self) -> None:

@@ -16,8 +16,6 @@ from .errors import ConfigError
 from .remotes import library_stores
 from ._shards import EngineReader
 
-__all__ = ["Run", "Sample", "in_any_folder", "of_engine"]
-
 _ON_DEVICES = ("device_decode", "share_decode", "gpu_direct_storage")
 """Options that need a device, which a run that only names samples does without."""
 

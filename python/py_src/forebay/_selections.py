@@ -12,8 +12,6 @@ from typing import Any, Union
 from ._arguments import U32, path, real, reals, shown, text, whole
 from .errors import ConfigError
 
-__all__ = ["Fraction", "SampleValues", "Subset", "fraction", "sample_values", "subset"]
-
 Fraction = tuple[float, float]
 """Bounds of a part, from 0 to 1."""
 

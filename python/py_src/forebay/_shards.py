@@ -17,8 +17,6 @@ from .errors import DecodeError, Error, FormatError, NotFoundError, SampleIndexE
 from .remotes import library_stores
 from ._values import NUMBERS
 
-__all__ = ["ShardReader", "read_index"]
-
 # Most bytes of a shard that is kept in memory.
 KEPT_BYTES_MAX = 256 << 20
 

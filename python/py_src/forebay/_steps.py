@@ -10,8 +10,6 @@ from ._arguments import whole
 from ._samples import Sample, of_engine
 from ._world import World
 
-__all__ = ["StepsOfRun"]
-
 
 class StepsOfRun:
     """Steps of a loader by number.

@@ -14,8 +14,6 @@ from ._choices import Grouping
 from .errors import ConfigError
 from ._groups import GROUPS, Fetch, Select, TokenWindow, elsewhere, given, group, moved, token_window
 
-__all__ = ["Stream", "config_of", "configs_of"]
-
 
 @by_name('local="folder" or remote="s3://bucket/set"', elsewhere, **moved("Stream", ("select", "window", "fetch")))
 @dataclass(frozen=True, kw_only=True)

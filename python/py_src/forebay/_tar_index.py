@@ -14,8 +14,6 @@ from .files import StoreOptions
 from .files import open as open_file
 from .files.stores import settings_of
 
-__all__ = ["TarReport", "index_tars"]
-
 _AT_ONCE = 16
 """Tars that are read at the same time: enough to hide a store's latency."""
 

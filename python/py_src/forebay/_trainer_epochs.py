@@ -16,8 +16,6 @@ from ._arguments import whole
 from .errors import ConfigError, StateError
 from ._lightning_epochs import correct_batches, loop_of, repeats_batches
 
-__all__ = ["EpochSetter", "recorded", "trainer_epoch_of"]
-
 _EPOCH, _IS_OVER = "trainer_epoch", "trainer_epoch_is_over"
 """Keys of a state, in addition to the engine's. They are absent where the epoch of the trainer is the loader's."""
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from .errors import ConfigError
 
-__all__ = ["Transform"]
-
 _RANDOM = frozenset(
     ["AugMix", "AutoAugment", "ColorJitter", "ElasticTransform", "GaussianBlur", "JPEG", "RandAugment", "ScaleJitter"]
     + ["TrivialAugmentWide"]

@@ -13,8 +13,6 @@ from ._arguments import shown, text
 from ._convert.ragged import DTYPES
 from .errors import ConfigError, of_system
 
-__all__ = ["NUMBERS", "plain"]
-
 NUMBERS = tuple(dtype for dtype in DTYPES if dtype != "bfloat16")
 """Types of numbers and of the elements of arrays, with numpy's names."""
 

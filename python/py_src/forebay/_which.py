@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from .errors import Error
 from ._samples import Run, Sample
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns 0 on success."""

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from ._arguments import U32, by_name, shown, whole
 from .errors import ConfigError
 
-__all__ = ["World", "check_group", "detect", "of_argument", "surroundings"]
-
 _THE_CALL, _TORCH, _JAX = "the call", "torch.distributed", "jax.distributed"
 """Sources that get special treatment."""
 

@@ -15,8 +15,6 @@ from ._finish_watch import FinishWatch
 from .remotes import library_stores
 from ._values import plain
 
-__all__ = ["MDSWriter"]
-
 _NAMES_MAX = 20
 """Most keys of a sample that an error names."""
 

@@ -11,8 +11,6 @@ from ..errors import ConfigError
 from .padding import Paddings
 from .ragged import array
 
-__all__ = ["Batch", "Convert", "each", "on_host"]
-
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
 """Function of the engine's outputs by name that returns the framework's."""
 

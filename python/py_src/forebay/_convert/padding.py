@@ -11,8 +11,6 @@ from .._forebay import Ragged, Tensor
 from ..errors import ConfigError
 from .ragged import array
 
-__all__ = ["Padding", "Paddings", "fill_of", "joined", "masks_of"]
-
 _HOST = 1
 """DLPack's number of host memory."""
 

@@ -22,8 +22,6 @@ from ..errors import ConfigError, InternalError
 from .._world import World
 from .batch import Batch
 
-__all__ = ["Sharded", "replicas"]
-
 
 class Sharded:
     """Function that makes global arrays of this process's rows."""

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 from .collate import collated
 from .padding import RowPadding
 
-__all__ = ["Call", "Caller", "Failure", "MappedBatch", "WorkerFailure"]
-
 
 class Call(NamedTuple):
     """Arguments of one call of the function."""

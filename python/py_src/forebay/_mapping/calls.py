@@ -10,8 +10,6 @@ from .rows import SAME, Given
 from .generator import of_key
 from .originals import Originals
 
-__all__ = ["called", "caller_of"]
-
 _TEXTS = (str, bytes)
 """Types of values that no function modifies."""
 

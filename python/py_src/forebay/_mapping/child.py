@@ -16,8 +16,6 @@ from .batch import Failure, WorkerFailure
 from .calls import called
 from .shared import Channel, Packed, Segment, packed
 
-__all__ = ["serve"]
-
 _PARENT_SECONDS = 1.0
 """Interval between two looks at the parent process."""
 

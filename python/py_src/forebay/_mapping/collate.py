@@ -8,8 +8,6 @@ from typing import Any
 from .padding import RowPadding
 from .rows import SAME, Given, RowsDiffer, form_of, stacked
 
-__all__ = ["collated", "kept_rows"]
-
 
 def collated(
     results: Sequence[Mapping[str, Any]], rows: Sequence[int], columns: Mapping[str, Any], padding: RowPadding | None = None

@@ -11,8 +11,6 @@ from typing import Any
 
 from .._arguments import U32, whole
 
-__all__ = ["sample_generator"]
-
 _WORD = (1 << 64) - 1
 
 _DOMAIN = 0x6D61_705F_7079_0001

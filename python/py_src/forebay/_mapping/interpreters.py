@@ -16,8 +16,6 @@ from .batch import Call, Caller, Failure
 from .rows import Given
 from .shared import anonymous_file
 
-__all__ = ["opener"]
-
 _VERSION = (3, 14)
 """First version of Python with `InterpreterPoolExecutor`."""
 

@@ -21,8 +21,6 @@ from .padding import RowPadding
 from .rows import RowsDiffer
 from .workers import Workers
 
-__all__ = ["HIDDEN", "Mapper"]
-
 _log = logging.getLogger("forebay")
 
 HIDDEN = ("sample_ids", "sample_draws")

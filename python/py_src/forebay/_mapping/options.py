@@ -12,8 +12,6 @@ from .._choices import MapKind
 from ..errors import ConfigError
 from ..fields import AttentionMask, ImageOp
 
-__all__ = ["Map"]
-
 KINDS = ("threads", "processes", "interpreters")
 
 PREFETCH_MAX = 64

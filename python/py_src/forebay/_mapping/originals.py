@@ -6,8 +6,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Originals"]
-
 
 class Originals:
     """Copies of the arrays and tensors of a row that the function itself can change.

@@ -15,8 +15,6 @@ from ..fields.base import mask_of
 from ..fields.values import checked_padding
 from .rows import Form, RowsDiffer, form_of, forms_of
 
-__all__ = ["RowPadding"]
-
 
 class RowPadding:
     """Padding of a map's outputs.

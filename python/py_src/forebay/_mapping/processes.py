@@ -15,8 +15,6 @@ from .batch import Call, Failure, WorkerFailure
 from .child import serve
 from .shared import Channel, Segment
 
-__all__ = ["ProcessCaller", "pickled"]
-
 _END_SECONDS = 5.0
 """Wait for a process that was asked to end."""
 

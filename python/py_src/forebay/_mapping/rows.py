@@ -7,8 +7,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["SAME", "Form", "Given", "RowsDiffer", "form_of", "forms_of", "is_listed", "stacked"]
-
 
 class _Mark(enum.Enum):
     SAME = 0

@@ -13,8 +13,6 @@ from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-__all__ = ["Channel", "Packed", "Segment", "anonymous_file", "packed"]
-
 _SHARED_BYTES_MIN = 1024
 """Smaller arrays go through the pipe."""
 

@@ -15,8 +15,6 @@ from collections.abc import Callable, Sequence
 
 from .batch import Caller, MappedBatch
 
-__all__ = ["Workers"]
-
 _log = logging.getLogger("forebay")
 
 _CLOSE_SECONDS = 10.0

@@ -16,8 +16,6 @@ from collections.abc import Sequence
 from ..errors import Error
 from .retention import Found, remove_incomplete, survey
 
-__all__ = ["main"]
-
 _DAY = 86400.0
 
 

@@ -18,25 +18,6 @@ from ..files import open as open_file
 from ..files.stores import opened, url_of
 from .plain import packed, unpacked
 
-__all__ = [
-    "BLOCK",
-    "COMMIT",
-    "FORMAT",
-    "HASH",
-    "VERSION",
-    "Commit",
-    "Part",
-    "folder_of",
-    "later",
-    "parse",
-    "parts_of",
-    "read",
-    "replace",
-    "text_of",
-    "version_of",
-    "write",
-]
-
 COMMIT = "commit.json"
 """Name of the file that makes a folder a checkpoint."""
 

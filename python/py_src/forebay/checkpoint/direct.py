@@ -18,8 +18,6 @@ from .commit import Part
 from .parts import Blocks, Buffers, Fetched, Filled, PartReader, Sequential
 from .targets import Target
 
-__all__ = ["Direct", "Opened", "Window", "window"]
-
 _IN_FLIGHT = 32
 """Blocks in flight. Most of them need no memory but the tensors'."""
 

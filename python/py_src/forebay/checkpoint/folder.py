@@ -17,8 +17,6 @@ from . import commit, leftovers, marks, retention
 from .commit import Commit, Part
 from .plain import plain
 
-__all__ = ["Folder", "state_of"]
-
 _log = logging.getLogger("forebay")
 
 _ATTEMPTS = 8

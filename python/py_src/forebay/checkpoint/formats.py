@@ -13,8 +13,6 @@ from .layout import Layout, NoLayout
 from .memory import Memory, size_of
 from .parts import PartWriter
 
-__all__ = ["FORMATS", "Format", "TorchSink", "of_name"]
-
 
 @dataclass(frozen=True)
 class Format:

@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 
 from ..errors import Error, NetworkError, from_engine
 
-__all__ = ["Alone", "Group", "current", "rank_and_ranks"]
-
 _WAIT = datetime.timedelta(hours=6)
 """Longest wait for the slowest rank's upload. A rank that dies ends the wait at once."""
 

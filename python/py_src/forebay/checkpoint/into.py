@@ -14,8 +14,6 @@ from .layout import tensors_in
 from .memory import bytes_of
 from .targets import Targets
 
-__all__ = ["copied", "filled", "partly_overwritten"]
-
 _SHOWN = 8
 """Differences of an error's message."""
 

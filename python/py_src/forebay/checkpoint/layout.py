@@ -17,8 +17,6 @@ from typing import Any
 
 from ..errors import Error
 
-__all__ = ["Layout", "NoLayout", "tensors_in"]
-
 _ALIGNED = 64
 """torch's tensors start at multiples of this."""
 

@@ -12,8 +12,6 @@ import fcntl
 import os
 import re
 
-__all__ = ["remove"]
-
 _TEMPORARY = re.compile(r"\.forebay-locked-[0-9a-f]{16}\.tmp")
 
 

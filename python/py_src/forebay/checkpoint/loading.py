@@ -14,8 +14,6 @@ from .commit import Commit, Part
 from .direct import Opened
 from .parts import PartReader
 
-__all__ = ["Checkpoint", "load"]
-
 
 class Checkpoint:
     """Checkpoint that is committed: by `latest`, `steps`, `save`, or `Checkpoint.open(url)`."""

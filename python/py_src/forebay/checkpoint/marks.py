@@ -22,8 +22,6 @@ from ..files import StoreOptions, remove_files
 from ..files import open as open_file
 from .commit import FORMAT, VERSION
 
-__all__ = ["BEGUN", "announce", "begin", "is_mark", "name_of", "token_of", "withdraw"]
-
 _log = logging.getLogger("forebay")
 
 BEGUN = "begun.json"

@@ -6,8 +6,6 @@ import bisect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["Memory", "bytes_of", "size_of", "with_rest"]
-
 
 class Memory:
     """Storages of the tensors in the dicts, lists and tuples of an object, by their addresses.

@@ -17,8 +17,6 @@ from ..files.stores import opened
 from . import commit
 from .commit import HASH, Part
 
-__all__ = ["Blocks", "BlockSource", "Buffers", "Fetched", "Filled", "PartReader", "PartWriter", "Sequential"]
-
 _AHEAD_MAX = 8
 """Blocks that are fetched ahead of sequential reads."""
 

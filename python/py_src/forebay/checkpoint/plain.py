@@ -10,8 +10,6 @@ from typing import Any
 
 from ..errors import ConfigError
 
-__all__ = ["Notes", "packed", "plain", "unpacked"]
-
 Notes = list[list[Any]]
 """Pairs of a path, which is a list of keys and indexes, and the kind of the value there: "tuple", "nan", "inf" or "-inf"."""
 

@@ -20,21 +20,6 @@ from .commit import COMMIT, Commit, folder_of
 from .loading import Checkpoint
 from .marks import BEGUN, is_mark
 
-__all__ = [
-    "Found",
-    "clear",
-    "clear_all_but",
-    "find",
-    "inside",
-    "latest",
-    "remove",
-    "remove_incomplete",
-    "remove_oldest",
-    "retain",
-    "steps",
-    "survey",
-]
-
 _log = logging.getLogger("forebay")
 
 _PART = re.compile(

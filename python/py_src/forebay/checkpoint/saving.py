@@ -21,8 +21,6 @@ from .snapshot import snapshot
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Saving", "Writer", "save"]
-
 _log = logging.getLogger("forebay")
 
 

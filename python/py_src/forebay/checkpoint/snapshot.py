@@ -8,8 +8,6 @@ from typing import Any
 
 from .memory import bytes_of
 
-__all__ = ["snapshot"]
-
 
 def snapshot(value: Any) -> Any:
     """Returns a copy with all tensors on the CPU. Tensors that share memory share it in the copy too.

@@ -9,8 +9,6 @@ from typing import Any
 
 from .memory import bytes_of
 
-__all__ = ["Target", "Targets"]
-
 
 @dataclass
 class Target:

@@ -16,8 +16,6 @@ from .direct import Opened
 from .into import filled
 from .memory import with_rest
 
-__all__ = ["check", "read", "size", "write"]
-
 _DTYPES = {
     "BOOL": "bool",
     "U8": "uint8",

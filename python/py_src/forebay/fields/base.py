@@ -15,9 +15,6 @@ from .._convert.ragged import DTYPES
 from ..errors import ConfigError
 from .checks import BY_ANNOTATION
 
-__all__ = ["Field", "ImageOp", "mask_of", "spec_of"]
-
-
 # Classes and not unions: a type checker finds them as the common type of the values of a dict or of a list.
 class Field:
     """Type of the values of `fields`."""

@@ -10,9 +10,6 @@ from .._arguments import by_name, one_of, real, text
 from .._choices import BoxFormat, DType
 from .base import Field, column_of, dtype_of, path_of, size_of
 
-__all__ = ["BoxLabels", "Boxes"]
-
-
 _FORMATS = ("xyxy", "xywh", "cxcywh")
 
 

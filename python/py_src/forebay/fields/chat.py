@@ -16,8 +16,6 @@ from .base import column_of
 from .tokenize import FileField, contents_of
 from .values import padding_of, token_rows
 
-__all__ = ["Chat"]
-
 _TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 """Special tokens of `tokenizer_config.json` that templates know as variables."""
 

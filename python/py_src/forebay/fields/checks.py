@@ -11,25 +11,6 @@ from typing import Any, Union
 from .._arguments import U32, Check, flag, none_or, one_of, real, reals, shown, whole
 from ..errors import ConfigError
 
-__all__ = [
-    "BY_ANNOTATION",
-    "FRAMING",
-    "Fill",
-    "Range",
-    "Size",
-    "angles",
-    "fill_of",
-    "filled",
-    "filters_of",
-    "interpolation_of",
-    "listed",
-    "pair_of",
-    "range_of",
-    "two_of",
-    "unless",
-    "with_alternative",
-]
-
 Range = Union[float, Sequence[float]]
 """One number for a range about a middle, or (smallest, largest)."""
 

@@ -9,8 +9,6 @@ from typing import Any
 from .._arguments import by_name, real, several, shown, whole
 from ..errors import ConfigError
 
-__all__ = ["FillInMiddle", "MaskedLM", "spec_of_changes"]
-
 _ID_MAX = 1 << 32
 """Above every token id."""
 

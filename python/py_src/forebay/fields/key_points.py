@@ -11,8 +11,6 @@ from .._arguments import U32, by_name, shown, text, whole
 from ..errors import ConfigError
 from .base import Field, column_of, path_of, size_of
 
-__all__ = ["KeyPoints"]
-
 
 @by_name(flip_idx="flip", flip_indices="flip", kpt_shape="points", num_keypoints="points")
 @dataclass(frozen=True)

@@ -11,8 +11,6 @@ from .._choices import DType
 from .base import Field, column_of, dtype_of, path_of, size_of
 from .boxes import of_field
 
-__all__ = ["ClassMap", "ObjectMasks"]
-
 
 @by_name()
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from .crops import Normalize
 from .key_points import KeyPoints
 from .objects import ClassMap, ObjectMasks
 
-__all__ = ["Image", "Joint", "Mask", "followed_by"]
-
 
 @by_name()
 class Image(Field):

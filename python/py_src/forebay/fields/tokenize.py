@@ -15,8 +15,6 @@ from .base import Field, column_of, path_of
 from .documents import FillInMiddle, MaskedLM
 from .values import padding_of, token_rows
 
-__all__ = ["FileField", "Tokenize", "contents_of"]
-
 _Contents = TypeVar("_Contents")
 
 

@@ -14,8 +14,6 @@ from ..errors import ConfigError
 from .base import Field, column_of, default_of, dtype_of, lengths_of, path_of
 from .documents import FillInMiddle, MaskedLM, spec_of_changes
 
-__all__ = ["Array", "AttentionMask", "Bytes", "Json", "Length", "Scalar", "Text", "Tokens"]
-
 
 @by_name()
 @dataclass(frozen=True)

@@ -31,8 +31,6 @@ from .._forebay import bytes_on_disk, is_url
 from ..errors import ConfigError
 from .listing import File
 
-__all__ = ["FileCache", "is_of_list"]
-
 _COPY = re.compile("[0-9a-f]{40}-[0-9a-f]{8}")
 
 _TIME_ERROR = 1e-5

@@ -16,8 +16,6 @@ from .listing import File, FileList, files_of
 from .order import FileOrder
 from .stores import StoreOptions, opened
 
-__all__ = ["LineLoader", "TarLoader", "load_lines", "load_tars"]
-
 _FILES_AHEAD = 64
 """Files that are requested ahead, and fetched as far as the buffer has room for them."""
 

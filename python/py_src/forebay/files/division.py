@@ -6,8 +6,6 @@ import sys
 import warnings
 from typing import Any
 
-__all__ = ["warn_of_second_division"]
-
 
 def warn_of_second_division(source: Any, whole: str) -> None:
     """Warns in a worker of a DataLoader if a DataPipe divides the items of `source`, which are a share already.

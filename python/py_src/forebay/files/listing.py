@@ -14,8 +14,6 @@ from .._arguments import flag, readable, several, text
 from ..errors import ConfigError
 from .stores import StoreOptions, opened, url_of
 
-__all__ = ["File", "FileList", "GrowingFiles", "check_prefix", "files_of", "list_files"]
-
 _LONG = 50_000
 """Files of a list that is long enough for its progress to be shown."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     # Type checkers have this module; programs need not install it.
     from typing_extensions import Unpack
 
-__all__ = ["FileLoader", "is_marker", "load_files"]
-
 
 def is_marker(file: File) -> bool:
     """Returns true for an empty object that marks a folder, in a list that has such objects."""

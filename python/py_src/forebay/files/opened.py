@@ -16,8 +16,6 @@ from .._choices import OpenMode
 from ..errors import ConfigError
 from .stores import StoreOptions, opened, url_of
 
-__all__ = ["FileReader", "FileWriter", "open"]
-
 _FRONT = 1 << 20
 """Bytes that are fetched when a file is opened."""
 

@@ -22,8 +22,6 @@ from .._world import World, detect, surroundings
 from .division import warn_of_second_division
 from .listing import File, GrowingFiles
 
-__all__ = ["FileOrder", "is_of_one_rank"]
-
 
 class _Division(NamedTuple):
     """Share of this process, and the shares that the files are divided into."""

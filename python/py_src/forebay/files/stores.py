@@ -14,8 +14,6 @@ from .. import _forebay, remotes
 from .._arguments import byte_size, flag, path, seconds, several, text, whole
 from ..errors import ConfigError
 
-__all__ = ["StoreOptions", "opened", "remove_files", "settings_of", "url_of"]
-
 _lock = threading.Lock()
 _opened: dict[tuple[Any, ...], _forebay.ObjectStores] = {}
 """By process, settings and environment, the last used at the end. Connections of a parent process stay in it for a while, unused:

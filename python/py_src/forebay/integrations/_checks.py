@@ -10,8 +10,6 @@ from .._arguments import shown
 from ..errors import ConfigError
 from .._loader import Loader
 
-__all__ = ["one_device", "refuse"]
-
 _OF_THE_LOADER = {
     "collate_fn": "transform",
     "multiprocessing_context": "map",

@@ -12,8 +12,6 @@ from ..errors import ConfigError
 from ..fields import Image, Joint, Mask
 from ..fields.base import spec_of
 
-__all__ = ["drawn"]
-
 
 def drawn(
     field: Image | Mask,

@@ -14,8 +14,6 @@ from ..fields.pictures import followed_by
 from . import by_chance, colour, compose, framing, hsv
 from .kinds_of_data import Kind
 
-__all__ = ["from_albumentations"]
-
 
 @overload
 def from_albumentations(transforms: Any) -> list[native.ImageOp]: ...

@@ -13,8 +13,6 @@ from ..errors import ConfigError
 from . import erase, framing, levels, mix
 from .from_torchvision import Library, translated
 
-__all__ = ["from_timm"]
-
 
 @overload
 def from_timm(transforms: Any) -> list[native.ImageOp]: ...

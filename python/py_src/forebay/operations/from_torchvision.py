@@ -18,8 +18,6 @@ from . import by_chance, colour, compose, corrupt, erase, linear
 from .kinds_of_data import Kind, of_kind, with_fill
 from .torchvision_makers import MAKERS, maker_of_script, normalize, resize_filter
 
-__all__ = ["from_torchvision"]
-
 
 @overload
 def from_torchvision(transforms: Any) -> list[native.ImageOp]: ...

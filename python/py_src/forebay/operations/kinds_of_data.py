@@ -9,8 +9,6 @@ from typing import Any, Literal
 from ..errors import ConfigError
 from ..fields.checks import listed
 
-__all__ = ["Kind", "of_kind", "with_fill"]
-
 Kind = Literal["image", "mask"]
 """Kind of data that a transform may treat differently."""
 

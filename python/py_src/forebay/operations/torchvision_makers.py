@@ -10,8 +10,6 @@ from ..errors import ConfigError
 from ..fields.checks import listed
 from . import by_chance, colour, compose, corrupt, elastic, erase, framing, geometric, linear, policies
 
-__all__ = ["MAKERS", "maker_of_script", "normalize", "resize_filter"]
-
 
 def resize_filter(transform: Any) -> Any:
     if transform.antialias is False:

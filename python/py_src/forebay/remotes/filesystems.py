@@ -15,8 +15,6 @@ from typing import Any
 from ..errors import NetworkError, UnsupportedError
 from .folder import CHUNK_BYTES, Entry, RemoteFolder, temporary_name
 
-__all__ = ["FileSystemFolder", "open_folder", "serves"]
-
 # Names in different file systems of the values that differ between versions of a file.
 _VERSIONS = ("etag", "ETag", "checksum", "mtime", "modified", "modify", "last_modified", "created")
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from ..errors import UnsupportedError
 
-__all__ = ["CHUNK_BYTES", "Entry", "RemoteFolder", "is_temporary", "temporary_name"]
-
 CHUNK_BYTES = 1 << 20
 """Bytes that a folder returns at a time: few enough that progress is visible on a slow connection."""
 

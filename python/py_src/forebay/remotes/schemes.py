@@ -12,8 +12,6 @@ from . import filesystems
 from .folder import RemoteFolder
 from .service import Service
 
-__all__ = ["Opener", "library_stores", "open_folder", "register", "served", "serves"]
-
 Opener = Callable[[str, float], RemoteFolder]
 """Function of a folder's address and a timeout in seconds, after which each wait for the server ends with an error."""
 

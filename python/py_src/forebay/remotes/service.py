@@ -18,8 +18,6 @@ from ..errors import ClosedError, Error, NotFoundError
 from .._queue_server import QueueServer
 from .folder import CHUNK_BYTES, RemoteFolder, is_temporary
 
-__all__ = ["Service"]
-
 _Result = TypeVar("_Result")
 
 # Seconds at the end of a process in which uploads that were given up remove their temporary files.

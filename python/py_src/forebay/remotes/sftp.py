@@ -31,8 +31,6 @@ from ..errors import (
 )
 from .folder import Entry, RemoteFolder, temporary_name
 
-__all__ = ["Server", "SftpFolder", "check", "connect", "open_folder"]
-
 _PORT = 22
 
 _KEY_FILE, _KNOWN_HOSTS = "COMPOSER_SFTP_KEY_FILE", "COMPOSER_SFTP_KNOWN_HOSTS_FILE"

@@ -28,8 +28,6 @@ from ..parts import Buffers
 from ..targets import Targets
 from .writing import METADATA_FILE
 
-__all__ = ["StorageReader"]
-
 _FILES = 3
 """Files that are opened: the one that is read, and those after it."""
 

@@ -25,8 +25,6 @@ from ..formats import TorchSink
 from ..memory import Memory, with_rest
 from ..parts import PartWriter
 
-__all__ = ["StorageWriter"]
-
 _FILE_LEAST = 64 << 20
 """Bytes that are worth a separate file and thread."""
 
