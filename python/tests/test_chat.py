@@ -1,11 +1,15 @@
 """Token ids and labels of conversations: the texts and masks are these of `transformers`, and packs have the labels."""
 
+import dataclasses
+import io
 import json
 import pathlib
+import tarfile
 
 import pytest
 
 import forebay as fb
+import forebay.index
 from forebay.errors import ConfigError, DecodeError
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -214,10 +218,102 @@ def test_packs_have_the_labels_of_their_conversations(tmp_path, form):
     assert found == len(CHATS)
 
 
-def test_packs_of_several_columns_are_refused(tmp_path):
-    remote = write(tmp_path / "a", [{"messages": chat, "tools": []} for chat in CHATS])
-    with pytest.raises(ConfigError, match="leave tools out of Chat"):
-        batch(remote, {"ids": fb.Chat("messages", IDS, CHATML, tools="tools")}, window=fb.Pack(64))
+WITH_TOOLS = "{% if tools %}{{ tools | tojson }}{% endif %}" + CHATML
+
+SEVERAL_COLUMNS = {
+    "tools": ([{"messages": chat, "tools": [{"name": "x" * number}]} for number, chat in enumerate(CHATS)], ("messages", WITH_TOOLS), {"tools": "tools"}),
+    "some tools": (
+        [{"messages": chat, "tools": [{"name": "a"}] if number % 2 else None} for number, chat in enumerate(CHATS)],
+        ("messages", WITH_TOOLS),
+        {"tools": "tools"},
+    ),
+    "messages": ([{"prompt": chat[:-1], "completion": chat[-1:]} for chat in CHATS], ("completion", CHATML), {"prompt": "prompt"}),
+    "texts": (
+        [{"prompt": f"{number}é is", "completion": " odd" * (number + 1)} for number in range(8)],
+        ("completion", None),
+        {"prompt": "prompt", "variables": {"eos_token": "</s>"}},
+    ),
+    "both": (
+        [{"prompt": chat[:-1], "completion": chat[-1:], "tools": [{"name": "x" * number}]} for number, chat in enumerate(CHATS)],
+        ("completion", WITH_TOOLS),
+        {"prompt": "prompt", "tools": "tools"},
+    ),
+}
+"""Rows, column and template, and options of a Chat with tokens of several columns."""
+
+
+def written(folder, source, rows):
+    """The same rows as a data set of this source."""
+    if source == "jsonl":
+        return write(folder / source, rows)
+    if source == "tar":
+        folder.mkdir(exist_ok=True)
+        with tarfile.open(folder / "part.tar", "w") as tar:
+            for number, row in enumerate(rows):
+                for name, value in row.items():
+                    data = value.encode() if isinstance(value, str) else json.dumps(value).encode()
+                    member = tarfile.TarInfo(f"{number}.{name}.{'txt' if isinstance(value, str) else 'json'}")
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+        return str(folder / "part.tar")
+    if source == "mds":
+        kinds = {name: "str" if isinstance(value, str) else "json" for name, value in rows[0].items()}
+        with fb.MDSWriter(out=str(folder / "mds"), columns=kinds) as writer:
+            for row in rows:
+                writer.write(row)
+        return str(folder / "mds")
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    (folder / "parquet").mkdir()
+    # A column that is null is one of texts: JSON, as most data sets have their tools.
+    columns = {name: [row[name] if name != "tools" else row[name] and json.dumps(row[name]) for row in rows] for name in rows[0]}
+    parquet.write_table(pa.table(columns), folder / "parquet" / "a.parquet")
+    return str(folder / "parquet" / "*.parquet")
+
+
+@pytest.mark.parametrize("source", ["jsonl", "mds", "parquet", "tar"])
+@pytest.mark.parametrize("case", SEVERAL_COLUMNS)
+def test_packs_have_the_tokens_of_several_columns(tmp_path, case, source):
+    rows, (column, template), options = SEVERAL_COLUMNS[case]
+    remote = written(tmp_path, source, rows)
+    if source == "tar":
+        ending = "txt" if case == "texts" else "json"
+        column, options = f"{column}.{ending}", {name: f"{value}.{ending}" if name in ("prompt", "tools") else value for name, value in options.items()}
+    chat = fb.Chat(column, IDS, template, **options)
+    alone = batch(remote, {"ids": dataclasses.replace(chat, pad=0)})
+    alone = [(one["ids"][0].tolist(), one["labels"][0].tolist()) for one in alone]
+    lengths = fb.index.index_lengths(remote, chat)
+    assert list(lengths.lengths) == [len(ids) for ids, _ in alone]
+    (pack,) = batch(remote, {"input_ids": chat}, window=fb.Pack(4096, form="segments"))
+    found = []
+    for number in range(1, len(rows) + 1):
+        places = pack["segment_ids"][0] == number
+        found.append((pack["input_ids"][0][places].tolist(), pack["labels"][0][places].tolist()))
+    assert sorted(found) == sorted(alone) and len(alone) == len(rows)
+
+
+def test_packs_leave_out_conversations_that_lack_a_column_if_skip_allows_them(tmp_path):
+    rows = [{"prompt": chat[:-1], "completion": chat[-1:]} for chat in CHATS]
+    rows[3]["prompt"] = None
+    remote = write(tmp_path / "a", rows)
+    chat = fb.Chat("completion", IDS, CHATML, prompt="prompt")
+    with pytest.raises(DecodeError, match="prompt"):
+        batch(remote, {"ids": chat}, window=fb.Pack(4096))
+    (pack,) = batch(remote, {"ids": chat}, window=fb.Pack(4096, form="segments"), skip=fb.Skip(errors=1))
+    assert pack["segment_ids"].max() == len(CHATS) - 1
+
+
+def test_packs_of_pairs_and_of_parts_of_conversations_are_refused(tmp_path):
+    remote = write(tmp_path / "a", [{"prompt": chat[:-1], "messages": chat, "chosen": chat, "rejected": chat[::-1]} for chat in CHATS])
+    for chat, message in [
+        (fb.Chat("chosen", IDS, CHATML, against="rejected"), "leave `against` out of Chat"),
+        (fb.Chat("messages", IDS, CHATML, prompt="prompt", part="completion"), "leave `part` out of Chat"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            batch(remote, {"ids": chat}, window=fb.Pack(64))
+        with pytest.raises(ConfigError, match=message):
+            fb.index.index_lengths(remote, chat)
 
 
 def test_wrong_arguments_and_conversations_are_named(tmp_path):

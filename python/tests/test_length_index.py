@@ -375,7 +375,7 @@ def test_a_column_that_does_not_suit_names_those_that_there_are(tmp_path):
     ]:
         with pytest.raises(ConfigError, match=message):
             index_lengths(remote, field)
-    with pytest.raises(ConfigError, match="a Tokenize or a Tokens field"):
+    with pytest.raises(ConfigError, match="a Tokenize, Tokens or Chat field"):
         index_lengths(remote, fb.Text("text"))
 
 

@@ -26,8 +26,9 @@ pub(super) trait Decode: Any + Debug + Send + Sync {
         Err(Error::internal("the field has no boxes"))
     }
 
-    /// Returns the number of tokens of a stored value, whatever the field's rows have of them.
-    fn tokens(&self, _stored: &[u8], _memory: &mut Memory) -> Result<u64> {
+    /// Returns the number of tokens of a stored value, whatever the field's rows have of them. `column` returns the
+    /// stored bytes of a further column of the field by its number.
+    fn tokens(&self, _stored: &[u8], _column: StoredColumn<'_, '_>, _memory: &mut Memory) -> Result<u64> {
         Err(Error::internal("the field has no tokens"))
     }
 
@@ -42,6 +43,9 @@ pub(super) trait Decode: Any + Debug + Send + Sync {
     }
 }
 
+/// Returns the stored bytes of a column by its number; `None` if the sample lacks it.
+pub(super) type StoredColumn<'s, 'c> = &'s dyn Fn(usize) -> Option<&'c [u8]>;
+
 /// Stored value of a field, and the sample around it.
 pub(super) struct Stored<'s, 'c> {
     /// Bytes of the field's column.
@@ -50,8 +54,7 @@ pub(super) struct Stored<'s, 'c> {
     pub step: &'s Step,
     /// All steps of the plan, for fields that follow earlier ones.
     pub steps: &'s [Step],
-    /// Returns the stored bytes of a column by its number; `None` if the sample lacks it.
-    pub column: &'s dyn Fn(usize) -> Option<&'c [u8]>,
+    pub column: StoredColumn<'s, 'c>,
     /// Key of the sample's draws.
     pub key: DrawKey,
 }

@@ -13,10 +13,12 @@ pub struct TokenCounter {
     fields: [(String, FieldSpec); 1],
 }
 
-/// Counter of the tokens of a column.
+/// Counter of the tokens of the columns of a field.
 #[derive(Debug)]
 pub struct ColumnTokens {
     decoder: Box<dyn Decode>,
+    /// Number of the field's own column.
+    column: usize,
 }
 
 /// Memory of a counter, kept from value to value.
@@ -35,15 +37,17 @@ impl TokenCounter {
     /// # Errors
     /// A field that makes no tokens.
     pub fn of(field: &FieldSpec) -> Result<Self> {
-        let lists = field.token_lists().ok_or_else(|| {
-            Error::config("lengths in tokens are the lengths of a Tokenize or Tokens field, and of no further field")
+        let lists = field.token_lists()?.ok_or_else(|| {
+            Error::config(
+                "lengths in tokens are the lengths of a Tokenize, Tokens or Chat field, and of no further field",
+            )
         })?;
         Ok(Self { fields: [("tokens".to_owned(), lists)] })
     }
 
-    /// Name of the column.
-    pub fn column(&self) -> &str {
-        self.fields[0].1.kind().map_or("", |kind| kind.column())
+    /// Names of the columns. The first one is the field's own.
+    pub fn columns(&self) -> Vec<&str> {
+        self.fields[0].1.columns().into_iter().map(|(name, _)| name).collect()
     }
 
     /// The field, as fields of a loader.
@@ -61,26 +65,29 @@ impl TokenCounter {
         format!("{} {field}", forebay_text::ENCODER)
     }
 
-    /// Compiles the counter for a column of `columns`.
+    /// Compiles the counter for `columns`.
     ///
     /// # Errors
     /// A missing column, or one that does not suit the field; a tokenizer that cannot be used.
     pub fn compile(&self, columns: &[Column]) -> Result<ColumnTokens> {
         let kind = self.fields[0].1.kind().ok_or_else(|| Error::internal("a counter of several fields"))?;
-        match kind.compile(Columns(columns), FieldDraws::new(0, ""))?.work {
-            Work::Value(decoder) => Ok(ColumnTokens { decoder }),
+        let compiled = kind.compile(Columns(columns), FieldDraws::new(0, ""))?;
+        match (compiled.work, compiled.column) {
+            (Work::Value(decoder), Some(column)) => Ok(ColumnTokens { decoder, column }),
             _ => Err(Error::internal("a field of tokens has no decoder")),
         }
     }
 }
 
 impl ColumnTokens {
-    /// Returns the number of tokens of a stored value.
+    /// Returns the number of tokens of a sample with these stored `values`, in the order of the columns that the
+    /// counter was compiled for; `None` for a sample without the field's own value.
     ///
     /// # Errors
     /// A value that the field can make no tokens of.
-    pub fn count(&self, stored: &[u8], memory: &mut CountMemory) -> Result<u64> {
-        self.decoder.tokens(stored, &mut memory.0)
+    pub fn count(&self, values: &[Option<&[u8]>], memory: &mut CountMemory) -> Result<Option<u64>> {
+        let value = |column: usize| values.get(column).copied().flatten();
+        value(self.column).map(|stored| self.decoder.tokens(stored, &value, &mut memory.0)).transpose()
     }
 
     /// Returns the number of tokens of every stored value of `bytes` bytes, if it depends on nothing else.

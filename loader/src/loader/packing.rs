@@ -28,13 +28,15 @@ const COUNTS_BYTES_MAX: usize = 2200;
 ///
 /// `Config` for more fields than one, and for a field that makes no lists of token ids.
 pub(super) fn ids_of(config: &LoaderConfig) -> Result<(&str, &FieldSpec)> {
-    match config.fields.as_deref() {
-        Some([(name, ids)]) if ids.token_lists().is_some_and(|lists| lists == *ids) => Ok((name, ids)),
-        _ => Err(Error::config(
-            "packs are made of one field: of Tokenize, Tokens or Chat with its tokens in one column, without `length`, \
-             `pad` and `truncate`, since packs have a length themselves",
-        )),
+    if let Some([(name, ids)]) = config.fields.as_deref()
+        && ids.token_lists()?.is_some_and(|lists| lists == *ids)
+    {
+        return Ok((name, ids));
     }
+    Err(Error::config(
+        "packs are made of one field: of Tokenize, Tokens or Chat, without `length`, `pad` and `truncate`, since packs \
+         have a length themselves",
+    ))
 }
 
 /// True if the field of the ids has labels that the token before each predicts.

@@ -25,10 +25,10 @@ pub(crate) enum Question {
         argument: &'static str,
         ask: Ask,
     },
-    /// Number of tokens of a column.
+    /// Number of tokens of a field.
     Tokens {
-        /// Name of the column.
-        column: String,
+        /// Names of the columns; the field's own is the first one.
+        columns: Vec<String>,
         /// Text that differs for different numbers of tokens.
         identity: String,
     },
@@ -88,7 +88,8 @@ impl Question {
     pub(crate) fn columns(&self) -> Vec<&str> {
         match self {
             Self::Condition(filter) => filter.columns().collect(),
-            Self::Value { column, .. } | Self::Tokens { column, .. } => vec![column],
+            Self::Value { column, .. } => vec![column],
+            Self::Tokens { columns, .. } => columns.iter().map(String::as_str).collect(),
         }
     }
 
@@ -99,7 +100,9 @@ impl Question {
             Self::Value { column, argument, .. } => {
                 Error::config(format!("{argument} cannot be {column:?}: {problem}"))
             }
-            Self::Tokens { column, .. } => Error::config(format!("no tokens can be made of {column:?}: {problem}")),
+            Self::Tokens { columns, .. } => {
+                Error::config(format!("no tokens can be made of {:?}: {problem}", columns[number]))
+            }
         }
     }
 

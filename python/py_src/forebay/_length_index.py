@@ -11,7 +11,7 @@ from . import _forebay
 from ._arguments import shown
 from ._streams import Stream, config_of
 from .errors import ConfigError
-from .fields import Tokenize, Tokens
+from .fields import Chat, Tokenize, Tokens
 from .fields.base import specs
 from .remotes import library_stores
 
@@ -32,7 +32,7 @@ class LengthReport:
 
 def index_lengths(
     source: str | os.PathLike[str] | Stream,
-    tokens: Tokenize | Tokens,
+    tokens: Chat | Tokenize | Tokens,
     *,
     cache_limit: int | str | None = None,
     progress: Callable[[int, int], object] | None = None,
@@ -58,8 +58,8 @@ def index_lengths(
         DecodeError: No tokens can be made of a sample, such as one that is not UTF-8.
         Error: One of the data set or its store.
     """
-    if not isinstance(tokens, (Tokenize, Tokens)):
-        raise ConfigError(f"tokens is a Tokenize or a Tokens field, but it is {shown(tokens)}")
+    if not isinstance(tokens, (Chat, Tokenize, Tokens)):
+        raise ConfigError(f"tokens is a Tokenize, Tokens or Chat field, but it is {shown(tokens)}")
     if tokens.length is None and tokens.pad is None:
         # No row is made, but the field's arguments have to be complete.
         tokens = replace(tokens, pad=0)

@@ -25,10 +25,6 @@ def ids_of(fields: Mapping[str, Field] | None) -> Mapping[str, Field]:
     name, field = next(iter(fields.items()))
     if not isinstance(field, (Chat, Tokenize, Tokens)):
         raise ConfigError(message)
-    if isinstance(field, Chat):
-        for option in ("tools", "prompt", "against"):
-            if getattr(field, option) is not None:
-                raise ConfigError(f"the tokens of packs are counted in one column: leave {option} out of Chat, or pack no conversations")
     rows = {"length": None, "pad": None, "truncate": False, "pad_to_multiple": None, "max_length": None}
     for option, absent in rows.items():
         if getattr(field, option) != absent:

@@ -14,7 +14,7 @@ use super::token_row::{SampleIds, TokenRow};
 use crate::decode::draw::FieldDraws;
 use crate::decode::numeric;
 use crate::decode::row::Row;
-use crate::decode::step::{Decode, Memory, Stored};
+use crate::decode::step::{Decode, Memory, Stored, StoredColumn};
 use crate::error::{Context, Error, Result};
 use crate::format::encoding::{DType, Encoding};
 
@@ -127,11 +127,25 @@ impl Chat {
         TokenRow { length, dtype, pad, truncate }
     }
 
-    /// Returns the field with lists of any length as its rows; `None` if its tokens are not of one column.
-    pub(super) fn lists(&self) -> Option<Self> {
-        let is_one =
-            self.part == ChatPart::Ids && self.prompt.is_none() && self.against.is_none() && self.tools.is_none();
-        is_one.then(|| Self { length: None, pad: None, truncate: false, ..self.clone() })
+    /// Returns the field with lists of any length as its rows.
+    ///
+    /// # Errors
+    /// A part of a conversation, or a conversation of a pair: packs are made of whole documents that are trained alone.
+    pub(super) fn lists(&self) -> Result<Self> {
+        if self.against.is_some() {
+            return Err(Error::config(
+                "packs and lengths in tokens have no preference pairs, because a loss compares both conversations of a \
+                 pair, and packs separate them: leave `window` out, or leave `against` out of Chat to train the \
+                 conversations of one column",
+            ));
+        }
+        if self.part != ChatPart::Ids {
+            return Err(Error::config(
+                "packs and lengths in tokens are made of whole conversations, with their labels: leave `part` out of \
+                 Chat",
+            ));
+        }
+        Ok(Self { length: None, pad: None, truncate: false, ..self.clone() })
     }
 
     fn check(&self) -> Result<()> {
@@ -234,13 +248,8 @@ impl ChatDecoder {
         })
     }
 
-    /// Makes the tokens of a conversation. `column` returns the stored bytes of a column.
-    fn make<'c>(
-        &self,
-        bytes: &[u8],
-        column: &dyn Fn(usize) -> Option<&'c [u8]>,
-        tokens: (&mut Ids, &mut Vec<bool>),
-    ) -> Result<()> {
+    /// Makes the tokens of a conversation.
+    fn make(&self, bytes: &[u8], column: StoredColumn<'_, '_>, tokens: (&mut Ids, &mut Vec<bool>)) -> Result<()> {
         let read = |of: &ChatColumn| -> Result<Value> {
             let absent = || Error::decode("the sample lacks a column of its conversation").with("column", &of.name);
             of.read(column(of.index).ok_or_else(absent)?)
@@ -328,8 +337,8 @@ impl Decode for ChatDecoder {
         written
     }
 
-    fn tokens(&self, stored: &[u8], memory: &mut Memory) -> Result<u64> {
-        self.make(stored, &|_| None, (&mut memory.ids, &mut memory.trained))?;
+    fn tokens(&self, stored: &[u8], column: StoredColumn<'_, '_>, memory: &mut Memory) -> Result<u64> {
+        self.make(stored, column, (&mut memory.ids, &mut memory.trained))?;
         let tokens = memory.ids.as_slice().len() as u64;
         memory.ids.shrink();
         Ok(tokens)

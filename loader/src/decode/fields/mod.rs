@@ -281,13 +281,16 @@ impl FieldSpec {
     }
 
     /// Returns the field with lists of any length as its rows; `None` for a field that makes no token ids.
-    pub fn token_lists(&self) -> Option<Self> {
-        Some(match self {
+    ///
+    /// # Errors
+    /// A Chat with rows that are no whole conversations.
+    pub fn token_lists(&self) -> Result<Option<Self>> {
+        Ok(Some(match self {
             Self::Tokens(field) => Self::Tokens(field.lists()),
             Self::Tokenize(field) => Self::Tokenize(field.lists()),
             Self::Chat(field) => Self::Chat(Box::new(field.lists()?)),
-            _ => return None,
-        })
+            _ => return Ok(None),
+        }))
     }
 
     /// Returns its part in the scene that the fields of a Joint show.

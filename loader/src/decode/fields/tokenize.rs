@@ -17,7 +17,7 @@ use super::token_row::{SampleIds, TokenRow, token_field};
 use crate::decode::draw::FieldDraws;
 use crate::decode::json_value::{JsonForm, JsonValue};
 use crate::decode::row::Row;
-use crate::decode::step::{Decode, Memory, Stored};
+use crate::decode::step::{Decode, Memory, Stored, StoredColumn};
 use crate::error::{Error, Result};
 use crate::format::encoding::{DType, Encoding};
 
@@ -202,7 +202,7 @@ impl Decode for TokenizeDecoder {
         written
     }
 
-    fn tokens(&self, stored: &[u8], memory: &mut Memory) -> Result<u64> {
+    fn tokens(&self, stored: &[u8], _column: StoredColumn<'_, '_>, memory: &mut Memory) -> Result<u64> {
         self.encode(stored, usize::MAX, memory)?;
         let tokens = memory.ids.as_slice().len() as u64;
         shrink(memory);

@@ -11,7 +11,7 @@ use super::token_changes::TokenChanges;
 use super::token_row::{SampleIds, TokenRow, token_field};
 use crate::decode::draw::FieldDraws;
 use crate::decode::row::Row;
-use crate::decode::step::{Decode, Memory, Stored};
+use crate::decode::step::{Decode, Memory, Stored, StoredColumn};
 use crate::error::{Error, Result};
 use crate::format::encoding::{DType, Encoding};
 
@@ -68,7 +68,7 @@ impl Decode for TokensDecoder {
         self.ids.write(self.changes.apply(ids, stored.key, (numbers, changed), labels)?, row, "Tokens")
     }
 
-    fn tokens(&self, stored: &[u8], memory: &mut Memory) -> Result<u64> {
+    fn tokens(&self, stored: &[u8], _column: StoredColumn<'_, '_>, memory: &mut Memory) -> Result<u64> {
         let (from, values) = self.source.read_list(stored, &mut memory.shape, &mut memory.values)?;
         if !values.len().is_multiple_of(from.size()) {
             let error = Error::decode("the stored bytes are not a whole number of tokens");

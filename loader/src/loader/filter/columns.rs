@@ -8,7 +8,7 @@ use crate::format::encoding::{DType, Scalar, Value};
 use crate::format::json::{self, PathPart};
 use crate::format::{Column, Encoding};
 use crate::subsets::filter::{Cell, CellKind, whole};
-use crate::subsets::question::Question;
+use crate::subsets::question::{Question, Reply};
 use crate::sync::Arc;
 
 /// Columns of a source that a message lists at most.
@@ -22,8 +22,23 @@ pub(super) struct FilterColumn {
     encoding: Encoding,
     /// Path to the value in a document; empty for the remaining columns.
     path: Vec<PathPart>,
-    /// Counter of the tokens of the value, if the question is about them.
+    /// Counter of the tokens of the value and of the columns after it, if the question is about them.
     pub(super) tokens: Option<Arc<Counting>>,
+}
+
+/// Value of a column in a sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ColumnValue<'a> {
+    Absent,
+    Stored(&'a [u8]),
+    /// Bytes of a value that is not read.
+    Length(u64),
+}
+
+impl<'a> ColumnValue<'a> {
+    fn stored(self) -> Option<&'a [u8]> {
+        if let Self::Stored(bytes) = self { Some(bytes) } else { None }
+    }
 }
 
 /// Finds the columns of the question of a stream, as [`find`].
@@ -37,15 +52,48 @@ pub(super) fn find_of(
     all: impl Fn() -> Vec<(String, Encoding)>,
 ) -> Result<Vec<FilterColumn>> {
     let Some(counter) = of.counter else { return find(of.question, encoding, all) };
-    let name = counter.column();
-    let found = encoding(name);
-    let others = all().into_iter().filter(|(column, _)| column != name || found.is_none());
+    let names = counter.columns();
+    let found: Vec<(&str, Encoding)> = names.iter().filter_map(|name| Some((*name, encoding(name)?))).collect();
+    let others = all().into_iter().filter(|(column, _)| !found.iter().any(|(name, _)| name == column));
     let others = others.map(|(column, encoding)| Column::new(column, encoding));
-    let columns: Vec<Column> = found.iter().map(|found| Column::new(name, found.clone())).chain(others).collect();
+    let columns: Vec<Column> =
+        found.iter().map(|(name, encoding)| Column::new(*name, encoding.clone())).chain(others).collect();
     let counting = Counting::new(counter.compile(&columns)?, of.config.skip.has_errors());
-    let encoding = found.ok_or_else(|| Error::internal("a column was lost"))?;
-    let tokens = Some(Arc::new(counting));
-    Ok(vec![FilterColumn { name: name.to_owned(), encoding, path: Vec::new(), tokens }])
+    if found.len() != names.len() {
+        return Err(Error::internal("a column was lost"));
+    }
+    let mut tokens = Some(Arc::new(counting));
+    let column = |(name, encoding): (&str, Encoding)| FilterColumn {
+        name: name.to_owned(),
+        encoding,
+        path: Vec::new(),
+        tokens: tokens.take(),
+    };
+    Ok(found.into_iter().map(column).collect())
+}
+
+/// Returns the answer for a sample with these values of `columns`.
+///
+/// # Errors
+///
+/// `Format` with the column for bytes that its encoding does not write; a value that no tokens can be made of.
+pub(super) fn reply_of(
+    question: &Question,
+    columns: &[(usize, FilterColumn)],
+    values: &[ColumnValue<'_>],
+) -> Result<Reply> {
+    if let [(_, FilterColumn { tokens: Some(tokens), name, .. }), further @ ..] = columns {
+        let cell = tokens.cell(&values.iter().map(|value| value.stored()).collect::<Vec<_>>());
+        // A field of several columns names the wrong one itself.
+        let named = |e: Error| if further.is_empty() { e.with("column", name) } else { e };
+        return Ok(question.reply(&[cell.map_err(named)?]));
+    }
+    let cells = columns.iter().zip(values).map(|((_, column), value)| match *value {
+        ColumnValue::Absent => Ok(Cell::Null),
+        ColumnValue::Stored(bytes) => column.cell(bytes),
+        ColumnValue::Length(bytes) => Ok(Cell::Stored(bytes)),
+    });
+    Ok(question.reply(&cells.collect::<Result<Vec<_>>>()?))
 }
 
 /// Finds the columns of `question`, where `encoding` returns the encoding of a column of the source. `all` are the
@@ -127,14 +175,11 @@ impl FilterColumn {
     /// # Errors
     ///
     /// `Format` with the column for bytes that its encoding does not write.
-    pub(super) fn cell<'a>(&self, bytes: &'a [u8]) -> Result<Cell<'a>> {
+    fn cell<'a>(&self, bytes: &'a [u8]) -> Result<Cell<'a>> {
         self.decoded(bytes).map_err(|e| e.with("column", &self.name))
     }
 
     fn decoded<'a>(&self, bytes: &'a [u8]) -> Result<Cell<'a>> {
-        if let Some(tokens) = &self.tokens {
-            return tokens.cell(bytes);
-        }
         if self.kind().is_none() {
             return Ok(Cell::Stored(bytes.len() as u64));
         }

@@ -1,11 +1,11 @@
-//! Counter of the tokens of a column, for several threads.
+//! Counter of the tokens of the columns of a field, for several threads.
 
 use crate::decode::{ColumnTokens, CountMemory};
 use crate::error::{ErrorKind, Result};
 use crate::subsets::filter::Cell;
 use crate::sync::Mutex;
 
-/// Counter of the tokens of a column.
+/// Counter of the tokens of the columns of a field.
 #[derive(Debug)]
 pub(super) struct Counting {
     pub(super) column: ColumnTokens,
@@ -21,18 +21,18 @@ impl Counting {
         Self { column, skips_errors, spare: Mutex::new(Vec::new()) }
     }
 
-    /// Returns the number of tokens of a stored value.
+    /// Returns the number of tokens of a sample with these stored values, in the order of the counter's columns.
     ///
     /// # Errors
     ///
     /// A value that no tokens can be made of.
-    pub(super) fn cell(&self, stored: &[u8]) -> Result<Cell<'static>> {
+    pub(super) fn cell(&self, values: &[Option<&[u8]>]) -> Result<Cell<'static>> {
         let spare = self.spare.lock().pop();
         let mut memory = spare.unwrap_or_default();
-        let counted = self.column.count(stored, &mut memory);
+        let counted = self.column.count(values, &mut memory);
         self.spare.lock().push(memory);
         match counted {
-            Ok(tokens) => Ok(Cell::Int(tokens.into())),
+            Ok(tokens) => Ok(tokens.map_or(Cell::Null, |tokens| Cell::Int(tokens.into()))),
             Err(e) if self.skips_errors && e.kind() == ErrorKind::Decode => Ok(Cell::Null),
             Err(e) => Err(e),
         }

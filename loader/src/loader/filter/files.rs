@@ -2,7 +2,7 @@
 //! classes and the columns of a manifest. Files with a text or a number are read, and no further files.
 
 use super::answer::{Answer, Bits};
-use super::columns::{FilterColumn, find_of};
+use super::columns::{ColumnValue, FilterColumn, find_of, reply_of};
 use super::context::FilteredStream;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::Shard;
@@ -10,7 +10,6 @@ use crate::format::recipe::{FileGroup, ObjectRange, Piece};
 use crate::io::read_regular;
 use crate::pipeline::RangeFetch;
 use crate::store::Encoded;
-use crate::subsets::filter::Cell;
 use std::path::Path;
 
 /// Samples of lists of files.
@@ -85,18 +84,18 @@ impl Answer for Files<'_> {
         let mut bits = self.of.no_answers(number);
         for sample in 0..group.samples() {
             let mut numbers = vec![[0; 8]; self.columns.len()];
-            let cells = self.columns.iter().zip(&mut numbers).map(|((number, column), place)| {
+            let values = self.columns.iter().zip(&mut numbers).map(|((number, _), place)| {
                 match self.contents.binary_search(number) {
-                    Ok(content) => column.cell(&contents[sample * self.contents.len() + content]),
+                    Ok(content) => ColumnValue::Stored(&contents[sample * self.contents.len() + content]),
                     Err(_) => match group.value(sample, *number, place) {
-                        Piece::Bytes(bytes) => column.cell(bytes),
-                        Piece::File { bytes, .. } => Ok(Cell::Stored(bytes)),
+                        Piece::Bytes(bytes) => ColumnValue::Stored(bytes),
+                        Piece::File { bytes, .. } => ColumnValue::Length(bytes),
                     },
                 }
             });
-            let cells = cells.collect::<Result<Vec<_>>>();
+            let values: Vec<ColumnValue<'_>> = values.collect();
             let file = || group.files(sample).next().map_or_else(String::new, |(path, _)| path.to_owned());
-            bits.add(self.of.question.reply(&cells.context("file", file)?));
+            bits.add(reply_of(self.of.question, &self.columns, &values).context("file", file)?);
         }
         Ok(bits)
     }

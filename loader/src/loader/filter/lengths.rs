@@ -24,7 +24,7 @@ use crate::sync::Arc;
 /// Source of numbers of tokens.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::loader) struct TokenSource<'a> {
-    /// Field that makes the tokens, a Tokenize or Tokens. The length of its rows does not count.
+    /// Field that makes the tokens, a Tokenize, Tokens or Chat. The length of its rows does not count.
     pub(in crate::loader) field: &'a FieldSpec,
     /// Column with the numbers, or their array, as in `weights`. `None`: they are counted.
     pub(in crate::loader) lengths: Option<&'a str>,
@@ -73,10 +73,11 @@ impl Filters<'_> {
     }
 
     fn counted(&self, stream: &Stream, config: &StreamConfig, counter: &TokenCounter) -> Result<Vec<u32>> {
-        let column = counter.column();
-        let question = Question::Tokens { column: column.to_owned(), identity: counter.identity() };
+        let columns = counter.columns();
+        let owned = columns.iter().map(|&column| column.to_owned()).collect();
+        let question = Question::Tokens { columns: owned, identity: counter.identity() };
         self.counts_of(stream, config, &question, Some(counter), &|place| {
-            absent(stream, place, column, "nothing that tokens can be made of")
+            absent(stream, place, columns[0], "nothing that tokens can be made of")
         })
     }
 

@@ -248,7 +248,7 @@ fn folder_of(stream: &Stream, question: &Question) -> Option<PathBuf> {
     let counts_tokens = matches!(question, Question::Tokens { .. });
     let is_table = |shard: &Shard| shard.recipe.as_deref().is_some_and(<dyn Recipe>::is_table);
     let folder = if stream.dir.has_remote() {
-        // The folder of tables is of the columns that all fields read, and tokens are of one column.
+        // The folder of tables is of the columns that all fields read, and tokens are of one field's columns.
         let shared = counts_tokens && stream.index.shards.iter().any(is_table);
         let shared = if shared { writable_local(&stream.name) } else { None };
         shared.unwrap_or_else(|| stream.dir.folder().to_owned())

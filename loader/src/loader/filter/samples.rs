@@ -5,14 +5,13 @@
 //! have a known offset, such as a class after a picture, only these bytes are read. The rest are read several at once.
 
 use super::answer::{Answer, Bits};
-use super::columns::{FilterColumn, find_of};
+use super::columns::{ColumnValue, FilterColumn, find_of, reply_of};
 use super::context::FilteredStream;
 use super::sizes::{Sizes, fetch_table};
 use crate::cache::{ClaimOutcome, OpenFiles, ResidencyGuard, WaitPolicy};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::{Layout, OffsetTable, ReadAt, Scratch};
 use crate::pipeline::{FetchEvent, Origin, ShardFetch, read_offsets};
-use crate::subsets::filter::Cell;
 use crate::subsets::question::{Question, Reply};
 use crate::sync::Arc;
 use std::ops::Range;
@@ -218,12 +217,8 @@ impl Reading {
         let end = places.iter().map(|place| place.end).max().unwrap_or(0);
         let mut bytes = vec![0; end - start];
         data.read_at(&mut bytes, offset + start as u64)?;
-        let cells = self
-            .columns
-            .iter()
-            .zip(places)
-            .map(|((_, column), place)| column.cell(&bytes[place.start - start..place.end - start]));
-        Ok(question.reply(&cells.collect::<Result<Vec<_>>>()?))
+        let value = |place: &Range<usize>| ColumnValue::Stored(&bytes[place.start - start..place.end - start]);
+        reply_of(question, &self.columns, &places.iter().map(value).collect::<Vec<_>>())
     }
 
     /// Adds the answers for the samples `numbers` of `table`, which are read together.
@@ -255,21 +250,19 @@ impl Reading {
         let format = &self.layout.format;
         let counts_tokens = self.columns.iter().any(|(_, column)| column.tokens.is_some());
         let document = if counts_tokens { None } else { format.document(sample)? };
-        let cells: Result<Vec<Cell<'_>>> = match document {
+        if let Some(document) = document {
             // A value that is null, or is not there, is no error here.
-            Some(document) => self.columns.iter().map(|(_, column)| column.cell_of_key(document)).collect(),
-            None => {
-                let may_be_empty = format.has_empty_numbers();
-                let values = self.layout.split(sample, scratch)?;
-                let cell = |(number, column): &(usize, FilterColumn)| match values.find(*number) {
-                    None => Ok(Cell::Null),
-                    Some([]) if may_be_empty && column.is_number() => Ok(Cell::Null),
-                    Some(bytes) => column.cell(bytes),
-                };
-                self.columns.iter().map(cell).collect()
-            }
+            let cells = self.columns.iter().map(|(_, column)| column.cell_of_key(document));
+            return Ok(question.reply(&cells.collect::<Result<Vec<_>>>()?));
+        }
+        let may_be_empty = format.has_empty_numbers();
+        let values = self.layout.split(sample, scratch)?;
+        let value = |(number, column): &(usize, FilterColumn)| match values.find(*number) {
+            None => ColumnValue::Absent,
+            Some([]) if may_be_empty && column.is_number() => ColumnValue::Absent,
+            Some(bytes) => ColumnValue::Stored(bytes),
         };
-        Ok(question.reply(&cells?))
+        reply_of(question, &self.columns, &self.columns.iter().map(value).collect::<Vec<_>>())
     }
 }
 

@@ -4,7 +4,7 @@
 //! with the columns of the filter alone, and its shards have the same rows.
 
 use super::answer::{Answer, Bits, Open};
-use super::columns::{FilterColumn, find_of};
+use super::columns::{ColumnValue, FilterColumn, find_of, reply_of};
 use super::context::FilteredStream;
 use crate::catalog::IndexedStream;
 use crate::error::{Error, ErrorKind, Result};
@@ -140,11 +140,11 @@ impl RowReader {
                 row.append(*number, value)?;
             }
         }
-        let cells =
-            self.columns.iter().zip(&self.values).map(|((number, column), value)| {
-                if row.is_null(*number) { Ok(Cell::Null) } else { column.cell(value) }
-            });
-        Ok(of.question.reply(&cells.collect::<Result<Vec<_>>>()?))
+        let values = self.columns.iter().zip(&self.values).map(|((number, _), value)| {
+            if row.is_null(*number) { ColumnValue::Absent } else { ColumnValue::Stored(value) }
+        });
+        let values: Vec<ColumnValue<'_>> = values.collect();
+        reply_of(of.question, &self.columns, &values)
     }
 }
 
