@@ -34,7 +34,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert reader[0] == {"x": 7}, reader[0]
     with forebay.Loader(local=folder, batch_size=1, framework="dlpack", fields={"x": forebay.Scalar("x")}) as loader:
         assert [batch["x"].shape for batch in loader] == [(1,)]
-sys.exit(forebay.__main__.main([]))
+sys.exit(forebay.__main__.main(["--version"]))
 """
 
 
@@ -58,6 +58,7 @@ def main(path: str) -> None:
         python = Path(folder) / "bin" / "python"
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel.resolve()], check=True)
         subprocess.run([python, "-I", "-c", PROGRAM], check=True, cwd=folder)
+        subprocess.run([Path(folder) / "bin" / "forebay", "ls", wheel.resolve().parent], check=True)
 
 
 def check_metadata(archive: zipfile.ZipFile, names: list[str]) -> None:

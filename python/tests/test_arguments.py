@@ -8,7 +8,7 @@ import pytest
 from loaders import NUMBER, numbers, ordered
 
 import forebay as fb
-from forebay import index
+from forebay.__main__ import main
 
 torch = pytest.importorskip("torch")
 
@@ -146,7 +146,7 @@ def test_secrets_of_an_address_are_not_in_a_stream_as_text(remote):
 
 
 def test_the_command_for_row_indexes_does_not_show_secrets(tmp_path, capsys):
-    assert index.main([ADDRESS, str(tmp_path)]) == 1
+    assert main(["index", ADDRESS, str(tmp_path)]) == 2
     assert "remote s3://...@set" in (err := capsys.readouterr().err) and "gEhEiM" not in err
 
 

@@ -4,8 +4,6 @@ import ast
 import inspect
 import pydoc
 import re
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -73,19 +71,6 @@ def test_a_constructor_has_the_signature_of_its_class(name):
     _, *parameters = inspect.signature(made_by).parameters.values()
     assert parameters == list(of_class.parameters.values())
     assert all(parameter.name in str(inspect.signature(made_by)) for parameter in parameters)
-
-
-@pytest.mark.parametrize(
-    ("command", "parts"),
-    [
-        (["forebay"], ["python -m forebay convert SOURCE OUT", "python -m forebay.verify PLACE"]),
-        (["forebay", "convert"], ["tar files, Parquet", "--compression", "The result is 0, or 1 after an error"]),
-        (["forebay.to_mds"], ["usage: python -m forebay convert", "--columns"]),
-    ],
-)
-def test_every_command_describes_itself(command, parts):
-    done = subprocess.run([sys.executable, "-m", *command, "--help"], capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0 and all(part in done.stdout for part in parts), done.stdout + done.stderr
 
 
 def test_a_loader_is_an_iterable_and_no_iterator(tmp_path):

@@ -15,7 +15,8 @@ import pytest
 
 import forebay as fb
 from forebay.errors import ConfigError, DecodeError, Error
-from forebay.index import index_lengths, main
+from forebay.__main__ import main
+from forebay.index import index_lengths
 
 PARQUET = pathlib.Path(__file__).parents[2] / "tests/data/parquet"
 
@@ -395,13 +396,13 @@ def test_the_command_shows_the_numbers(tmp_path, capsys):
     remote, field = documents(tmp_path)
     (tmp_path / "tokenizer.json").write_text(words())
     options = ["--tokenizer", str(tmp_path / "tokenizer.json"), "--column", "meta", "--path", "body", "--add-eos", "</s>"]
-    assert main([remote, *options]) == 0
+    assert main(["index", remote, *options]) == 0
     lengths, read = counted(remote, field)
     assert read == 0
     expected = f"{len(lengths)} samples, {sum(lengths)} tokens, the longest has {max(lengths)}"
-    assert capsys.readouterr().err.splitlines()[-1] == expected
-    assert main([remote, "--tokenizer", str(tmp_path / "none.json")]) == 1
-    assert main([remote, *options[:2], "--column", "body"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == expected
+    assert main(["index", remote, "--tokenizer", str(tmp_path / "none.json")]) == 2
+    assert main(["index", remote, *options[:2], "--column", "body"]) == 2
     assert "error: " in capsys.readouterr().err
 
 

@@ -148,7 +148,7 @@ def test_each_stream_of_a_run_has_its_own_address(pictures, tmp_path, capsys):
     assert main(["which", str(run), "--step", "3", "--json"]) == 0
     expected = capsys.readouterr().out
     moved = [str(place.rename(tmp_path / f"moved-{place.name}")) for place in places]
-    assert main(["which", str(run), "--step", "3", "--remote", moved[0]]) == 1
+    assert main(["which", str(run), "--step", "3", "--remote", moved[0]]) == 2
     assert "the run has 2 streams, and there are 1 addresses: write --remote once for each stream" in capsys.readouterr().err
     assert main(["which", str(run), "--step", "3", "--json", "--remote", moved[0], "--remote", moved[1]]) == 0
     assert capsys.readouterr().out == expected
@@ -161,14 +161,14 @@ def test_a_run_of_different_data_or_a_foreign_file_is_an_error(pictures, tmp_pat
     document = json.loads(run.read_text())
     document["config"]["streams"][0]["select"]["subset"] = "50:100"
     run.write_text(json.dumps(document))
-    assert main(["which", str(run), "--step", "0"]) == 1
+    assert main(["which", str(run), "--step", "0"]) == 2
     assert "selection was subset" in capsys.readouterr().err
     flat = '{"config": {"streams": [], "world": {"world_size": 1}, "ca_file": null}, "state": {}}'
     for text in ("", "[]", "{}", '{"config": {"streams": [3], "world": {}}, "state": {}}', flat, "\0"):
         run.write_text(text)
-        assert main(["which", str(run), "--step", "0"]) == 1
+        assert main(["which", str(run), "--step", "0"]) == 2
         assert "is not the file of a run" in capsys.readouterr().err
-    assert main(["which", str(tmp_path / "absent.json"), "--step", "0"]) == 1
+    assert main(["which", str(tmp_path / "absent.json"), "--step", "0"]) == 2
 
 
 def test_the_file_of_a_run_has_no_secrets(pictures, tmp_path):

@@ -1,40 +1,21 @@
-"""Short texts for people: `python -m forebay`, `help(Loader)`, and the line about the bottleneck."""
+"""Short texts for people: facts of the machine, `help(Loader)`, and the line about the bottleneck."""
 
-import importlib.util
-import os
 import pydoc
 import re
-import subprocess
-import sys
 
 from loaders import numbers, ordered
 
 import forebay as fb
-from forebay.__main__ import main
+from forebay import _machine
 
 
-def test_the_package_as_a_program_names_the_machine_and_its_commands():
-    shown = subprocess.run([sys.executable, "-m", "forebay"], check=True, capture_output=True, text=True, timeout=600).stdout
-    assert shown.startswith(f"forebay {fb.__version__}, Python ")
-    for name in ("CPUs", "NUMA nodes", "memory", "vectors", "io_uring", "locked memory", "open files", "CUDA", "libraries", "stores"):
-        assert f"\n{name} " in shown, name
-    stores = shown[shown.index("\nstores ") : shown.index("\nCommands:")]
+def test_the_facts_of_the_machine_have_names():
+    facts = dict(_machine.facts())
+    names = ("CPUs", "NUMA nodes", "memory", "vectors", "io_uring", "locked memory", "open files", "CUDA", "libraries", "stores")
+    assert all(facts[name] for name in names)
+    stores = facts["stores"] + facts[""]
     assert all(scheme in stores for scheme in ("s3://", "gs://", "azure://", "hf://", "sftp://", "fsspec"))
-    assert re.search(r"\nlibraries  .*(no )?tensorflow", shown)
-    for command in ("python -m forebay.index", "python -m forebay.streaming.alias"):
-        assert command in shown
-        assert importlib.util.find_spec(command.split()[-1])
-
-
-def test_the_program_prints_the_version_alone(capsys):
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"{fb.__version__}\n"
-
-
-def test_the_program_reports_a_wrong_variable(tmp_path):
-    env = {**os.environ, "FOREBAY_VECTORS": "sse9"}
-    ended = subprocess.run([sys.executable, "-m", "forebay"], env=env, capture_output=True, text=True, timeout=600)
-    assert ended.returncode == 1 and "FOREBAY_VECTORS" in ended.stderr and "Traceback" not in ended.stderr
+    assert re.search(r"(no )?tensorflow", facts["libraries"])
 
 
 def test_help_has_lines_of_a_readable_width():

@@ -61,7 +61,7 @@ def test_damage_is_listed_and_the_folder_stays_as_it_is(data):
     assert list(report.damaged) == [SHARD] and report.damaged[SHARD].startswith("its sha1 is ")
     assert (report.absent, report.is_intact) == (1, False)
     done = run(data)
-    assert done.returncode == 1 and f"{SHARD}: its sha1 is" in done.stdout and "1 shards are missing" in done.stdout
+    assert done.returncode == 1 and f"{SHARD}: its sha1 is" in done.stdout and "1 shards are missing" in done.stderr
     assert verify(data) == report
 
 
@@ -95,7 +95,7 @@ def test_the_command(data, cache):
         0,
         f"{shards} of {shards} shards are there, {shard_bytes(data)} bytes were compared\n",
     )
-    assert f"{shards} of {shards} shards, 0 damaged files" in done.stderr
+    assert done.stderr == ""
     flip(cache / SHARD)
     done = run(cache, "--remote", data)
     assert done.returncode == 1

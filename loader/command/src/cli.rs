@@ -3,7 +3,7 @@
 use crate::completion::CompletionArgs;
 use crate::ls::LsArgs;
 use crate::output::{Output, OutputArgs};
-use crate::package::VerifyArgs;
+use crate::package::{CheckpointArgs, ConvertArgs, IndexArgs, VerifyArgs, WhichArgs};
 use crate::{Command, Exit, Request, Run};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use serde::Serialize;
@@ -24,6 +24,10 @@ struct Cli {
 enum Commands {
     Ls(LsArgs),
     Verify(VerifyArgs),
+    Which(WhichArgs),
+    Index(IndexArgs),
+    Convert(ConvertArgs),
+    Checkpoint(CheckpointArgs),
     Completion(CompletionArgs),
 }
 
@@ -45,6 +49,10 @@ impl Commands {
         match self {
             Self::Ls(command) => run(command, output),
             Self::Verify(arguments) => package("verify", arguments, output),
+            Self::Which(arguments) => package("which", arguments, output),
+            Self::Index(arguments) => package("index", arguments, output),
+            Self::Convert(arguments) => package("convert", arguments, output),
+            Self::Checkpoint(arguments) => package("checkpoint", arguments, output),
             Self::Completion(command) => Request::Done(command.print(Cli::command())),
         }
     }

@@ -1,13 +1,60 @@
-"""Options that several commands have."""
+"""Results of the package's commands: lines for people, or JSON."""
 
 from __future__ import annotations
 
-import argparse
+import json
+import os
+import sys
+import time
+from typing import Any, NoReturn
 
 
-def positive(text: str) -> int:
-    """Number of an option, at least 1."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {number}")
-    return number
+class Results:
+    """Results of a command on the standard output, and its progress on the standard error.
+
+    Args:
+        is_json: Print each result as a JSON object.
+    """
+
+    def __init__(self, is_json: bool) -> None:
+        self.is_json = is_json
+        self._start = time.monotonic()
+        self._has_progress = False
+
+    def show(self, text: str, **record: Any) -> None:
+        """Prints a result: `record` as JSON, or `text`."""
+        self.progress("")
+        try:
+            print(json.dumps(record) if self.is_json else text, flush=True)
+        except BrokenPipeError:
+            # The reader has seen enough, as `head` has. The rest of the results, also in the buffer, goes nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def progress(self, text: str) -> None:
+        """Shows how far the work is, on a terminal alone: one line, which the next one replaces."""
+        if (text or self._has_progress) and sys.stderr.isatty():
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+            self._has_progress = bool(text)
+
+    def note(self, text: str) -> None:
+        """Prints a line for people that is no result."""
+        self.progress("")
+        print(text, file=sys.stderr)
+
+    def fail(self, kind: str, message: str) -> int:
+        """Prints an error; returns the exit code."""
+        if self.is_json:
+            self.show("", error=kind, message=message)
+        self.note(f"error: {message}")
+        return 2
+
+    def per_second(self, count: float) -> float:
+        """Rate of `count` since the start of the command."""
+        return count / max(time.monotonic() - self._start, 1e-9)
+
+
+def run_module(name: str) -> NoReturn:
+    """Runs the command of a module that is a program: `python -m forebay.NAME`."""
+    from .__main__ import main
+
+    sys.exit(main([name, *sys.argv[1:]]))

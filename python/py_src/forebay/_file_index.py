@@ -1,4 +1,4 @@
-"""Lists of files that are samples, and indexes of tables, for `python -m forebay.index` and for programs."""
+"""Lists of files that are samples, and indexes of tables, for `forebay index` and for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lengths in tokens of a data set, for `python -m forebay.index` and for programs."""
+"""Lengths in tokens of a data set, for `forebay index` and for programs."""
 
 from __future__ import annotations
 

@@ -407,7 +407,7 @@ class Loader(Generic[BatchT]):
             return next(iter(again))
 
     def save_run(self, path: str | os.PathLike[str]) -> None:
-        """Writes the file of this run for `python -m forebay which`."""
+        """Writes the file of this run for `forebay which`."""
         self._check()
         Run.save(path, self._config, self.state_dict())
 

@@ -33,7 +33,7 @@ class Sample(NamedTuple):
         index: Index in the shard.
         number: Number in the stream, as in `subset`.
         file: File of the sample, below the stream's folder: its first one, if it is files, else the file of its shard or table.
-        key: Path of the sample's first file, if it is files. A tar has the keys of its samples itself: `python -m forebay which --keys`.
+        key: Path of the sample's first file, if it is files. A tar has the keys of its samples itself: `forebay which --keys`.
         rank: Rank that gets it.
         row: Row of that rank's batch, if no sample before it was skipped.
         repeat: True if the row only makes ranks equally long.

@@ -1,4 +1,4 @@
-"""Indexes of tars, for `python -m forebay.index` and for programs."""
+"""Indexes of tars, for `forebay index` and for programs."""
 
 from __future__ import annotations
 

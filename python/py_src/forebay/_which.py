@@ -1,53 +1,29 @@
-"""The samples of a step: `python -m forebay which RUN.json --step 123456`.
-
-The order is a function of the loader's arguments, so the file of a run names the samples of every step, before and after
-it happened. Only indexes are read, and shards for the keys of tars alone.
-"""
+"""The samples of a step, as `forebay which` names them."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-from collections.abc import Sequence
-
-from .errors import Error
+from ._command import Results
 from ._samples import Run, Sample
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; returns 0 on success."""
-    parser = argparse.ArgumentParser(prog="python -m forebay which", description=__doc__)
-    parser.add_argument("run", metavar="RUN.json", help="file of the run, which Loader.save_run writes")
-    parser.add_argument("--step", type=_number, required=True, help="number of the step, from 0, over all epochs")
-    parser.add_argument("--epoch", type=_number, help="epoch of the step; the number of the step then counts from its start")
-    parser.add_argument("--rank", type=_number, help="only the samples of this rank")
-    parser.add_argument(
-        "--remote", action="append", help="address of the data, if it has moved or needs a signature; for each stream, if there are several"
-    )
-    parser.add_argument("--keys", action="store_true", help="read the keys of samples in tars; fetches tars that are not on this machine")
-    parser.add_argument("--json", action="store_true", help="print a JSON object for each sample")
-    given = parser.parse_args(arguments)
-    try:
-        run = Run(given.run, given.remote)
-        step = given.step if given.epoch is None else run.engine.first_step_of(given.epoch) + given.step
-        samples = run.samples_of(step, None if given.rank is None else [given.rank])
-        if given.keys:
-            samples = run.with_keys(samples)
-    except Error as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    if given.json:
-        for sample in samples:
-            print(json.dumps(sample._asdict()))
-        return 0
-    epoch, batch = run.place_of(step)
-    print(f"step {step}: batch {batch} of epoch {epoch}, {len(samples)} samples")
+def command(
+    results: Results, *, run: str, step: int, epoch: int | None, rank: int | None, remote: list[str] | None, keys: bool
+) -> int:
+    """Runs the command; returns its exit code."""
+    opened = Run(run, remote)
+    step += 0 if epoch is None else opened.engine.first_step_of(epoch)
+    samples = opened.samples_of(step, None if rank is None else [rank])
+    if keys:
+        samples = opened.with_keys(samples)
+    if not results.is_json:
+        of_epoch, batch = opened.place_of(step)
+        results.show(f"step {step}: batch {batch} of epoch {of_epoch}, {len(samples)} samples")
     for sample in samples:
         repeat = "  (repeat)" if sample.repeat else ""
         if sample.tokens is not None:
             repeat = f", tokens {sample.first_token} to {sample.first_token + sample.tokens - 1} at {sample.offset}{repeat}"
-        print(f"rank {sample.rank} row {sample.row}: {_described(sample)} (stream {sample.stream}, number {sample.number}){repeat}")
+        row = f"rank {sample.rank} row {sample.row}: {_described(sample)}"
+        results.show(f"{row} (stream {sample.stream}, number {sample.number}){repeat}", **sample._asdict())
     return 0
 
 
@@ -58,10 +34,3 @@ def _described(sample: Sample) -> str:
     if sample.key == sample.file:
         return sample.file
     return f"{sample.file}, sample {sample.index}" + ("" if sample.key is None else f", key {sample.key}")
-
-
-def _number(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError
-    return number

@@ -1,22 +1,7 @@
-"""Conversion to MDS: `python -m forebay convert SOURCE OUT`.
-
-A Loader reads all of these as they are, and need not have them as MDS. Convert to change their order, columns or compression, or for
-programs that read only MDS.
-
-The source is what a Loader opens: tar files, Parquet and Arrow files, data sets of the Hugging Face hub, LitData's chunks, TFRecord
-and ArrayRecord files, folders of pictures, Megatron's .bin, MDS. The same samples are written in the same order. Several processes
-write parts of the data set, each in a folder below OUT; the index of all is written last. A run that was killed continues: parts that
-are complete are compared with their hashes and kept. The result is 0, or 1 after an error.
-
-    python -m forebay convert "s3://bucket/train-{000..146}.tar" s3://bucket/train-mds
-    python -m forebay convert data/corpus_text_document data/corpus --window 2049 --window-stride 2048
-    python -m forebay convert data/train data/shuffled --shuffle 1 --compression zstd:3
-    python -m forebay convert hf://datasets/ylecun/mnist data/mnist --columns image,label
-"""
+"""Conversion to MDS, as `forebay convert` has it."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import ctypes
 import json
@@ -24,8 +9,6 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -33,14 +16,13 @@ from typing import Any
 from . import _forebay
 from ._arguments import anywhere, byte_size, destination, flag, path, shown, text, whole
 from ._choices import Hash
-from ._command import positive
+from ._command import Results
 from ._converted_columns import ConvertedColumns
 from .errors import ConfigError, Error, NotFoundError, StateError, UnsupportedError
 from .files import list_files
 from .files import open as open_file
 from ._groups import Order, TokenWindow, token_window
 from ._loader import Loader
-from ._progress import show
 from .remotes import library_stores
 from ._samples import Sample
 from ._streams import Stream, config_of
@@ -376,45 +358,13 @@ def _facts(sample: Sample) -> dict[str, str]:
     return {name: str(value) for name, value in facts.items() if value is not None}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; returns 0 on success."""
-    assert __doc__ is not None
-    parser = argparse.ArgumentParser(
-        prog="python -m forebay convert", description=__doc__.split("\n\n", 1)[1], formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("source", help="as `remote` of a Loader: a folder or URL of a data set, a list of files, hf://datasets/...")
-    parser.add_argument("out", help="folder or URL to write to: new, empty, or of a run that was interrupted")
-    parser.add_argument("--columns", metavar="A,B", help="columns to write, as the source names them [default: all]")
-    parser.add_argument("--nulls", action="store_true", help="write nulls of tables as columns that a sample does not have")
-    parser.add_argument("--compression", help="of the shards, such as zstd:3 [default: none]")
-    parser.add_argument("--hashes", default="xxh64", metavar="A,B", help="hashes to record in the index [default: xxh64]")
-    parser.add_argument("--size-limit", default="64mb", metavar="SIZE", help="largest raw shard, such as 128mb [default: 64mb]")
-    parser.add_argument("--shuffle", type=int, metavar="SEED", help="write in the shuffled order of this seed")
-    parser.add_argument("--window", type=positive, help="tokens of a sample, for files of token ids")
-    parser.add_argument("--window-stride", type=positive, metavar="TOKENS", help="distance of windows [default: --window]")
-    parser.add_argument("--local", help="folder for the shards of a remote source [default: in the user's cache]")
-    parser.add_argument("--cache-limit", metavar="SIZE", help="bytes of that folder [default: no limit]")
-    parser.add_argument("--processes", type=positive, help="processes that read and write [default: the CPUs]")
-    given = vars(parser.parse_args(arguments))
-    for name in ("columns", "hashes"):
-        given[name] = None if given[name] is None else [part for part in given[name].split(",") if part]
-    start = time.monotonic()
+def command(results: Results, **options: Any) -> int:
+    """Runs the command; returns its exit code."""
 
-    def progress(report: Report, parts: int) -> None:
-        rate = report.samples / max(time.monotonic() - start, 1e-9)
-        line = f"{report.parts} of {parts} parts, {report.samples} samples, {rate:.0f} samples/s"
-        show(f"{line}, {report.kept} parts kept" if report.kept else line, is_last=report.parts == parts)
+    def text(report: Report, parts: int) -> str:
+        line = f"{report.parts} of {parts} parts, {report.samples} samples, {results.per_second(report.samples):.0f} samples/s"
+        return f"{line}, {report.kept} parts kept" if report.kept else line
 
-    try:
-        convert(given.pop("source"), given.pop("out"), progress=progress, **given)
-    except Error as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    report = convert(progress=lambda report, parts: results.progress(text(report, parts)), **options)
+    results.show(text(report, report.parts), **asdict(report))
     return 0
-
-
-if __name__ == "__main__":
-    # As the module that its processes import, and not as __main__.
-    from forebay.to_mds import main as convert_of_module
-
-    sys.exit(convert_of_module())

@@ -1,31 +1,21 @@
-"""Verification of data sets: `python -m forebay.verify PLACE`.
+"""Verification of data sets, as `forebay verify` has it.
 
 Reads all files of a data set, in a folder or behind a URL, and compares them with its index.json: sizes, every hash that the
-index has, compressed files with raw ones, and the tables of offsets. With `--remote`, the folder is a cache of that remote:
-shards may be absent, and `--repair` replaces the damaged ones. Jobs may run meanwhile; a shard that one reads is left as it is.
-
-    python -m forebay.verify s3://bucket/train
-    python -m forebay.verify data/train
-    python -m forebay.verify /cache/train --remote s3://bucket/train --repair
-
-The result is 0 if every file is intact at the end, 1 if not, and 2 if the data set cannot be read.
+index has, compressed files with raw ones, and the tables of offsets.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from typing import Any
 
 from . import _forebay
 from ._arguments import path
-from ._command import positive
+from ._command import Results, run_module
 from .errors import ConfigError, Error
-from ._progress import show
 from .remotes import library_stores
 
 __all__ = ["Report", "verify"]
@@ -116,50 +106,31 @@ def verify(
     return report
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its result."""
-    assert __doc__ is not None
-    parser = argparse.ArgumentParser(
-        prog="python -m forebay.verify", description=__doc__.split("\n\n", 1)[1], formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("place", help="folder or URL of the data set")
-    parser.add_argument("--remote", help="URL or folder that the shards of a folder come from: the folder is its cache")
-    parser.add_argument("--repair", action="store_true", help="replace damaged shards with the remote's")
-    parser.add_argument("--complete", action="store_true", help="fetch absent shards from the remote")
-    parser.add_argument("--threads", type=positive, help="shards at a time [default: the CPUs of this process]")
-    given = parser.parse_args(arguments)
-    start = time.monotonic()
+def command(results: Results, **options: Any) -> int:
+    """Runs the command; returns its exit code."""
 
     def progress(report: Report, shards: int) -> None:
-        rate = report.bytes / 1e6 / max(time.monotonic() - start, 1e-9)
-        line = f"{report.shards} of {shards} shards, {len(report.damaged)} damaged files, {rate:.0f} MB/s"
-        show(line, is_last=report.shards == shards)
+        rate = results.per_second(report.bytes / 1e6)
+        results.progress(f"{report.shards} of {shards} shards, {len(report.damaged)} damaged files, {rate:.0f} MB/s")
 
-    try:
-        report = verify(
-            given.place,
-            remote=given.remote,
-            repair=given.repair,
-            complete=given.complete,
-            threads=given.threads,
-            progress=progress,
-        )
-    except Error as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    report = verify(progress=progress, **options)
     for file, reason in sorted(report.damaged.items()):
-        print(f"{file}: {reason}")
+        results.show(f"{file}: {reason}", file=file, reason=reason)
     whole = report.shards - report.absent
-    print(f"{whole} of {report.shards} shards are there, {report.bytes} bytes were compared", end="")
-    print(f", {report.repaired} shards were fetched" if report.repaired else "")
-    if report.is_intact:
-        return 0
-    if report.damaged and given.remote is None and not _forebay.is_url(given.place):
-        print("--repair with --remote URL replaces damaged shards with those of the URL")
+    text = f"{whole} of {report.shards} shards are there, {report.bytes} bytes were compared"
+    figures = {"shards": report.shards, "absent": report.absent, "bytes": report.bytes, "repaired": report.repaired}
+    results.show(
+        f"{text}, {report.repaired} shards were fetched" if report.repaired else text,
+        **figures,
+        damaged=len(report.damaged),
+        intact=report.is_intact,
+    )
+    if report.damaged and not report.is_cache and not _forebay.is_url(options["place"]):
+        results.note("--repair with --remote URL replaces damaged shards with those of the URL")
     if report.absent and not report.is_cache:
-        print(f"{report.absent} shards are missing: a folder that holds some shards of a remote is checked with --remote URL")
-    return 1
+        results.note(f"{report.absent} shards are missing: a folder that holds some shards of a remote is checked with --remote URL")
+    return int(not report.is_intact)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_module("verify")

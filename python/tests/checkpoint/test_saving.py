@@ -217,7 +217,7 @@ def test_a_damaged_commit_is_an_error(run_url):
 
 
 def test_a_checkpoint_of_a_newer_version_is_left_alone(run_url, caplog, capsys):
-    from forebay.checkpoint.__main__ import main
+    from forebay.__main__ import main
 
     for step in (1, 2):
         checkpoint.save(state(step), f"{run_url}/step-{step}", step=step)
@@ -228,7 +228,7 @@ def test_a_checkpoint_of_a_newer_version_is_left_alone(run_url, caplog, capsys):
     left = {file.url.removeprefix(f"{run_url}/").partition("/")[0] for file in fb.list_files(f"{run_url}/")}
     assert left == {"step-1", "step-3"} and read(f"{run_url}/step-1/commit.json") == newer
     assert checkpoint.retain(run_url, 1) == []
-    assert main([run_url]) == 1 and "version 2 of the format" in capsys.readouterr().out
+    assert main(["checkpoint", run_url]) == 1 and "version 2 of the format" in capsys.readouterr().out
     # No older one is loaded.
     with pytest.raises(fb.UnsupportedError, match="version 2 .* reads version 1"):
         checkpoint.latest(run_url)
@@ -534,19 +534,19 @@ def test_a_snapshot_shares_nothing_with_its_source():
 
 
 def test_the_command_lists_checkpoints(run_url, capsys):
-    from forebay.checkpoint.__main__ import main
+    from forebay.__main__ import main
 
-    assert main([run_url]) == 0 and "no checkpoint under" in capsys.readouterr().out
+    assert main(["checkpoint", run_url]) == 0 and "no checkpoint under" in capsys.readouterr().out
     checkpoint.save(state(), f"{run_url}/step-1", step=1)
     checkpoint.save(state(), f"{run_url}/step-2", step=2)
-    assert main([run_url]) == 0
+    assert main(["checkpoint", run_url]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["1", "2"] and all(line.endswith("whole") for line in lines)
     fb.remove_files([f"{run_url}/step-2/rank-00000.pt"])
-    assert main([run_url]) == 1 and "rank-00000.pt is missing" in capsys.readouterr().out
+    assert main(["checkpoint", run_url]) == 1 and "rank-00000.pt is missing" in capsys.readouterr().out
     fb.remove_files([f"{run_url}/step-2/commit.json"])
-    assert main([run_url]) == 1 and "saving was not finished" in capsys.readouterr().out
-    assert main([run_url, "--remove-incomplete", "--age", "0"]) == 0
+    assert main(["checkpoint", run_url]) == 1 and "saving was not finished" in capsys.readouterr().out
+    assert main(["checkpoint", run_url, "--remove-incomplete", "--age", "0"]) == 0
     assert f"removed {run_url}/step-2" in capsys.readouterr().out
 
 

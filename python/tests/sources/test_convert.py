@@ -1,4 +1,4 @@
-"""`python -m forebay convert`: the samples of any source as MDS."""
+"""`forebay convert`: the samples of any source as MDS."""
 
 import io
 import json
@@ -390,9 +390,9 @@ def test_a_run_continues_from_a_different_folder(numbers, tmp_path, monkeypatch)
 
 def test_the_command_shows_its_progress(numbers, tmp_path, capsys):
     assert main(["convert", str(numbers), str(tmp_path / "out"), "--columns", "n,blob", "--processes", "1"]) == 0
-    assert "1 of 1 parts, 1000 samples" in capsys.readouterr().err
+    assert "1 of 1 parts, 1000 samples" in capsys.readouterr().out
     assert stored(tmp_path / "out", ["n", "blob"]) == stored(numbers, ["n", "blob"])
-    assert main(["convert", str(tmp_path / "absent"), str(tmp_path / "second")]) == 1
+    assert main(["convert", str(tmp_path / "absent"), str(tmp_path / "second")]) == 2
     assert capsys.readouterr().err.startswith("error: ")
 
 

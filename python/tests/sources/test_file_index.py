@@ -1,4 +1,4 @@
-"""`python -m forebay.index` with folders of files: the list next to them."""
+"""`forebay index` with folders of files: the list next to them."""
 
 import functools
 import http.server
@@ -13,7 +13,8 @@ import pytest
 from picture_set import jpeg
 
 import forebay as fb
-from forebay.index import index_files, main
+from forebay.__main__ import main
+from forebay.index import index_files
 
 NAMES = [f"{'ab'[n % 2]}/{n}.jpg" for n in range(12)]
 FIELDS = {"path": fb.Text("path"), "file": fb.Bytes("file"), "label": fb.Scalar("label")}
@@ -68,14 +69,14 @@ def test_a_folder_with_a_list_is_not_listed_and_read_without_a_copy(pictures_fol
     assert [fb.ShardReader(pictures_folder)[i]["path"] for i in (0, 11)] == [expected[0][0], expected[11][0]]
     with pytest.raises(fb.ConfigError, match="index.json exists.*--overwrite"):
         index_files(pictures_folder)
-    assert main([str(pictures_folder), "--overwrite"]) == 0
+    assert main(["index", str(pictures_folder), "--overwrite"]) == 0
     with opened(pictures_folder) as loader:
         assert len(rows(loader)) == 13
 
 
 def test_a_bucket_with_a_list_is_opened_without_a_listing(pictures_folder, expected, bucket, bucket_environment, cache):
     remote = in_bucket(bucket, pictures_folder)
-    assert main([remote]) == 0
+    assert main(["index", remote]) == 0
     bucket.seen.clear()
     with opened(remote) as loader:
         keys = [(request.method, request.key.rsplit("/", 1)[-1]) for request in bucket.seen]
@@ -102,14 +103,14 @@ def test_the_list_has_the_chosen_files_and_the_columns_of_the_manifest(tmp_path)
     for n in range(6):
         (root / f"{n}.bin").write_bytes(bytes([n]) * n)
         (root / f"{n}.txt").write_text(f"text {n}")
-    assert main(["--files", "stem", str(root)]) == 0
+    assert main(["index", "--files", "stem", str(root)]) == 0
     fields = {"b": fb.Bytes("bin"), "t": fb.Text("txt")}
     with fb.Loader(remote=root, batch_size=6, fields=fields, framework="numpy") as loader:
         (batch,) = loader
     assert (list(map(bytes, batch["b"])), batch["t"]) == ([bytes([n]) * n for n in range(6)], [f"text {n}" for n in range(6)])
     table = tmp_path / "table.csv"
     table.write_text("file_name,score\n" + "".join(f"{n}.txt,{n / 2}\n" for n in (4, 1)))
-    assert main(["--manifest", str(table), "--overwrite", str(root)]) == 0
+    assert main(["index", "--manifest", str(table), "--overwrite", str(root)]) == 0
     fields = {"p": fb.Text("path"), "s": fb.Scalar("score")}
     with fb.Loader(remote=root, batch_size=2, fields=fields, framework="numpy") as loader:
         (batch,) = loader
@@ -141,13 +142,12 @@ def test_a_damaged_list_is_an_error_with_the_position(pictures_folder, change):
 def test_files_with_a_different_kind_of_index_are_refused(tmp_path, capsys):
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables/notes.md").write_text("")
-    assert main([str(tmp_path / "tables")]) == 1
+    assert main(["index", str(tmp_path / "tables")]) == 2
     assert "no files that are samples" in capsys.readouterr().err
-    assert main([f"{tmp_path}/none/{{0..1}}.jpg"]) == 1
-    with pytest.raises(SystemExit):
-        with fb.MDSWriter(out=tmp_path / "mds", columns={"n": "int"}) as writer:
-            writer.write({"n": 1})
-        main([str(tmp_path / "mds")])
+    assert main(["index", f"{tmp_path}/none/{{0..1}}.jpg"]) == 2
+    with fb.MDSWriter(out=tmp_path / "mds", columns={"n": "int"}) as writer:
+        writer.write({"n": 1})
+    assert main(["index", str(tmp_path / "mds")]) == 2
 
 
 PARQUET = pathlib.Path(__file__).parents[3] / "tests/data/parquet"
@@ -177,7 +177,7 @@ def test_tables_with_an_index_next_to_them_are_opened_without_their_ends(form, b
     expected = ids(remote, local=tmp_path / "without")
     with fb.Loader(remote=remote, batch_size=7, local=tmp_path / "state") as loader:
         state = loader.state_dict()
-    assert main([remote]) == 0
+    assert main(["index", remote]) == 0
     report = index_files(remote, overwrite=True)
     assert (report.url, report.samples) == (f"s3://bucket/{prefix}/_forebay_tables.json", len(expected))
     with pytest.raises(fb.ConfigError, match="_forebay_tables.json exists"):

@@ -104,8 +104,8 @@ def test_an_interrupt_ends_the_command_although_a_tar_is_read(tmp_path):
             pass
 
     # Background processes of a shell ignore an interrupt, and so do their children.
-    code = "import signal, sys; from forebay import index; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    code += "; sys.exit(index.main(sys.argv[1:]))"
+    code = "import signal, sys; from forebay.__main__ import main; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code += "; sys.exit(main(['index', *sys.argv[1:]]))"
     with serving(Server) as address:
         arguments = [sys.executable, "-c", code, f"{address}/{{0..3}}.tar", str(tmp_path / "out")]
         process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)

@@ -18,7 +18,8 @@ from range_server import RangeHandler, Served
 
 import forebay as fb
 from forebay import _forebay
-from forebay.index import index_tars, main
+from forebay.__main__ import main
+from forebay.index import index_tars
 
 COUNTS = (3, 5, 2)
 
@@ -51,7 +52,7 @@ EXPECTED = [f"{number}-{sample}" for number, count in enumerate(COUNTS) for samp
 
 
 def test_the_command_writes_an_index_that_loaders_use(tars, capsys):
-    assert main([f"{tars}/{{0..2}}.tar"]) == 0
+    assert main(["index", f"{tars}/{{0..2}}.tar"]) == 0
     assert capsys.readouterr().out == f"{tars}/index.json: 3 tars, 10 samples\n"
     index = json.loads((tars / "index.json").read_text())
     assert [shard["samples"] for shard in index["shards"]] == list(COUNTS)
@@ -68,7 +69,7 @@ def test_an_index_is_replaced_only_if_asked(tars, capsys):
     assert (report.tars, report.samples) == (2, 8)
     with pytest.raises(fb.ConfigError, match="overwrite"):
         index_tars(f"{tars}/{{0..2}}.tar")
-    assert main([f"{tars}/{{0..2}}.tar"]) == 1 and "--overwrite" in capsys.readouterr().err
+    assert main(["index", f"{tars}/{{0..2}}.tar"]) == 2 and "--overwrite" in capsys.readouterr().err
     assert index_tars(f"{tars}/*.tar", overwrite=True).samples == 10
     assert index_tars(f"{tars}/*.tar", str(tars.parent / "elsewhere")).url == f"{tars.parent}/elsewhere/index.json"
     assert (tars.parent / "elsewhere/index.json").read_bytes() == (tars / "index.json").read_bytes()
@@ -287,9 +288,8 @@ def test_a_column_that_is_written_differently_is_named(tars):
 
 
 def test_the_command_reports_a_missing_tar(tars):
-    program = "import sys; from forebay.index import main; sys.exit(main(sys.argv[1:]))"
-    ended = subprocess.run([sys.executable, "-c", program, f"{tars}/none-{{0..2}}.tar"], capture_output=True, text=True)
-    assert ended.returncode == 1 and "none-" in ended.stderr and "Traceback" not in ended.stderr
+    ended = subprocess.run([sys.executable, "-m", "forebay.index", f"{tars}/none-{{0..2}}.tar"], capture_output=True, text=True)
+    assert ended.returncode == 2 and "none-" in ended.stderr and "Traceback" not in ended.stderr
 
 
 def test_lists_are_recognised():

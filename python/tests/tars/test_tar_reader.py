@@ -11,7 +11,8 @@ import pytest
 from tar_sets import END, SHARD_SAMPLES, number_samples, set_of_tars, tar, webdataset_samples
 
 import forebay as fb
-from forebay.verify import main, verify
+from forebay.__main__ import main
+from forebay.verify import verify
 
 COUNT = sum(SHARD_SAMPLES)
 
@@ -100,7 +101,7 @@ def test_tars_are_verified_where_they_are(tars, tmp_path, capsys):
     report = verify(remote)
     assert list(report.damaged) == ["1.tar"] and "checksum" in report.damaged["1.tar"]
     (tmp_path / "2.tar").unlink()
-    assert main([remote]) == 1
+    assert main(["verify", remote]) == 1
     assert "5 of 6 shards are there" in capsys.readouterr().out
 
 

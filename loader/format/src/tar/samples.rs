@@ -126,7 +126,7 @@ pub(super) fn offsets<R: ReadAt + ?Sized>(archive: &R, samples: u64) -> Result<O
             .with("field", "samples")
             .hinting(
                 "The tar was written again after its samples were counted: make the file with the numbers again \
-                 (python -m forebay.index TARS --overwrite), or pass Stream(ignore_counts=True)",
+                 (forebay index TARS --overwrite), or pass Stream(ignore_counts=True)",
             ));
     }
     OffsetTable::of_blocks(&ranges, BLOCK as u32, archive.bytes())

@@ -57,7 +57,7 @@ impl Survey for TarSurvey {
             return format!("{count} tars are read once to find all their fields: ignore_counts");
         }
         format!(
-            "{count} tars have no index and are read once to count their samples; `python -m forebay.index` makes one \
+            "{count} tars have no index and are read once to count their samples; `forebay index` makes one \
              that is kept next to them"
         )
     }
