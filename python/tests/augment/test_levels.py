@@ -6,7 +6,7 @@ from odd_pictures import augmented, drawn_steps, in_torchvision, levels_apart, w
 from PIL import Image
 
 import forebay as fb
-from forebay.operations.levels import NAMES
+from forebay.operations.policies import NAMES
 
 MEAN, STD = fb.IMAGENET_MEAN, fb.IMAGENET_STD
 

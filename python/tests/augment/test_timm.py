@@ -9,7 +9,7 @@ from PIL import Image
 
 import forebay as fb
 from forebay.fields import specs
-from forebay.operations.levels import NAMES
+from forebay.operations.policies import NAMES
 
 data = pytest.importorskip("timm.data", reason="timm is in the environment of python/scripts/frameworks.sh alone")
 module = pytest.importorskip("timm.data.auto_augment")

@@ -136,6 +136,15 @@ def spec_of(part: Field | ImageOp) -> dict[str, Any] | None:
     return part._spec()
 
 
+def pairs_of(fields: Mapping[str, Field]) -> list[list[Any]]:
+    """Returns the engine's form of the fields that a field holds: pairs of name and description."""
+    pairs = []
+    for name, field in fields.items():
+        with within(name):
+            pairs.append([name, field._spec()])
+    return pairs
+
+
 def mask_of(field: Field) -> tuple[str, str] | None:
     """Returns the padded output and the type of a mask, if the field is one."""
     return field._mask_of()

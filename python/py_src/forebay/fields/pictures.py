@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Union, get_args
 
-from .._arguments import U32, by_name, flag, one_of, whole, within
+from .._arguments import U32, by_name, flag, one_of, whole
 from .._choices import DType, Layout, Mode
 from ..errors import ConfigError
-from .base import Field, ImageOp, column_of, dtype_of
+from .base import Field, ImageOp, column_of, dtype_of, pairs_of
 from .boxes import Boxes, BoxLabels
 from .crops import Normalize
 from .key_points import KeyPoints
@@ -181,6 +181,13 @@ def _instead(op: Any) -> str:
     return "call the operations of different libraries for each sample, in the loader's map"
 
 
+Member = Union[Image, Mask, Boxes, BoxLabels, KeyPoints, ObjectMasks, ClassMap]
+"""Field of a picture or of its objects."""
+
+MEMBERS = get_args(Member)
+"""Classes of these fields."""
+
+
 class Joint(Field):
     """Pictures that share their random draws, such as a photograph and its mask: the same crop, the same flip. Boxes, key points and masks of
     objects follow them.
@@ -200,21 +207,17 @@ class Joint(Field):
 
     __slots__ = ("fields",)
 
-    def __init__(self, **fields: Image | Mask | Boxes | BoxLabels | KeyPoints | ObjectMasks | ClassMap) -> None:
+    def __init__(self, **fields: Member) -> None:
         for name, field in fields.items():
-            if not isinstance(field, (Image, Mask, Boxes, BoxLabels, KeyPoints, ObjectMasks, ClassMap)):
+            if not isinstance(field, MEMBERS):
                 raise ConfigError(
                     f"Joint: {name} is {field!r}, but only an Image or a Mask has random draws to share, and only Boxes, "
                     "BoxLabels, KeyPoints, ObjectMasks and ClassMap follow them"
                 )
-        self.fields: dict[str, Image | Mask | Boxes | BoxLabels] = fields
+        self.fields: dict[str, Member] = fields
 
     def __repr__(self) -> str:
         return f"Joint({', '.join(f'{name}={field!r}' for name, field in self.fields.items())})"
 
     def _spec(self) -> dict[str, Any]:
-        specs = []
-        for name, field in self.fields.items():
-            with within(name):
-                specs.append([name, field._spec()])
-        return {"kind": "joint", "fields": specs}
+        return {"kind": "joint", "fields": pairs_of(self.fields)}

@@ -9,7 +9,7 @@ from typing import Any
 from .._arguments import by_name, real, reals, shown, within
 from ..errors import ConfigError
 from ..fields import FiveCrop, ImageOp, Normalize, TenCrop
-from .erase import RandomErasing
+from .row import RandomErasing
 
 __all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, overload
 
 from .. import fields as native
 from ..errors import ConfigError
 from ..fields.base import spec_of
 from ..fields.checks import listed
-from ..fields.pictures import followed_by
-from . import by_chance, colour, compose, framing, hsv
-from .kinds_of_data import Kind
+from ..fields.pictures import Member
+from . import compose, framing, pixels
+from .torchvision_makers import Kind, in_a_map, moved_by, text_of
 
 
 @overload
@@ -20,12 +20,10 @@ def from_albumentations(transforms: Any) -> list[native.ImageOp]: ...
 
 
 @overload
-def from_albumentations(transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels | native.KeyPoints | native.ObjectMasks | native.ClassMap) -> native.Joint: ...
+def from_albumentations(transforms: Any, **fields: Member) -> native.Joint: ...
 
 
-def from_albumentations(
-    transforms: Any, **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels | native.KeyPoints | native.ObjectMasks | native.ClassMap
-) -> list[native.ImageOp] | native.Joint:
+def from_albumentations(transforms: Any, **fields: Member) -> list[native.ImageOp] | native.Joint:
     """Returns the operations of `Image` that act as albumentations' transforms: `fb.Image("jpg", *fb.from_albumentations(Compose([...])))`.
 
     With fields it returns a `Joint` of them, in which pictures, masks and boxes follow the transforms together. `min_area`, `min_width` and
@@ -53,25 +51,11 @@ def from_albumentations(
         _check_points(processors["keypoints"].params, fields)
     # An iterator would be empty for the second field.
     transforms = transforms if hasattr(transforms, "transforms") or _name(transforms) in _MAKERS else list(transforms)
-    made: dict[str, Any] = {}
+    made = moved_by(fields, lambda kind: _translated(transforms, kind))
     for name, of in fields.items():
-        made[name] = of
-        if isinstance(of, (native.Image, native.Mask)):
-            made[name] = followed_by(of, _translated(transforms, "image" if isinstance(of, native.Image) else "mask"))
         if isinstance(of, native.Boxes) and boxes is not None:
             made[name] = _with_params(name, of, boxes)
     return native.Joint(**made)
-
-
-@dataclass
-class _Problems:
-    """Transforms without a translation."""
-
-    found: list[str]
-
-    def add(self, number: str, transform: Any, error: ConfigError) -> None:
-        text = " ".join(repr(transform).split())
-        self.found.append(f"number {number}, {text if len(text) <= 80 else text[:77] + '...'}: {error}")
 
 
 def _name(transform: Any) -> str:
@@ -79,19 +63,19 @@ def _name(transform: Any) -> str:
 
 
 def _translated(transforms: Any, kind: Kind) -> list[native.ImageOp]:
-    problems = _Problems([])
+    problems: list[str] = []
     if getattr(transforms, "transforms", None) is None and not isinstance(transforms, (list, tuple)):
         transforms = [transforms]
     ops = _list(transforms, kind, problems, "")
     for index, op in enumerate(ops[:-1]):
         if isinstance(op, native.Normalize):
-            problems.found.append(f"number {index}, Normalize: put it last, before ToTensorV2 only")
-    if problems.found:
-        raise ConfigError("from_albumentations cannot translate " + "; ".join(problems.found))
+            problems.append(f"number {index}, Normalize: put it last, before ToTensorV2 only")
+    if problems:
+        raise ConfigError("from_albumentations cannot translate " + "; ".join(problems))
     return ops
 
 
-def _list(transforms: Any, kind: Kind, problems: _Problems, before: str, is_forced: bool = False) -> list[native.ImageOp]:
+def _list(transforms: Any, kind: Kind, problems: list[str], before: str, is_forced: bool = False) -> list[native.ImageOp]:
     """Returns the operations of a list of transforms; `is_forced` ones ignore their probabilities."""
     ops: list[native.ImageOp] = []
     for number, transform in enumerate(getattr(transforms, "transforms", transforms)):
@@ -99,7 +83,7 @@ def _list(transforms: Any, kind: Kind, problems: _Problems, before: str, is_forc
         try:
             ops += _one(transform, kind, problems, label, is_forced)
         except ConfigError as error:
-            problems.add(label, transform, error)
+            problems.append(f"number {label}, {text_of(transform)}: {error}")
     if p := _less_than_one(transforms):
         ops = [compose.RandomApply(ops, p)] if ops else []
     return ops
@@ -111,7 +95,7 @@ def _less_than_one(transform: Any) -> float | None:
     return None if p >= 1.0 or getattr(transform, "always_apply", False) else p
 
 
-def _one(transform: Any, kind: Kind, problems: _Problems, label: str, is_forced: bool) -> list[native.ImageOp]:
+def _one(transform: Any, kind: Kind, problems: list[str], label: str, is_forced: bool) -> list[native.ImageOp]:
     """Returns the operations of one transform."""
     if isinstance(transform, native.ImageOp):
         spec_of(transform)
@@ -140,7 +124,7 @@ def _one(transform: Any, kind: Kind, problems: _Problems, label: str, is_forced:
     return [op if p is None else compose.RandomApply([op], p)]
 
 
-def _one_of(transform: Any, kind: Kind, problems: _Problems, label: str, is_forced: bool) -> list[native.ImageOp]:
+def _one_of(transform: Any, kind: Kind, problems: list[str], label: str, is_forced: bool) -> list[native.ImageOp]:
     """Returns a choice: the chosen transform is applied, whatever its own probability, which is its weight."""
     ops = []
     for number, part in enumerate(transform.transforms):
@@ -150,18 +134,15 @@ def _one_of(transform: Any, kind: Kind, problems: _Problems, label: str, is_forc
                 raise ConfigError("it is not an operation, so it cannot be chosen")
             ops += of_part if len(of_part) == 1 else [compose.RandomApply(of_part, p=1.0)]
         except ConfigError as error:
-            problems.add(f"{label}.{number}", part, error)
-    if problems.found:
+            problems.append(f"number {label}.{number}, {text_of(part)}: {error}")
+    if problems:
         return []
     choice = compose.RandomChoice(ops, [float(weight) for weight in transform.transforms_ps])
     p = None if is_forced else _less_than_one(transform)
     return [choice if p is None else compose.RandomApply([choice], p)]
 
 
-_IN_A_MAP = (
-    "leave it out of the list, and call it for each sample, after the operations: "
-    'Loader(..., map=lambda sample, rng: sample | {"x": transform(image=sample["x"])["image"]})'
-)
+_IN_A_MAP = in_a_map('transform(image=sample["x"])["image"]')
 """Way to use a transform without a translation."""
 
 _REASONS = {
@@ -223,7 +204,7 @@ def _normalize(transform: Any, kind: Kind) -> native.ImageOp:
 
 def _jitter(transform: Any, kind: Kind) -> native.ImageOp:
     names = ("brightness", "contrast", "saturation", "hue")
-    return colour.ColorJitter(**{name: tuple(getattr(transform, name)) for name in names})
+    return pixels.ColorJitter(**{name: tuple(getattr(transform, name)) for name in names})
 
 
 def _blur(transform: Any, kind: Kind) -> native.ImageOp:
@@ -241,7 +222,7 @@ def _blur(transform: Any, kind: Kind) -> native.ImageOp:
         sigma = (0.3 * ((size - 1) * 0.5 - 1) + 0.8,) * 2 if sigma == (0.0, 0.0) else sigma
         if sigma[0] <= 0:
             raise ConfigError("pass a sigma_limit above 0, or 0 for a deviation by the size of the kernel")
-        blurs.append(colour.GaussianBlur(size, sigma))
+        blurs.append(pixels.GaussianBlur(size, sigma))
         weights.append(float(sizes.count(size)))
     return blurs[0] if len(blurs) == 1 else compose.RandomApply([compose.RandomChoice(blurs, weights)], 1.0)
 
@@ -249,17 +230,17 @@ def _blur(transform: Any, kind: Kind) -> native.ImageOp:
 def _gray(transform: Any, kind: Kind) -> native.ImageOp:
     if transform.num_output_channels != 3 or transform.method != "weighted_average":
         raise ConfigError('pass num_output_channels=3 and method="weighted_average"')
-    return by_chance.RandomGrayscale()
+    return pixels.RandomGrayscale()
 
 
 def _hsv(transform: Any, kind: Kind) -> native.ImageOp:
     names = ("hue_shift_limit", "sat_shift_limit", "val_shift_limit")
-    return hsv.HueSaturationValue(**{name: tuple(getattr(transform, name)) for name in names})
+    return pixels.HueSaturationValue(**{name: tuple(getattr(transform, name)) for name in names})
 
 
 _MAKERS: dict[str, Callable[[Any, Kind], native.ImageOp]] = {
     "HorizontalFlip": lambda transform, kind: native.RandomHorizontalFlip(),
-    "VerticalFlip": lambda transform, kind: by_chance.RandomVerticalFlip(),
+    "VerticalFlip": lambda transform, kind: pixels.RandomVerticalFlip(),
     "RandomResizedCrop": _resized_crop,
     "Resize": lambda transform, kind: native.Resize((transform.height, transform.width), _filter(transform)),
     "SmallestMaxSize": lambda transform, kind: native.Resize(_side(transform), _filter(transform)),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, overload
 
 from .. import fields as native
 from .._arguments import shown
 from ..errors import ConfigError
-from . import erase, framing, levels, mix
+from . import framing, mix, policies, row
 from .from_torchvision import Library, translated
+from .torchvision_makers import same
 
 
 @overload
@@ -86,14 +86,7 @@ def _resized_crop(transform: Any) -> native.ImageOp:
 
 
 def _keep_ratio(transform: Any) -> native.ImageOp:
-    names = ("size", "longest", "random_scale_prob", "random_scale_range", "random_scale_area", "random_aspect_prob", "random_aspect_range")
-    return framing.ResizeKeepRatio(interpolation=_filters(transform.interpolation), **{name: getattr(transform, name) for name in names})
-
-
-def _crop_or_pad(kind: type) -> Callable[[Any], native.ImageOp]:
-    """Returns the maker of a part of a fixed size with borders."""
-
-    return lambda transform: kind(transform.size, transform.fill, transform.padding_mode)
+    return replace(same(framing.ResizeKeepRatio)(transform), interpolation=_filters(transform.interpolation))
 
 
 def _erasing(transform: Any) -> native.ImageOp:
@@ -101,7 +94,7 @@ def _erasing(transform: Any) -> native.ImageOp:
     value: Any = "random" if transform.per_pixel else "random_colour" if transform.rand_color else 0.0
     ratio = tuple(math.exp(logarithm) for logarithm in transform.log_aspect_ratio)
     scale = (transform.min_area, transform.max_area)
-    return erase.RandomErasing(transform.probability, scale, ratio, value, transform.max_count, transform.min_count)
+    return row.RandomErasing(transform.probability, scale, ratio, value, transform.max_count, transform.min_count)
 
 
 def _policy(choices: Any, **arguments: Any) -> native.ImageOp:
@@ -115,7 +108,7 @@ def _policy(choices: Any, **arguments: Any) -> native.ImageOp:
         if (op.hparams, op.kwargs) != (first.hparams, first.kwargs):
             raise ConfigError("its operations have different arguments, such as colours or filters")
     std = first.magnitude_std
-    return levels.LevelAugment(
+    return policies.LevelAugment(
         [[(op.name, float(op.prob), float(op.magnitude)) for op in choice] for choice in choices],
         magnitude_std=0.0 if std == math.inf else float(std),
         is_uniform=std == math.inf,
@@ -141,9 +134,9 @@ _TIMM = Library(
     makers={
         "RandomResizedCropAndInterpolation": _resized_crop,
         "ResizeKeepRatio": _keep_ratio,
-        "CenterCropOrPad": _crop_or_pad(framing.CenterCropOrPad),
-        "RandomCropOrPad": _crop_or_pad(framing.RandomCropOrPad),
-        "TrimBorder": lambda transform: framing.TrimBorder(transform.border_size),
+        "CenterCropOrPad": same(framing.CenterCropOrPad),
+        "RandomCropOrPad": same(framing.RandomCropOrPad),
+        "TrimBorder": same(framing.TrimBorder),
         "RandomErasing": _erasing,
         "RandAugment": _rand,
         "AutoAugment": lambda transform: _policy(transform.policy),

@@ -13,10 +13,9 @@ from .. import fields as native
 from ..errors import ConfigError
 from ..fields.base import spec_of
 from ..fields.checks import listed
-from ..fields.pictures import followed_by
-from . import by_chance, colour, compose, corrupt, erase, linear
-from .kinds_of_data import Kind, of_kind, with_fill
-from .torchvision_makers import MAKERS, maker_of_script, normalize, resize_filter
+from ..fields.pictures import Member
+from . import compose, pixels, row
+from .torchvision_makers import MAKERS, Kind, in_a_map, maker_of_script, moved_by, normalize, of_kind, resize_filter, text_of, with_fill
 
 
 @overload
@@ -24,16 +23,10 @@ def from_torchvision(transforms: Any) -> list[native.ImageOp]: ...
 
 
 @overload
-def from_torchvision(
-    transforms: Any,
-    **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels | native.KeyPoints | native.ObjectMasks | native.ClassMap,
-) -> native.Joint: ...
+def from_torchvision(transforms: Any, **fields: Member) -> native.Joint: ...
 
 
-def from_torchvision(
-    transforms: Any,
-    **fields: native.Image | native.Mask | native.Boxes | native.BoxLabels | native.KeyPoints | native.ObjectMasks | native.ClassMap,
-) -> list[native.ImageOp] | native.Joint:
+def from_torchvision(transforms: Any, **fields: Member) -> list[native.ImageOp] | native.Joint:
     """Returns the operations of `Image` that do the same as torchvision's transforms: `fb.Image("jpg", *fb.from_torchvision(...))`.
 
     With fields it returns a `Joint` of them, in which pictures, masks and boxes follow the transforms together:
@@ -126,45 +119,41 @@ def _translated(transforms: Any, caller: str, context: _Context) -> list[native.
                 continue
             if last and (was_float != is_float or not all(_may_follow(op, found) for op in ops)):
                 raise ConfigError(f"put it before {last}: only LinearTransformation and then RandomErasing can be after Normalize")
-            if not is_float and any(isinstance(op, linear.LinearTransformation) for op in ops):
+            if not is_float and any(isinstance(op, row.LinearTransformation) for op in ops):
                 raise ConfigError("its picture has floats from 0 to 1 here: put it after a ToDtype(torch.float32, scale=True)")
             found += ops
-            if any(isinstance(op, (native.Normalize, linear.LinearTransformation, erase.RandomErasing)) for op in ops):
+            if any(isinstance(op, (native.Normalize, *_AFTER_NORMALIZE)) for op in ops):
                 last = f"number {number}, {type(transform).__name__}"
         except ConfigError as error:
-            problems.append(f"number {number}, {_shown(transform)}: {error}")
+            problems.append(f"number {number}, {text_of(transform)}: {error}")
     if problems:
         raise ConfigError(f"{caller} cannot translate " + "; ".join(problems))
     if is_float and not any(isinstance(op, native.Normalize) for op in found):
-        found.insert(_first_after_normalize(found), native.Normalize((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)))
+        found.insert(_first(found, *_AFTER_NORMALIZE), native.Normalize((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)))
     return found
 
 
-def _first_erasing(ops: list[native.ImageOp]) -> int:
-    return next((index for index, op in enumerate(ops) if isinstance(op, erase.RandomErasing)), len(ops))
-
-
-def _first_after_normalize(ops: list[native.ImageOp]) -> int:
-    after = (linear.LinearTransformation, erase.RandomErasing)
-    return next((place for place, op in enumerate(ops) if isinstance(op, after)), len(ops))
+def _first(ops: list[native.ImageOp], *kinds: type) -> int:
+    """Returns the index of the first operation of these kinds; the number of operations if there is none."""
+    return next((index for index, op in enumerate(ops) if isinstance(op, kinds)), len(ops))
 
 
 def _may_follow(op: native.ImageOp, found: list[native.ImageOp]) -> bool:
     """Returns True for an operation that can be after a `Normalize` or the operations that follow it."""
-    is_linear = isinstance(op, linear.LinearTransformation)
-    return isinstance(op, erase.RandomErasing) or (is_linear and _first_after_normalize(found) == len(found))
+    is_linear = isinstance(op, row.LinearTransformation)
+    return isinstance(op, row.RandomErasing) or (is_linear and _first(found, *_AFTER_NORMALIZE) == len(found))
 
 
 def _are_erased_before(found: list[native.ImageOp], ops: list[native.ImageOp]) -> bool:
     """Returns True for a `Normalize` that follows boxes of constant values from 0 to 1."""
     is_one = len(ops) == 1 and isinstance(ops[0], native.Normalize)
-    erasing = found[_first_erasing(found) :]
-    return is_one and bool(erasing) and not any(isinstance(op, (native.Normalize, linear.LinearTransformation)) for op in found)
+    is_erased = _first(found, row.RandomErasing) < len(found)
+    return is_one and is_erased and not any(isinstance(op, (native.Normalize, row.LinearTransformation)) for op in found)
 
 
 def _normalize_values(found: list[native.ImageOp], normalized: Any) -> None:
     """Adds a `Normalize` before the erased boxes of `found`, with the values that it makes of theirs."""
-    first = _first_erasing(found)
+    first = _first(found, row.RandomErasing)
     for index in range(first, len(found)):
         op: Any = found[index]
         if isinstance(op.value, str):
@@ -181,15 +170,12 @@ def _joint(transforms: Any, fields: Mapping[str, Any]) -> native.Joint:
     caller, boxes = "from_torchvision", _OfBoxes()
     native.Joint(**fields)  # Rejects fields that cannot be in one.
     transforms = list(_flat(transforms))  # An iterator would be empty for the second field.
-    made: dict[str, Any] = {}
-    ops = {"image": _translated(transforms, caller, _Context(None, "image", boxes))}
+    ops: dict[Kind, list[native.ImageOp]] = {"image": _translated(transforms, caller, _Context(None, "image", boxes))}
     boxes.is_sanitized = False
     if any(isinstance(of, native.Mask) for of in fields.values()):
         ops["mask"] = _translated(transforms, caller, _Context(None, "mask", boxes))
+    made = moved_by(fields, ops.__getitem__)
     for name, of in fields.items():
-        made[name] = of
-        if isinstance(of, (native.Image, native.Mask)):
-            made[name] = followed_by(of, ops["image" if isinstance(of, native.Image) else "mask"])
         if isinstance(of, native.Boxes):
             changed = {key: getattr(boxes, key) for key in ("to", "min_size", "min_area") if getattr(of, key) is None}
             made[name] = replace(of, **changed)
@@ -200,12 +186,6 @@ def _joint(transforms: Any, fields: Mapping[str, Any]) -> native.Joint:
             raise ConfigError(f'{name}: ToDtype converts masks to {boxes.mask_dtype}: pass dtype="{boxes.mask_dtype}" to the {what}')
     return native.Joint(**made)
 
-
-_IN_A_MAP = (
-    "leave it out of the list, and call it for each sample, after the operations: "
-    'Loader(..., map=lambda sample, rng: sample | {"x": transform(sample["x"])})'
-)
-"""Way to use a transform without a translation."""
 
 _JOINT_IN_A_MAP = (
     "leave it out of the list, and call it for each sample in the loader's map, on the picture together with its masks and boxes, which are "
@@ -218,18 +198,21 @@ _AROUND = "it is a class around a list of transforms: pass its attribute `transf
 _FOR_BOXES = frozenset(("ConvertBoundingBoxFormat", "ClampBoundingBoxes", "SanitizeBoundingBoxes"))
 """Transforms of boxes alone."""
 
-_NOT_FOR_MASKS = (native.Normalize, native.Grayscale, linear.LinearTransformation, erase.RandomErasing)
+_AFTER_NORMALIZE = (row.LinearTransformation, row.RandomErasing)
+"""Operations that can follow `Normalize`."""
+
+_NOT_FOR_MASKS = (native.Normalize, native.Grayscale, *_AFTER_NORMALIZE)
 """Operations that leave labels as they are."""
 
 _KEEPS_BOXES = (
-    *(native.RandomHorizontalFlip, native.Normalize, native.Grayscale, linear.LinearTransformation, erase.RandomErasing),
-    *(getattr(module, name) for module in (by_chance, colour, corrupt) for name in module.__all__),
+    *(native.RandomHorizontalFlip, *_NOT_FOR_MASKS),
+    *(getattr(pixels, name) for name in pixels.__all__),
 )
 """Operations that leave the sizes of boxes."""
 
 
 def _in_a_map(context: _Context) -> str:
-    return _IN_A_MAP if context.boxes is None else _JOINT_IN_A_MAP
+    return in_a_map('transform(sample["x"])') if context.boxes is None else _JOINT_IN_A_MAP
 
 
 def _flat(transforms: Any, library: Library | None = None) -> Iterator[Any]:
@@ -253,11 +236,6 @@ def _is_torchvision(transform: Any) -> bool:
 
 def _is_known(transform: Any, library: Library | None) -> bool:
     return _is_torchvision(transform) or library is not None and library.has(transform)
-
-
-def _shown(transform: Any) -> str:
-    text = " ".join(repr(transform).split())
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _is_float_after(transform: Any, is_float: bool, context: _Context) -> bool:
@@ -405,12 +383,12 @@ def _inner(transform: Any, context: _Context) -> list[native.ImageOp]:
     """Returns the operations that a composition holds, one for each."""
     for part in _parts(transform):
         if type(part).__name__ in _CHANGES_OF_TYPE | _FOR_BOXES:
-            raise ConfigError(f"{_shown(part)} cannot be in a composition: put it before or after")
+            raise ConfigError(f"{text_of(part)} cannot be in a composition: put it before or after")
     inner = []
     for part in transform.transforms:
         ops = [op for flat in _flat(part) for op in _translate(flat, context)]
         if not ops and type(transform).__name__ == "RandomChoice":
-            raise ConfigError(f"{_shown(part)} is not an operation, so it cannot be chosen")
+            raise ConfigError(f"{text_of(part)} is not an operation, so it cannot be chosen")
         # A list in a list is applied as one.
         inner += ops if len(ops) < 2 else [compose.RandomApply(ops, p=1.0)]
     return inner

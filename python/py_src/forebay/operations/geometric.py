@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal, Union
 
 from .._arguments import by_name, none_or, reals
 from .._choices import Interpolation
 from ..errors import ConfigError
 from ..fields import ImageOp
-from ..fields.checks import Fill, Range, angles, is_one
+from ..fields.checks import Fill, Range, angles, interpolation_of, is_one, two_of
 
-__all__ = ["RandomAffine", "RandomPerspective", "RandomRotation"]
+__all__ = ["ElasticTransform", "RandomAffine", "RandomPerspective", "RandomRotation"]
 
 
 def _shear(name: str, value: Any) -> list[float]:
@@ -90,3 +90,23 @@ class RandomPerspective(ImageOp):
     p: float = 0.5
     interpolation: Interpolation = "bilinear"
     fill: Fill = 0
+
+
+@by_name()
+@dataclass(frozen=True)
+class ElasticTransform(ImageOp):
+    """Moves each pixel by a smooth field of random displacements.
+
+    Args:
+        alpha: Strength of the displacements: one number, or (columns, rows).
+        sigma: Smoothness of the displacements, pixels: one number, or (columns, rows). 0: they are not smoothed.
+        interpolation: "nearest" or "bilinear".
+        fill: Grey level or (red, green, blue) outside of the picture. None: black.
+    """
+
+    alpha: Union[float, Sequence[float]] = 50.0
+    sigma: Union[float, Sequence[float]] = 5.0
+    interpolation: Literal["nearest", "bilinear"] = "bilinear"
+    fill: Fill = 0
+
+    _CHECKS = {"alpha": two_of, "sigma": two_of, "interpolation": interpolation_of}

@@ -1,18 +1,20 @@
-"""Mixing of the samples of a batch, with their classes."""
+"""Samples that are made of several: those of a batch, mixed with their classes, and partners from the plan."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Union
 
-from .._arguments import by_name, flag, one_of, real, reals, shown, text, whole, within
+from .._arguments import by_name, flag, one_of, real, reals, shown, text, whole
 from .._choices import DType
 from ..errors import ConfigError
 from ..fields import Array, Field, Image, Scalar
-from ..fields.base import path_of
+from ..fields.base import pairs_of, path_of
+from ..fields.checks import Fill, Size, fill_of, pair_of
+from ..fields.pictures import MEMBERS, Member
 
-__all__ = ["CutMix", "Mix", "MixUp", "MultiHot", "OneHot"]
+__all__ = ["CopyPaste", "CutMix", "Mix", "MixUp", "Mosaic", "MultiHot", "OneHot"]
 
 
 @by_name()
@@ -100,6 +102,14 @@ def _probabilities(field: OneHot | MultiHot, kind: str) -> dict[str, Any]:
     return spec | ({"smoothing": smoothing} if smoothing else {})
 
 
+def _refuse_fields(owner: str, arguments: Mapping[str, Any], example: str = "") -> None:
+    """Raises ConfigError for an argument that is a field: an output has the name of the argument."""
+    for name, value in arguments.items():
+        if isinstance(value, Field):
+            kind = type(value).__name__
+            raise ConfigError(f"{name} of {owner} is an argument, but it is a field: give the {kind} a different name{example}")
+
+
 class Mix(Field):
     """Pictures and their classes, mixed within each batch, as in torchvision's MixUp and CutMix.
 
@@ -131,12 +141,8 @@ class Mix(Field):
         weights: Sequence[float] | None = None,
         **fields: Image | OneHot | MultiHot,
     ) -> None:
-        for name, value in (("by", by), ("p", p), ("mode", mode), ("weights", weights)):
-            if isinstance(value, Field):
-                raise ConfigError(
-                    f"{name} of Mix is an argument, but it is a field: give the {type(value).__name__} a different name, as in "
-                    'Mix(MixUp(0.2), x=Image("image", ...), y=OneHot("class", 1000))'
-                )
+        example = ', as in Mix(MixUp(0.2), x=Image("image", ...), y=OneHot("class", 1000))'
+        _refuse_fields("Mix", {"by": by, "p": p, "mode": mode, "weights": weights}, example)
         for name, field in fields.items():
             if not isinstance(field, (Image, OneHot, MultiHot)):
                 raise ConfigError(f"Mix: {name} is {field!r}, but only an Image, a OneHot or a MultiHot can be mixed{_mixable(field)}")
@@ -166,11 +172,7 @@ class Mix(Field):
                 by[-1]["minmax"] = reals("minmax of CutMix", op.minmax, 2)
             if isinstance(op, CutMix) and not flag("correct_lam of CutMix", op.correct_lam):
                 by[-1]["keeps_share"] = True
-        specs = []
-        for name, field in self.fields.items():
-            with within(name):
-                specs.append([name, field._spec()])
-        spec = {"kind": "mix", "fields": specs, "by": by, "p": real("p of Mix", self.p)}
+        spec = {"kind": "mix", "fields": pairs_of(self.fields), "by": by, "p": real("p of Mix", self.p)}
         mode = one_of("mode of Mix", self.mode, ("previous", "batch", "pair", "elem", "half"))
         weights = {} if self.weights is None else {"weights": reals("weights of Mix", self.weights, len(by))}
         return spec | ({"mode": mode} if mode != "previous" else {}) | weights
@@ -183,3 +185,112 @@ def _mixable(field: Any) -> str:
     if isinstance(field, Array):
         return f": write MultiHot({field.column!r}, classes=...) for a list of classes, with the number of all classes"
     return ": leave it in the loader's fields, next to the Mix"
+
+
+class _Composed(Field):
+    """Fields as those of a `Joint`, where each sample is composed with partners."""
+
+    __slots__ = ("fields", "p")
+
+    def __init__(self, p: float, fields: dict[str, Any], arguments: dict[str, Any]) -> None:
+        name = type(self).__name__
+        _refuse_fields(name, arguments | {"p": p})
+        for output, field in fields.items():
+            if not isinstance(field, MEMBERS):
+                raise ConfigError(
+                    f"{name}: {output} is {field!r}, but it holds Image, Mask, Boxes, BoxLabels, KeyPoints, ObjectMasks and ClassMap: leave "
+                    f"the remaining fields in the loader's fields, next to the {name}"
+                )
+        self.p: float = p
+        self.fields: dict[str, Any] = fields
+
+    def _arguments(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        shown = {name: getattr(self, name) for name in (*type(self).__slots__, "p")} | self.fields
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def _spec(self) -> dict[str, Any]:
+        return {"kind": "compose", "fields": pairs_of(self.fields), "by": self._arguments(), "p": real(f"p of {type(self).__name__}", self.p)}
+
+
+class Mosaic(_Composed):
+    """Four pictures that meet at a random point, as for YOLO, with their boxes, masks and key points.
+
+        Mosaic(640, x=Image("jpg", Resize(None, max_size=640), RandomHorizontalFlip()), boxes=Boxes("objects", "boxes"))
+
+    The picture of the sample is above and left of the point, and its partners are in the remaining quarters. Each picture has the size that its own
+    operations end at, and a corner at the point: `Resize(None, max_size=640)` gives the geometry of YOLO, and `ScaleJitter` varies the sizes. Parts outside of
+    the result are cut off.
+
+    Args:
+        size: Pixels of the result: one number for a square, or (height, width).
+        fill: Grey level or (red, green, blue) of places without a picture.
+        fill_mask: Label of these places in a `Mask`. A `ClassMap` has its background there.
+        center_range: Smallest and largest position of the point, divided by the sides.
+        p: Probability that a sample is composed. Otherwise its own picture is in the middle of the result, and no partner is read.
+        **fields: Each output's name and its field, as in a `Joint`.
+
+    The partners of a sample are drawn from its neighbours in the shuffled order, at most 1023 samples away. They depend on the seed, the epoch and the
+    sample, and so are the same on any number of ranks and after a resume. A box without an area in the result is left out, and so is one below the `min_size`
+    or `min_area` of its `Boxes`, with its label, mask and key points. A damaged partner counts as a bad sample, see `Skip`; its quarter is empty then.
+    """
+
+    __slots__ = ("center_range", "fill", "fill_mask", "size")
+
+    def __init__(
+        self,
+        size: Size,
+        *,
+        fill: Fill = 114,
+        fill_mask: int = 0,
+        center_range: Sequence[float] = (0.0, 1.0),
+        p: float = 1.0,
+        **fields: Member,
+    ) -> None:
+        super().__init__(p, fields, {"size": size, "fill": fill, "fill_mask": fill_mask, "center_range": center_range})
+        self.size: Size = size
+        self.fill: Fill = fill
+        self.fill_mask: int = fill_mask
+        self.center_range: Sequence[float] = center_range
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            "op": "mosaic",
+            "size": pair_of("size of Mosaic", self.size),
+            "fill": fill_of("fill of Mosaic", self.fill),
+            "fill_mask": whole("fill_mask of Mosaic", self.fill_mask, 0, 256),
+            "center_range": reals("center_range of Mosaic", self.center_range, 2),
+        }
+
+
+class CopyPaste(_Composed):
+    """Objects of a second picture, pasted by their masks, as torchvision's reference for detection does (without its blending).
+
+        size = (ScaleJitter((1024, 1024)), FixedSizeCrop(1024), RandomHorizontalFlip())
+        CopyPaste(
+            x=Image("jpg", *size),
+            boxes=Boxes("objects", "boxes", min_size=1),
+            masks=ObjectMasks("objects", "segmentations"),
+            labels=BoxLabels("objects", "labels"),
+        )
+
+    As many objects of the partner are drawn as it has, with replacement, and each one that was drawn is pasted once, at its place. Objects of
+    the sample lose the pixels that are covered: one without a pixel left is left out, and a box becomes the box of the remaining pixels. A `Mask` or a
+    `ClassMap` gets the partner's labels where it is covered; key points stay.
+
+    Args:
+        p: Probability that objects are pasted. Otherwise no partner is read.
+        **fields: Each output's name and its field, as in a `Joint`, with `ObjectMasks` and pictures of one size.
+
+    Partners are drawn as those of a `Mosaic`. A damaged partner counts as a bad sample; nothing is pasted then.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, *, p: float = 1.0, **fields: Member) -> None:
+        super().__init__(p, fields, {})
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"op": "copy_paste"}

@@ -1,18 +1,20 @@
-"""Policies: they draw operations and their strength from torchvision's tables."""
+"""Policies: they draw operations and their strength, from torchvision's tables or as timm does, with levels from 0 to 10."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Union
 
-from .._arguments import U32, by_name, one_of, whole
+from .._arguments import U32, by_name, none_or, one_of, real, whole
 from .._choices import Interpolation
+from ..errors import ConfigError
 from ..fields import ImageOp
-from ..fields.checks import Fill
+from ..fields.checks import Fill, interpolation_of
 
-__all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
+__all__ = ["AugMix", "AutoAugment", "LevelAugment", "RandAugment", "TrivialAugmentWide"]
 
 _bins = partial(whole, least=2, below=U32)
 
@@ -104,3 +106,97 @@ class AugMix(ImageOp):
     fill: Fill = None
 
     _CHECKS = {"chain_depth": partial(whole, least=-(1 << 31), below=1 << 31)}
+
+
+NAMES = (
+    "AutoContrast",
+    "Equalize",
+    "Invert",
+    "Rotate",
+    "Posterize",
+    "PosterizeIncreasing",
+    "PosterizeOriginal",
+    "Solarize",
+    "SolarizeIncreasing",
+    "SolarizeAdd",
+    "Color",
+    "ColorIncreasing",
+    "Contrast",
+    "ContrastIncreasing",
+    "Brightness",
+    "BrightnessIncreasing",
+    "Sharpness",
+    "SharpnessIncreasing",
+    "ShearX",
+    "ShearY",
+    "TranslateX",
+    "TranslateY",
+    "TranslateXRel",
+    "TranslateYRel",
+    "Desaturate",
+    "GaussianBlur",
+    "GaussianBlurRand",
+)
+"""timm's operations."""
+
+
+def _choices(name: str, value: Any) -> list[list[dict[str, Any]]]:
+    return [[_operation(name, operation) for operation in choice] for choice in value]
+
+
+def _operation(name: str, operation: Any) -> dict[str, Any]:
+    if not isinstance(operation, (list, tuple)) or len(operation) != 3:
+        raise ConfigError(f"{name} are lists of (name, probability, level), but one has {operation!r}")
+    of, p, magnitude = operation
+    return {
+        "name": one_of(f"name in {name}", of, NAMES),
+        "p": real(f"probability in {name}", p),
+        "magnitude": real(f"level in {name}", magnitude),
+    }
+
+
+def _filters(name: str, value: Any) -> list[str]:
+    return [interpolation_of(name, each) for each in (value if isinstance(value, (list, tuple)) else [value])]
+
+
+def _weights(name: str, value: Any) -> list[float]:
+    return [real(name, weight) for weight in value]
+
+
+@by_name()
+@dataclass(frozen=True)
+class LevelAugment(ImageOp):
+    """Applies lists of operations that are drawn from `choices`: timm's RandAugment, AutoAugment and 3-Augment.
+
+    `from_timm` makes it of timm's own objects. Operations and strengths are the same as in timm's `auto_augment.py`.
+
+    Args:
+        choices: Lists of (name, probability, level), such as `[[("Rotate", 0.5, 9)], [("Solarize", 0.5, 9)]]`. The names are timm's.
+        count: Lists per picture.
+        weights: Weight of each list. With weights no list is drawn twice. None: all are equally probable.
+        magnitude_std: Standard deviation of the levels, which are drawn again for each operation.
+        is_uniform: Draw each level uniformly between 0 and its own, without `magnitude_std`.
+        magnitude_max: Upper bound of the levels.
+        interpolation: Filter where pixels are moved, or several, and one is drawn for each operation.
+        fill: Grey level or (red, green, blue) outside of the picture. None: black.
+        translate_const: Pixels of the largest translation by `TranslateX` and `TranslateY`.
+        translate_pct: Share of a side of the largest translation by `TranslateXRel` and `TranslateYRel`.
+    """
+
+    choices: Sequence[Sequence[tuple[str, float, float]]]
+    count: int = 1
+    weights: Union[Sequence[float], None] = None
+    magnitude_std: float = 0.0
+    is_uniform: bool = False
+    magnitude_max: float = 10.0
+    interpolation: Union[str, Sequence[str]] = ("bilinear", "bicubic")
+    fill: Fill = (128, 128, 128)
+    translate_const: float = 250.0
+    translate_pct: float = 0.45
+
+    _CHECKS = {"choices": _choices, "count": partial(whole, below=U32), "interpolation": _filters, "weights": partial(none_or, _weights)}
+
+    def _spec(self) -> dict[str, Any]:
+        spec = super()._spec()
+        spec["interpolations"] = spec.pop("interpolation")
+        return spec

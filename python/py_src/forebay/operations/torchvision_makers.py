@@ -1,14 +1,77 @@
-"""Makers of operations from torchvision's transforms: their arguments, by the names of the classes."""
+"""Makers of operations from torchvision's transforms: their arguments, by the names of the classes, and by the kind of data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import copy
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 from .. import fields as native
 from ..errors import ConfigError
 from ..fields.checks import listed
-from . import by_chance, colour, compose, corrupt, elastic, erase, framing, geometric, linear, policies
+from ..fields.pictures import followed_by
+from . import compose, framing, geometric, pixels, policies, row
+
+Kind = Literal["image", "mask"]
+"""Kind of data that a transform may treat differently."""
+
+
+def of_kind(value: Any, kind: Kind) -> Any:
+    """Returns the argument for a kind of data: a dict has one for each, by torchvision's types, or by "others"."""
+    if not isinstance(value, Mapping):
+        return value
+    by_name = {getattr(key, "__name__", key): one for key, one in value.items()}
+    for name in {"image": ("Image", "Tensor"), "mask": ("Mask",)}[kind]:
+        if name in by_name:
+            return by_name[name]
+    if "others" in by_name:
+        return by_name["others"]
+    default = getattr(value, "default_factory", None)  # Of a defaultdict.
+    if default is None:
+        raise ConfigError(f'its dict has no entry for {"pictures" if kind == "image" else "masks"}: add one for "others"')
+    return default()
+
+
+def with_fill(transform: Any, kind: Kind) -> Any:
+    """Returns a transform with the colour for the kind of data that it is translated for."""
+    fill = getattr(transform, "fill", None)
+    chosen = of_kind(fill, kind)
+    if kind == "mask":
+        if type(transform).__name__ == "FixedSizeCrop":
+            chosen = 0  # As in the scripts.
+        if len(levels := listed(0 if chosen is None else chosen)) > 1:
+            if len(set(levels)) > 1:
+                raise ConfigError("masks have labels, not colours: pass fill as a dict with a number for tv_tensors.Mask")
+            chosen = levels[0]
+    if chosen is fill:
+        return transform
+    transform = copy.copy(transform)
+    transform.fill = chosen
+    return transform
+
+
+def moved_by(fields: Mapping[str, Any], ops_of: Callable[[Kind], Sequence[native.ImageOp]]) -> dict[str, Any]:
+    """Returns the fields of a `Joint`, in which pictures and masks have the operations of their kind after their own ones."""
+    made = dict(fields)
+    for name, of in fields.items():
+        if isinstance(of, (native.Image, native.Mask)):
+            made[name] = followed_by(of, ops_of("image" if isinstance(of, native.Image) else "mask"))
+    return made
+
+
+def text_of(transform: Any) -> str:
+    """Returns a transform for a message, abridged."""
+    text = " ".join(repr(transform).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def in_a_map(call: str) -> str:
+    """Returns the way to use a transform without a translation, which the expression `call` applies to a picture."""
+    return (
+        "leave it out of the list, and call it for each sample, after the operations: "
+        f'Loader(..., map=lambda sample, rng: sample | {{"x": {call}}})'
+    )
 
 
 def resize_filter(transform: Any) -> Any:
@@ -23,15 +86,16 @@ def normalize(transform: Any) -> native.ImageOp:
     return native.Normalize(*(values * 3 if len(values) == 1 else values for values in (mean, std)))
 
 
+def same(kind: type[Any]) -> Callable[[Any], native.ImageOp]:
+    """Returns the maker of an operation with arguments that all have the names of the transform's attributes."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    return lambda transform: kind(**{name: getattr(transform, name) for name in names})
+
+
 def _rotation(transform: Any) -> native.ImageOp:
     if transform.expand and transform.center is not None:
         raise ConfigError("with expand it turns about the middle here, so that the whole picture is in the result: leave out center")
-    names = ("degrees", "interpolation", "expand", "center", "fill")
-    return _same(geometric.RandomRotation, *names)(transform)
-
-
-def _resized_crop(transform: Any) -> native.ImageOp:
-    return native.RandomResizedCrop(transform.size, tuple(transform.scale), tuple(transform.ratio), resize_filter(transform))
+    return same(geometric.RandomRotation)(transform)
 
 
 def _resize(transform: Any) -> native.ImageOp:
@@ -39,14 +103,6 @@ def _resize(transform: Any) -> native.ImageOp:
     if isinstance(size, Sequence) and len(size) == 1:
         size = size[0]
     return native.Resize(size, resize_filter(transform), transform.max_size)
-
-
-def _scale_jitter(transform: Any) -> native.ImageOp:
-    return framing.ScaleJitter(tuple(transform.target_size), tuple(transform.scale_range), resize_filter(transform))
-
-
-def _shortest_size(transform: Any) -> native.ImageOp:
-    return framing.RandomShortestSize(tuple(transform.min_size), transform.max_size, resize_filter(transform))
 
 
 def _iou_crop(transform: Any) -> native.ImageOp:
@@ -85,70 +141,51 @@ def _grayscale(transform: Any) -> native.ImageOp:
 
 def _elastic(transform: Any) -> native.ImageOp:
     alpha, sigma = (tuple(listed(value)) for value in (transform.alpha, transform.sigma))
-    return elastic.ElasticTransform(alpha, sigma, transform.interpolation, transform.fill)
+    return geometric.ElasticTransform(alpha, sigma, transform.interpolation, transform.fill)
 
 
 def _erasing(transform: Any) -> native.ImageOp:
     value = "random" if transform.value is None else transform.value
-    return erase.RandomErasing(transform.p, tuple(transform.scale), tuple(transform.ratio), value)
-
-
-def _same(kind: type, *names: str) -> Callable[[Any], native.ImageOp]:
-    """Returns the maker of an operation that has arguments with the same names as the transform's attributes."""
-
-    def make(transform: Any) -> native.ImageOp:
-        return kind(**{name: getattr(transform, name) for name in names})
-
-    return make
+    return row.RandomErasing(transform.p, tuple(transform.scale), tuple(transform.ratio), value)
 
 
 MAKERS: dict[str, Callable[[Any], native.ImageOp]] = {
-    "RandomResizedCrop": _resized_crop,
+    kind.__name__: same(kind)
+    for kind in (
+        *(native.CenterCrop, native.FiveCrop, native.Pad, native.RandomHorizontalFlip, row.LinearTransformation),
+        *(pixels.RandomVerticalFlip, pixels.RandomGrayscale, pixels.RandomInvert, pixels.RandomPosterize, pixels.RandomSolarize),
+        *(pixels.RandomAutocontrast, pixels.RandomEqualize, pixels.RandomAdjustSharpness, pixels.ColorJitter),
+        *(pixels.GaussianBlur, pixels.GaussianNoise, pixels.RandomPhotometricDistort, pixels.RandomChannelPermutation),
+        *(framing.RandomZoomOut, geometric.RandomAffine, geometric.RandomPerspective),
+        *(policies.TrivialAugmentWide, policies.RandAugment, policies.AutoAugment, policies.AugMix),
+    )
+} | {
+    "RandomResizedCrop": lambda transform: native.RandomResizedCrop(
+        transform.size, tuple(transform.scale), tuple(transform.ratio), resize_filter(transform)
+    ),
     "Resize": _resize,
     "RandomResize": lambda transform: native.RandomResize(transform.min_size, transform.max_size, resize_filter(transform)),
-    "CenterCrop": _same(native.CenterCrop, "size"),
-    "FiveCrop": _same(native.FiveCrop, "size"),
     "TenCrop": _ten_crop,
-    "Pad": _same(native.Pad, "padding", "fill", "padding_mode"),
     "RandomCrop": _crop,
     "Grayscale": _grayscale,
-    "RandomHorizontalFlip": _same(native.RandomHorizontalFlip, "p"),
     "Normalize": normalize,
-    "LinearTransformation": _same(linear.LinearTransformation, "transformation_matrix", "mean_vector"),
-    "RandomVerticalFlip": _same(by_chance.RandomVerticalFlip, "p"),
-    "RandomGrayscale": _same(by_chance.RandomGrayscale, "p"),
-    "RandomInvert": _same(by_chance.RandomInvert, "p"),
-    "RandomPosterize": _same(by_chance.RandomPosterize, "bits", "p"),
-    "RandomSolarize": _same(by_chance.RandomSolarize, "threshold", "p"),
-    "RandomAutocontrast": _same(by_chance.RandomAutocontrast, "p"),
-    "RandomEqualize": _same(by_chance.RandomEqualize, "p"),
-    "RandomAdjustSharpness": _same(by_chance.RandomAdjustSharpness, "sharpness_factor", "p"),
-    "ColorJitter": _same(colour.ColorJitter, "brightness", "contrast", "saturation", "hue"),
-    "GaussianBlur": _same(colour.GaussianBlur, "kernel_size", "sigma"),
-    "GaussianNoise": _same(corrupt.GaussianNoise, "mean", "sigma", "clip"),
-    "JPEG": lambda transform: corrupt.JPEG(tuple(transform.quality)),
-    "RandomPhotometricDistort": _same(colour.RandomPhotometricDistort, "brightness", "contrast", "saturation", "hue", "p"),
-    "RandomChannelPermutation": _same(colour.RandomChannelPermutation),
-    "RandomZoomOut": _same(framing.RandomZoomOut, "fill", "side_range", "p"),
+    "JPEG": lambda transform: pixels.JPEG(tuple(transform.quality)),
     "RandomIoUCrop": _iou_crop,
-    "ScaleJitter": _scale_jitter,
-    "RandomShortestSize": _shortest_size,
+    "ScaleJitter": lambda transform: framing.ScaleJitter(
+        tuple(transform.target_size), tuple(transform.scale_range), resize_filter(transform)
+    ),
+    "RandomShortestSize": lambda transform: framing.RandomShortestSize(
+        tuple(transform.min_size), transform.max_size, resize_filter(transform)
+    ),
     "RandomErasing": _erasing,
     "RandomRotation": _rotation,
-    "RandomAffine": _same(geometric.RandomAffine, "degrees", "translate", "scale", "shear", "interpolation", "fill", "center"),
     "ElasticTransform": _elastic,
-    "RandomPerspective": _same(geometric.RandomPerspective, "distortion_scale", "p", "interpolation", "fill"),
-    "TrivialAugmentWide": _same(policies.TrivialAugmentWide, "num_magnitude_bins", "interpolation", "fill"),
-    "RandAugment": _same(policies.RandAugment, "num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill"),
-    "AutoAugment": _same(policies.AutoAugment, "policy", "interpolation", "fill"),
-    "AugMix": _same(
-        policies.AugMix, "severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation", "fill"
-    ),
 }
-"""Makers by the names of torchvision's classes."""
+"""Makers by the names of torchvision's classes. Those of the first part have the same arguments as the operation of their name."""
+
 
 def _blur_by_chance(transform: Any) -> native.ImageOp:
-    return compose.RandomApply([colour.RadiusBlur((transform.radius_min, transform.radius_max))], transform.prob)
+    return compose.RandomApply([pixels.RadiusBlur((transform.radius_min, transform.radius_max))], transform.prob)
 
 
 _Makers = list[tuple[tuple[str, ...], Callable[[Any], native.ImageOp]]]
@@ -156,14 +193,14 @@ _Makers = list[tuple[tuple[str, ...], Callable[[Any], native.ImageOp]]]
 _OF_SCRIPTS: dict[str, _Makers] = {
     # Of torchvision's reference scripts.
     "FixedSizeCrop": [(("crop_height", "crop_width", "fill", "padding_mode"), _fixed_size_crop)],
-    "PadIfSmaller": [(("size", "fill"), _same(framing.PadIfSmaller, "size", "fill"))],
+    "PadIfSmaller": [(("size", "fill"), lambda transform: framing.PadIfSmaller(transform.size, transform.fill))],
     # Of DINO and DeiT III, and of MoCo v3.
     "GaussianBlur": [
         (("prob", "radius_min", "radius_max"), _blur_by_chance),
-        (("sigma",), lambda transform: colour.RadiusBlur(tuple(transform.sigma))),
+        (("sigma",), lambda transform: pixels.RadiusBlur(tuple(transform.sigma))),
     ],
-    "Solarization": [(("p",), lambda transform: by_chance.RandomSolarize(128, transform.p))],
-    "gray_scale": [(("p", "transf"), lambda transform: by_chance.RandomGrayscale(transform.p))],
+    "Solarization": [(("p",), lambda transform: pixels.RandomSolarize(128, transform.p))],
+    "gray_scale": [(("p", "transf"), lambda transform: pixels.RandomGrayscale(transform.p))],
 }
 """Attributes and makers of classes in the modules of training scripts, by the names of the classes."""
 
