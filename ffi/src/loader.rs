@@ -66,7 +66,8 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `local` (null): Folder that holds the shards, or will. null: a stable folder in the user's cache directory.
 /// * `split` (null): Sub-folder of both, such as "train", or split of a folder of files without an index.
 /// * `files` (null): Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that
-///   share a stem.
+///   share a stem. Or the folder or pattern of each column below `remote`, such as {"image": "images", "mask":
+///   "masks"}: a sample has the files of one stem.
 /// * `manifest` (null): CSV, TSV or JSON-lines file with a line for each sample: its files below `remote`, in columns
 ///   such as `file_name` and `mask_file_name`, and values. Or annotations of COCO, `instances_train2017.json`.
 /// * `ignore_counts` (false): Read tars and record files once to find their samples and all their fields, and use no

@@ -51,7 +51,7 @@ pub use order::OrderConfig;
 pub use pack::{PackConfig, PackForm};
 pub use select::SelectConfig;
 pub use skip::SkipConfig;
-pub use stream::{FilesAre, StreamConfig};
+pub use stream::{FilesAre, Grouping, StreamConfig};
 pub use window::{LoaderWindow, TokenWindow};
 pub use world::WorldConfig;
 pub use writer::WriterConfig;

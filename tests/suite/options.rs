@@ -213,7 +213,7 @@ fn annotation(option: &OptionInfo) -> String {
         // Only some texts are options: `choices.py` lists them.
         ("batching_method", _) => "BatchingMethod",
         ("extra", _) => "Sequence[Extra]",
-        ("files", _) => "Grouping",
+        ("files", _) => "Grouping | Mapping[str, str]",
         ("method", _) => "PackMethod",
         ("overflow", _) => "PackOverflow",
         ("partition_algo", _) => "PartitionAlgo",

@@ -79,6 +79,39 @@ pub(super) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -
     Vec::<Object<T>>::deserialize(from).map(|objects| objects.into_iter().map(|object| object.0).collect())
 }
 
+/// An object of texts as a list of names and texts in the order of the document.
+pub(super) mod pairs {
+    use serde::de::{MapAccess, Visitor};
+    use serde::{Deserializer, Serializer};
+    use std::fmt;
+
+    pub(in crate::config) fn serialize<S: Serializer>(pairs: &[(String, String)], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(pairs.iter().map(|(name, text)| (name, text)))
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<(String, String)>, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Vec<(String, String)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of texts, such as {\"name\": \"text\"}")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(pairs)
+            }
+        }
+        from.deserialize_map(Pairs)
+    }
+}
+
 /// Returns the unknown name in the error about it, and the list of the known ones.
 fn unknown_name(message: &str) -> Option<(&str, &str)> {
     let (start, expected) = message.split_once(", expected ")?;

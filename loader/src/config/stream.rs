@@ -22,7 +22,8 @@ options! {
         /// Sub-folder of both, such as "train", or split of a folder of files without an index.
         pub split: Option<String> = None,
         /// Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a
-        /// stem.
+        /// stem. Or the folder or pattern of each column below `remote`, such as {"image": "images", "mask": "masks"}:
+        /// a sample has the files of one stem.
         pub files: Option<FilesAre> = None,
         /// CSV, TSV or JSON-lines file with a line for each sample: its files below `remote`, in columns such as
         /// `file_name` and `mask_file_name`, and values. Or annotations of COCO, `instances_train2017.json`.
@@ -49,13 +50,34 @@ options! {
 }
 
 /// Relation of the files of a stream to its samples.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(
+    untagged,
+    expecting = "`files` is \"each\", \"stem\", or a folder or pattern for each column, such as {\"image\": \
+                 \"images\", \"mask\": \"masks\"}"
+)]
+pub enum FilesAre {
+    /// One folder of files.
+    Grouped(Grouping),
+    /// Folder or pattern of each column, in the order of the columns.
+    Columns(#[serde(with = "json::pairs")] Vec<(String, String)>),
+}
+
+/// Relation of the files of one folder to its samples.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FilesAre {
+pub enum Grouping {
     /// Each file is a sample.
     Each,
     /// Files with equal paths up to the first dot of their names are a sample, with a column for each extension.
     Stem,
+}
+
+impl FilesAre {
+    /// Each file is a sample.
+    pub const EACH: Self = Self::Grouped(Grouping::Each);
+    /// Files of one stem are a sample.
+    pub const STEM: Self = Self::Grouped(Grouping::Stem);
 }
 
 impl StreamConfig {

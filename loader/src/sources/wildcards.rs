@@ -82,11 +82,48 @@ impl Pattern {
 
     /// Returns true if the whole of `name` fits the pattern.
     pub(super) fn fits(&self, name: &str) -> bool {
-        let (mut at, mut parts) = (0, name.split('/'));
+        self.fits_parts(name, |_, _| ())
+    }
+
+    /// Returns the texts in `name` that fit the wildcards, with slashes between them and without empty ones; `None` if
+    /// the name does not fit the pattern.
+    pub(super) fn stem(&self, name: &str) -> Option<String> {
+        let mut firsts = vec![0; self.parts.len() + 1];
+        if !self.fits_parts(name, |at, number| firsts[at] = number) {
+            return None;
+        }
+        let names: Vec<&str> = name.split('/').collect();
+        firsts[self.parts.len()] = names.len();
+        let mut texts = Vec::new();
+        for (part, range) in self.parts.iter().zip(firsts.windows(2)) {
+            match part {
+                PatternPart::Folders => texts.extend(&names[range[0]..range[1]]),
+                PatternPart::Name(tokens) => {
+                    let name = names[range[0]];
+                    let mut starts = vec![0; tokens.len() + 1];
+                    fits_tokens(tokens, name, |at, start| starts[at] = start);
+                    starts[tokens.len()] = name.len();
+                    let is_wildcard = |(token, _): &(&Token, _)| !matches!(token, Token::Is(_));
+                    let wildcards = tokens.iter().zip(starts.windows(2)).filter(is_wildcard);
+                    texts.extend(wildcards.map(|(_, place)| &name[place[0]..place[1]]));
+                }
+            }
+        }
+        texts.retain(|text| !text.is_empty());
+        Some(texts.join("/"))
+    }
+
+    /// As [`fits`](Self::fits). Calls `entered` with each part of the pattern and the part of the name that it was
+    /// tried on; the last calls are for the parts that fit.
+    fn fits_parts(&self, name: &str, mut entered: impl FnMut(usize, usize)) -> bool {
+        let (mut at, mut number, mut parts) = (0, 0, name.split('/'));
         // As in `fits_tokens`: only the last ** takes more parts.
         let mut folders = None;
         loop {
             let before = parts.clone();
+            if at < self.parts.len() {
+                entered(at, number);
+            }
             match (self.parts.get(at), parts.next()) {
                 (None, None) => return true,
                 (Some(PatternPart::Folders), part) if at + 1 == self.parts.len() => {
@@ -95,15 +132,18 @@ impl Pattern {
                 (Some(PatternPart::Folders), _) => {
                     parts = before;
                     at += 1;
-                    folders = Some((at, parts.clone()));
+                    folders = Some((at, number, parts.clone()));
                 }
-                (Some(PatternPart::Name(tokens)), Some(part)) if fits_tokens(tokens, part) => at += 1,
+                (Some(PatternPart::Name(tokens)), Some(part)) if fits_tokens(tokens, part, |_, _| ()) => {
+                    (at, number) = (at + 1, number + 1);
+                }
                 _ => {
-                    let Some((after, tried)) = &mut folders else { return false };
+                    let Some((after, tried_number, tried)) = &mut folders else { return false };
                     if tried.next().is_none() {
                         return false;
                     }
-                    (at, parts) = (*after, tried.clone());
+                    *tried_number += 1;
+                    (at, number, parts) = (*after, *tried_number, tried.clone());
                 }
             }
         }
@@ -133,13 +173,17 @@ impl Class {
     }
 }
 
-/// Takes time in the product of the lengths, not exponential in the number of stars: only the last star moves.
-fn fits_tokens(tokens: &[Token], part: &str) -> bool {
+/// Takes time in the product of the lengths, not exponential in the number of stars: only the last star moves. Calls
+/// `entered` with each token and the offset that it was tried at; the last calls are for the offsets that fit.
+fn fits_tokens(tokens: &[Token], part: &str, mut entered: impl FnMut(usize, usize)) -> bool {
     let (mut at, mut rest) = (0, part.chars());
     // The position after the last star, and the text that it was tried on.
     let mut star = None;
     loop {
         let before = rest.clone();
+        if at < tokens.len() {
+            entered(at, part.len() - rest.as_str().len());
+        }
         match (tokens.get(at), rest.next()) {
             (None, None) => return true,
             (Some(Token::Any), _) => {
@@ -187,6 +231,27 @@ mod tests {
             ("[^a-c]", "d", true),
         ] {
             assert_eq!(Pattern::of_card(pattern).fits(name), fits, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn the_stem_of_a_name_is_the_text_that_fits_the_wildcards() {
+        for (pattern, name, stem) in [
+            ("*/*_leftImg8bit.png", "aachen/aachen_0_leftImg8bit.png", Some("aachen/aachen_0")),
+            ("i/**/*.jpg", "i/0.jpg", Some("0")),
+            ("i/**/*.jpg", "i/a/b/0.jpg", Some("a/b/0")),
+            ("**/rgb/*.jpg", "x/rgb/rgb/0.jpg", Some("x/rgb/0")),
+            ("a*b*c", "aXbYbZc", Some("X/YbZ")),
+            ("a*b*c", "abc", Some("")),
+            ("?*.png", "äxy.png", Some("ä/xy")),
+            ("*", "ab", Some("ab")),
+            ("a/**", "a/b/c", Some("b/c")),
+            ("**/x/**/*.png", "x/0.png", Some("0")),
+            ("*_a_a.png", "0_a_a_a.png", Some("0_a")),
+            ("*.jpg", "0.png", None),
+            ("a.jpg", "a.jpg", Some("")),
+        ] {
+            assert_eq!(Pattern::new(pattern).stem(name).as_deref(), stem, "{pattern} {name}");
         }
     }
 

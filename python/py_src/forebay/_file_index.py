@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from . import _forebay
 from ._arguments import path
+from ._choices import Grouping
 from .errors import AccessError, ConfigError, NotFoundError
 from .files import StoreOptions
 from .files import open as open_file
@@ -30,7 +32,7 @@ def index_files(
     files: str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,
     *,
-    kind: str | None = None,
+    kind: Grouping | Mapping[str, str] | None = None,
     manifest: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     store: StoreOptions | None = None,
@@ -47,7 +49,7 @@ def index_files(
     Args:
         files: Folder of pictures or tables, or a pattern, as `remote` of a Loader.
         out: Folder for the list. None: the folder that all files have in common, where loaders look for it.
-        kind: "each" or "stem", as `files` of a Stream.
+        kind: "each", "stem", or the folder or pattern of each column, as `files` of a Stream.
         manifest: As in Stream.
         overwrite: Replace a list that exists.
         store: Options of the store that the list is written to.

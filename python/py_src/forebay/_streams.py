@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from ._arguments import Count, address, by_name, checked, checks, path, shown, within
+from ._arguments import Count, address, by_name, checked, checks, none_or, path, shown, text, within
 from ._arrow_data import arrow_files, dataset_of, is_dataset, is_dataset_dict
 from ._choices import Grouping
 from .errors import ConfigError
@@ -27,7 +27,7 @@ class Stream:
         remote: URL or path of the shards' folder, or files, such as `s3://bucket/train-{000..146}.tar` or a list. None: `local` has them.
         local: Folder that holds the shards, or will. None: a stable folder in the user's cache directory.
         split: Sub-folder of both, such as "train", or split of a folder of files without an index.
-        files: Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a stem.
+        files: Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a stem. Or the folder or pattern of each column below `remote`, such as {"image": "images", "mask": "masks"}: a sample has the files of one stem.
         manifest: CSV, TSV or JSON-lines file with a line for each sample: its files below `remote`, in columns such as `file_name` and `mask_file_name`, and values. Or annotations of COCO, `instances_train2017.json`.
         ignore_counts: Read tars and record files once to find their samples and all their fields, and use no counts that came with them.
         select: Samples to keep or draw.
@@ -41,7 +41,7 @@ class Stream:
     remote: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None
     local: str | os.PathLike[str] | None = None
     split: str | None = None
-    files: Grouping | None = None
+    files: Grouping | Mapping[str, str] | None = None
     manifest: str | os.PathLike[str] | None = None
     ignore_counts: bool = False
     select: Select | None = None
@@ -79,7 +79,17 @@ class Stream:
         return config
 
 
-_OWN = {"remote": address, "split": path, "manifest": path, "window": token_window}
+
+def _files(name: str, value: Any) -> Any:
+    """Checks the grouping of files, or the folder or pattern of each column."""
+    if not isinstance(value, Mapping):
+        return none_or(text, name, value)
+    if not value or not all(isinstance(part, str) for part in (*value.keys(), *value.values())):
+        raise ConfigError(f'{name} has the folder or pattern of each column, such as {{"image": "images"}}, but it is {shown(value)}')
+    return dict(value)
+
+
+_OWN = {"remote": address, "split": path, "files": _files, "manifest": path, "window": token_window}
 _CHECKS = checks(Stream.__annotations__, without=_OWN.keys() | GROUPS.keys()) | _OWN
 
 

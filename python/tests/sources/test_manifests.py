@@ -183,6 +183,45 @@ def test_files_of_one_stem_are_a_sample(tmp_path, bucket, bucket_environment):
         read(str(root))
 
 
+def test_files_in_folders_of_columns_are_a_sample_by_their_stems(tmp_path, bucket, bucket_environment):
+    root = tmp_path / "city"
+    for n in range(10):
+        town = ("ulm", "bonn")[n % 2]
+        for folder in (f"photos/train/{town}", f"fine/train/{town}", "labels"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        (root / f"photos/train/{town}/{town}_{n}_photo.jpg").write_bytes(jpeg(n))
+        Image.fromarray(np.full((4, 5), n, np.uint8)).save(root / f"fine/train/{town}/{town}_{n}_fine_ids.png")
+        Image.fromarray(np.full((4, 5), 77, np.uint8)).save(root / f"fine/train/{town}/{town}_{n}_fine_color.png")
+        (root / f"labels/{town}_{n}.txt").write_text(f"text {n}")
+    fields = {
+        "x": fb.Image("image", fb.Resize((8, 8))),
+        "mask": fb.Mask("mask", fb.Resize((8, 8))),
+        "text": fb.Text("label"),
+        "path": fb.Text("path"),
+    }
+    columns = {"image": "photos/train/*/*_photo.jpg", "mask": "fine/train/*/*_fine_ids.png"}
+    flat = {"image": "photos/train/{ulm,bonn}/*_photo.jpg", "label": "labels"}
+
+    def read(remote, files, fields):
+        stream = fb.Stream(remote=remote, files=files)
+        with fb.Loader(streams=[stream], batch_size=5, framework="numpy", fields=fields) as loader:
+            return [batch for batch in loader]
+
+    order = [*range(1, 10, 2), *range(0, 10, 2)]
+    for remote in (str(root), copied(bucket, root)):
+        batches = read(remote, columns, {name: fields[name] for name in ("x", "mask", "path")})
+        assert [int(mask[0, 0]) for batch in batches for mask in batch["mask"]] == order
+        assert batches[0]["path"][0] == "photos/train/bonn/bonn_1_photo.jpg"
+        batches = read(remote, flat, {name: fields[name] for name in ("x", "text", "path")})
+        assert [text for batch in batches for text in batch["text"]] == [f"text {n}" for n in order]
+    (root / "labels/ulm_4.txt").unlink()
+    with pytest.raises(fb.ConfigError, match=r"1 of 10 stems have no file in a column: ulm_4 .*ulm_4_photo.jpg"):
+        read(str(root), flat, fields)
+    for files, message in (({}, "folder or pattern of each column"), ({"x": 1}, "each column"), ("steam", '"each", "stem", or')):
+        with pytest.raises(fb.ConfigError, match=message):
+            read(str(root), files, fields)
+
+
 @pytest.mark.parametrize("name", list(WRITERS))
 def test_whole_numbers_keep_all_their_digits(name, root):
     seeds = [12345678901234567890, 5, 18446744073709551615]

@@ -50,8 +50,8 @@ impl FileColumns {
     /// Name of the column with its number.
     pub const LABEL: &'static str = "label";
 
-    /// Columns `files` and `values`, each with its name and encoding, and the columns of the path that `values` does
-    /// not have.
+    /// Columns `files` and `values`, each with its name and encoding, and the columns of the path that they do not
+    /// have.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl FileColumns {
         ];
         let of_path = of_path.into_iter().take(if classes.is_some() { 3 } else { 1 });
         let of_path = of_path.filter(|(name, _, origin)| {
-            *origin == FileColumn::Path || values.iter().all(|(value, _, _)| value != name)
+            *origin == FileColumn::Path || files.iter().chain(&values).all(|(own, _, _)| own != name)
         });
         let mut all: Vec<_> = of_path.map(|(name, encoding, origin)| (name.to_owned(), encoding, origin)).collect();
         all.extend(files);
@@ -330,6 +330,9 @@ mod tests {
         };
         let label = columns("label").unwrap();
         assert!(!label.origins.contains(&FileColumn::Label) && label.origins.contains(&FileColumn::Class));
+        let files = [("image".to_owned(), Encoding::Jpeg), ("label".to_owned(), Encoding::Bytes)];
+        let label = FileColumns::new(files, None, Some(Texts::default())).unwrap();
+        assert!(!label.origins.contains(&FileColumn::Label) && label.origins.contains(&FileColumn::File(1)));
         assert_eq!(columns("file").unwrap_err().kind(), crate::ErrorKind::Config);
         assert_eq!(columns("path").unwrap_err().kind(), crate::ErrorKind::Config);
     }

@@ -21,7 +21,7 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::recipe::class_of;
 use crate::format::{HashAlgo, Index};
 use crate::sources::FileKind;
-use crate::sources::files::{FileList, FileSet, Selection, first_manifest_in};
+use crate::sources::files::{FileList, FileSet, Selection, StemColumns, first_manifest_in};
 use crate::sources::folder_names::is_hidden;
 use crate::store::{Destination, Remote};
 use kept_list::{cache, made_as};
@@ -52,9 +52,19 @@ impl OpenFiles for Opener {
 }
 
 fn open_selected(at: &Opening<'_>, selection: Selection) -> Result<IndexedStream> {
-    let by_stem = at.stream.files == Some(FilesAre::Stem);
-    if by_stem && at.stream.manifest.is_some() {
-        return Err(Error::config("`manifest` has a line for each sample of one file: leave files=\"stem\" out"));
+    let grouping = at.stream.files.as_ref();
+    let by_stem = grouping == Some(&FilesAre::STEM);
+    let columns = match grouping {
+        Some(FilesAre::Columns(columns)) => Some(StemColumns::new(columns)?),
+        _ => None,
+    };
+    if at.stream.manifest.is_some() {
+        if by_stem {
+            return Err(Error::config("`manifest` has a line for each sample of one file: leave files=\"stem\" out"));
+        }
+        if columns.is_some() {
+            return Err(Error::config("`manifest` names the files of each sample: leave `files` out"));
+        }
     }
     let open_other = |folder: &str| at.session.remote(at.stream, folder);
     let manifest = at.stream.manifest.as_deref().map(|name| ManifestFile { name, open: &open_other });
@@ -62,12 +72,18 @@ fn open_selected(at: &Opening<'_>, selection: Selection) -> Result<IndexedStream
     if by_stem {
         described.push_str("\nstem");
     }
+    if let Some(FilesAre::Columns(columns)) = grouping {
+        columns.iter().for_each(|(name, files)| described.push_str(&format!("\n{name}: {files}")));
+    }
     if let Some(manifest) = &at.stream.manifest {
         described.push_str(&format!("\n{manifest}"));
     }
     let open = || at.destination();
     let (folder, cache) = (at.folder(), cache(at, &described));
-    at.install(cache, &SampleFiles { described, selection, by_stem, manifest, root: at.root, folder, open: &open })
+    at.install(
+        cache,
+        &SampleFiles { described, selection, by_stem, columns, manifest, root: at.root, folder, open: &open },
+    )
 }
 
 /// Files by a selection.
@@ -77,6 +93,8 @@ struct SampleFiles<'a> {
     selection: Selection,
     /// True if files of one stem are a sample.
     by_stem: bool,
+    /// Columns of files that are paired, instead of the selection.
+    columns: Option<StemColumns<'a>>,
     /// Manifest that has the files, instead of the selection.
     manifest: Option<ManifestFile<'a>>,
     /// Address of their folder.
@@ -112,6 +130,11 @@ impl SurveyFiles for SampleFiles<'_> {
                 let columns = manifest.file_columns();
                 let mut set = FileSet::of_columns(&list, &numbers, &columns, manifest.columns.clone());
                 set.classes = manifest.classes.clone();
+                self.unpacked(set, remote, progress)?
+            }
+            _ if let Some(columns) = &self.columns => {
+                let numbers = columns.find(&list)?;
+                let set = FileSet::of_columns(&list, &numbers, &columns.names(), Vec::new());
                 self.unpacked(set, remote, progress)?
             }
             _ => {

@@ -6,7 +6,7 @@
 
 use super::opening::Files;
 use super::stream_folders::{absolute_address, name_of};
-use crate::config::StreamConfig;
+use crate::config::{FilesAre, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::sources::files::FILE;
 use crate::sources::tables::folder::{self as tables, CARD, CARD_BYTES_MAX, FolderFiles};
@@ -138,6 +138,11 @@ fn list_of_files(known: &Known<'_>) -> Result<Option<Source>> {
     let Some(list) = list else { return Ok(None) };
     if known.stream.manifest.is_some() {
         return Err(Error::config("`manifest` names the files, so `remote` is the folder that they are in"));
+    }
+    if matches!(known.stream.files, Some(FilesAre::Columns(_))) {
+        return Err(Error::config(
+            "`files` names the files of each column, so `remote` is the folder that they are in",
+        ));
     }
     if !known.split().is_empty() {
         return Err(Error::config("`split` is a folder of a data set: write it into the addresses of the files"));

@@ -124,7 +124,7 @@ fn named_files(kind: &'static FileKind, root: &str, names: &[&str]) -> Option<So
 #[test]
 fn a_list_names_files_of_a_kind() {
     let store = Store::of(&["/d/a.bin", "/d/a.idx", "/d/b.bin", "/d/b.idx", "/d/b/index.json", "/d/x.jpg/0.txt"]);
-    let samples = |of: &str| StreamConfig { files: Some(FilesAre::Each), ..remote(of) };
+    let samples = |of: &str| StreamConfig { files: Some(FilesAre::EACH), ..remote(of) };
     for (stream, expected) in [
         (remote("s3://b/{0..1}.tar"), named_files(&TAR, "s3://b", &["0.tar", "1.tar"])),
         (remote("/d/a.parquet"), named_files(&PARQUET, "/d", &["a.parquet"])),

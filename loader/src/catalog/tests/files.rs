@@ -63,15 +63,42 @@ fn folders_of_pictures_that_would_give_wrong_labels_are_refused() {
 #[test]
 fn files_are_samples_on_request_each_or_by_their_stems() {
     let names = ["a.txt", "a.json", "b.txt", "b.json", ".hidden"];
-    let each = with(&folder(&names), |stream| stream.files = Some(FilesAre::Each));
+    let each = with(&folder(&names), |stream| stream.files = Some(FilesAre::EACH));
     assert_eq!(paths(each), ["a.json", "a.txt", "b.json", "b.txt"]);
     let folders = folder(&names);
-    let stems = with(&folders, |stream| stream.files = Some(FilesAre::Stem)).unwrap();
+    let stems = with(&folders, |stream| stream.files = Some(FilesAre::STEM)).unwrap();
     assert_eq!(samples(&stems), 2);
     std::fs::remove_file(folders.path("b.json")).unwrap();
     folders.set_times(1);
-    let e = with(&folders, |stream| stream.files = Some(FilesAre::Stem)).expect_err("a file is missing");
+    let e = with(&folders, |stream| stream.files = Some(FilesAre::STEM)).expect_err("a file is missing");
     assert!(e.to_string().contains('b'), "{e}");
+}
+
+#[test]
+fn files_in_folders_of_columns_are_samples_by_their_stems() {
+    let names = ["images/0.jpg", "images/1.jpg", "masks/1_m.png", "masks/0_m.png", "splits.txt"];
+    let folders = folder(&names);
+    let columns = |pairs: &[(&str, &str)]| {
+        let pairs = pairs.iter().map(|(name, files)| ((*name).to_owned(), (*files).to_owned())).collect();
+        move |stream: &mut StreamConfig| stream.files = Some(FilesAre::Columns(pairs))
+    };
+    for _ in 0..2 {
+        let opened = with(&folders, columns(&[("image", "images"), ("mask", "masks/*_m.png")])).unwrap();
+        let layout = &opened.cache.shards.index().shards[0].layout;
+        let columns: Vec<_> = layout.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(columns, ["class", "image", "label", "mask", "path"]);
+        assert_eq!(samples(&opened), 2);
+    }
+    let e = with(&folders, columns(&[("image", "images"), ("mask", "masks")])).expect_err("no stem is in both");
+    check(&e, ErrorKind::Config, &["0_m, 1_m", "no stem is in every column"]);
+    let e = with(&folders, |stream| {
+        columns(&[("image", "images")])(stream);
+        stream.manifest = Some("m.csv".to_owned());
+    });
+    check(&e.expect_err("both"), ErrorKind::Config, &["leave `files` out"]);
+    let mut stream = folders.stream("images/*.jpg");
+    columns(&[("image", "images")])(&mut stream);
+    check(&open(stream).expect_err("files"), ErrorKind::Config, &["`remote` is the folder"]);
 }
 
 #[test]
@@ -99,7 +126,7 @@ fn a_second_selection_in_the_same_folder_is_a_second_list() {
     for _ in 0..2 {
         assert_eq!(paths(with(&folders, manifest)), ["dog/1.jpg"]);
         assert_eq!(paths(folders.open("")), ["cat/0.jpg", "dog/1.jpg"]);
-        let each = with(&folders, |stream| stream.files = Some(FilesAre::Each));
+        let each = with(&folders, |stream| stream.files = Some(FilesAre::EACH));
         assert_eq!(paths(each), ["cat/0.jpg", "dog/1.jpg", "dog/2.txt", "m.csv"]);
     }
 }
@@ -135,7 +162,7 @@ fn a_manifest_names_files_that_exist() {
     let e = |manifest: &str, files| opened(manifest, files).expect_err(manifest);
     check(&e("file_name,text\n1.jpg,x\n", None), ErrorKind::NotFound, &["1.jpg"]);
     check(&e("file_name,text\n0.jpg,\"x\n", None), ErrorKind::Format, &["m.csv"]);
-    check(&e("file_name\n0.jpg\n", Some(FilesAre::Stem)), ErrorKind::Config, &["leave files=\"stem\" out"]);
+    check(&e("file_name\n0.jpg\n", Some(FilesAre::STEM)), ErrorKind::Config, &["leave files=\"stem\" out"]);
     assert_eq!(paths(opened("file_name,text\n0.jpg,x\n", None)), ["0.jpg"]);
 }
 

@@ -9,10 +9,12 @@
 //! * `selection`: the files of a folder, or those that a list names;
 //! * `manifest`: files by a CSV or JSON-lines file, with more columns;
 //! * `stems`: samples of several files that share the start of their names;
+//! * `columns`: samples of several files in different folders;
 //! * `set`: the list as it is kept, and the shards that it is divided into;
 //! * `unpacked`: columns of files that have several;
 //! * `deal`: the order of samples: files of one folder are spread over all shards.
 
+mod columns;
 mod deal;
 mod list;
 mod manifest;
@@ -25,6 +27,7 @@ use super::kind::{FileContent, FileKind, InFolder, SampleFiles};
 use crate::error::{Error, Result};
 use crate::format::Encoding;
 use crate::format::recipe::FileColumns;
+pub use columns::StemColumns;
 pub use list::{FileList, PICTURES, is_picture};
 pub use manifest::{Manifest, first_manifest_in};
 pub use selection::Selection;
