@@ -4,7 +4,8 @@ import pytest
 
 import forebay as fb
 from forebay import checkpoint
-from forebay.checkpoint import commit, direct, formats, layout, parts, targets
+from forebay.checkpoint import commit, direct, formats, layout, parts
+from forebay.checkpoint.memory import Targets
 
 torch = pytest.importorskip("torch")
 
@@ -251,13 +252,13 @@ def test_a_failed_load_stops_every_request_before_it_raises():
     blocks = FakeBlocks(damaged=3)
     into = torch.zeros(500, dtype=torch.uint8)
     with pytest.raises(fb.ChecksumError):
-        direct.Direct(blocks, parts.Buffers()).fill(targets.Targets().of([(10, into, into)]))
+        direct.Direct(blocks, parts.Buffers()).fill(Targets().of([(10, into, into)]))
     assert into[9] == 1 and into[300] > 3 and not blocks.active
 
 
 def test_memory_that_is_requested_already_is_filled_through_separate_memory():
     memory = torch.zeros(100, dtype=torch.uint8)
-    load = targets.Targets()
+    load = Targets()
     places = [(0, memory[10:30], memory[10:30]), (200, memory[60:70], memory[60:70])]
     own = [target.make().ctypes.data - memory.data_ptr() for target in load.of(places)]
     assert own == [10, 60]

@@ -10,7 +10,7 @@ import pytest
 
 import forebay as fb
 from forebay import checkpoint
-from forebay.checkpoint import commit, folder, group, leftovers, loading
+from forebay.checkpoint import commit, folder, group, loading, retention
 from forebay.checkpoint.folder import Folder
 
 torch = pytest.importorskip("torch")
@@ -203,7 +203,7 @@ def test_the_temporary_file_of_a_killed_writer_is_removed_and_the_file_of_a_live
             writer.wait()
     alive = temporary(tmp_path) - dead
     assert len(dead) == len(alive) == 1
-    leftovers.remove(str(tmp_path), before=0)
+    retention.remove_leftovers(str(tmp_path), before=0)
     assert temporary(tmp_path) == dead | alive
     checkpoint.remove_incomplete(tmp_path)
     assert temporary(tmp_path) == dead | alive

@@ -12,7 +12,7 @@ import forebay as fb
 from forebay import checkpoint
 from forebay.checkpoint import parts, tensors
 from forebay.checkpoint.direct import Opened
-from forebay.checkpoint.snapshot import snapshot
+from forebay.checkpoint.memory import snapshot
 
 torch = pytest.importorskip("torch")
 

@@ -503,7 +503,7 @@ def test_the_next_save_raises_the_error_of_the_one_before(run_url):
 
 
 def test_a_snapshot_shares_nothing_with_its_source():
-    from forebay.checkpoint.snapshot import snapshot
+    from forebay.checkpoint.memory import snapshot
 
     module = torch.nn.Linear(2, 2)
     source = {

@@ -12,7 +12,7 @@ from map_loops import STORED, mapped
 
 import forebay as fb
 from forebay._mapping import interpreters as ours
-from forebay._mapping.generator import key
+from forebay._mapping.calls import key
 
 FIELDS = {"number": fb.Scalar("number"), "x": fb.Image("image", fb.Resize((4, 5))), "name": fb.Text("name")}
 

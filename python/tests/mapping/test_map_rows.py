@@ -9,8 +9,8 @@ from map_loops import STORED, mapped
 from row_functions import adds_to_the_array, passes_on, ragged, ragged_tensors
 
 import forebay as fb
-from forebay._mapping.collate import collated
-from forebay._mapping.padding import RowPadding
+from forebay._mapping.rows import collated
+from forebay._mapping.rows import RowPadding
 from forebay._mapping.rows import RowsDiffer
 
 torch = pytest.importorskip("torch")

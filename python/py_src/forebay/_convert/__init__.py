@@ -7,7 +7,7 @@
         -> of_tensorflow  tensors, of text and bytes too
         -> dlpack         the engine's tensors, for more libraries
 
-Before that, `padding` makes one array of arrays of different lengths, where the program asks for it.
+Before that, `ragged` makes one array of arrays of different lengths, where the program asks for it.
 
 Tensors keep their memory where the framework accepts it. A framework is imported by its own module only, when a loader
 is made for it, so that no framework needs a second one.

@@ -8,8 +8,7 @@ from typing import Any
 
 from .._forebay import Ragged, Tensor
 from ..errors import ConfigError
-from .padding import Paddings
-from .ragged import array
+from .ragged import Paddings, array
 
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
 """Function of the engine's outputs by name that returns the framework's."""

@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from .collate import collated
-from .padding import RowPadding
+from .rows import RowPadding, collated
 
 
 class Call(NamedTuple):

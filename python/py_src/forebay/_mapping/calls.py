@@ -1,14 +1,19 @@
-"""Calls of the function for the samples in sequence."""
+"""Calls of the function for the samples in sequence, the generators that they get, and the rows as they were before them.
+
+The key of a sample's generator has the same parts as the keys of the engine's draws (loader/src/decode/draw.rs): seed, epoch, stream
+and draw. The numbers are numpy's Philox4x64, and the engine's Philox4x32, so they have nothing in common.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .._arguments import U32, whole
 from .batch import Call, Failure
 from .rows import SAME, Given
-from .generator import of_key
-from .originals import Originals
 
 _TEXTS = (str, bytes)
 """Types of values that no function modifies."""
@@ -71,3 +76,75 @@ def _outcome(function: Callable[[dict[str, Any], Any], Any], call: Call, has_vie
         return SAME if is_same else Given(value)
 
     return {name: marked(name, value) for name, value in result.items()}
+
+
+class Originals:
+    """Copies of the arrays and tensors of a row that the function itself can change.
+
+    Arrays of `framework="numpy"`, "jax" and "tensorflow" are read-only, and need none, unless their rows are padded.
+    """
+
+    def __init__(self, sample: Mapping[str, Any]) -> None:
+        import numpy  # Not with the package, which works without it.
+
+        torch = sys.modules.get("torch")
+        # Views, because the function may change the shapes of its own ones.
+        self._pairs: list[tuple[Any, Any]] = []
+        for value in sample.values():
+            if isinstance(value, numpy.ndarray):
+                if value.flags.writeable:
+                    self._pairs.append((value.view(), value.copy()))
+            elif torch is not None and isinstance(value, torch.Tensor):
+                self._pairs.append((value.detach(), value.detach().clone()))
+
+    def restore(self) -> None:
+        """Writes the copies back."""
+        for view, copy in self._pairs:
+            view[...] = copy
+
+
+_WORD = (1 << 64) - 1
+
+_DOMAIN = 0x6D61_705F_7079_0001
+"""Keeps the keys apart from the keys of all further uses of the seed. It is part of a run's results: do not change it."""
+
+
+def sample_generator(augment_seed: int, epoch: int = 0, stream: int = 0, draw: int = 0) -> Any:
+    """Returns the `numpy.random.Generator` that a `Map` passes to its function for a sample.
+
+    Args:
+        augment_seed: `Order(augment_seed=)` of the loader, or its `seed` without one.
+        epoch: The epoch, from 0. This and the next two are a row of the output `sample_draws`.
+        stream: The stream's number, from 0.
+        draw: The sample's number in the epoch, before it is distributed to ranks.
+
+    Raises:
+        ConfigError: One of them is not a whole number, or too large.
+    """
+    seed, epoch, draw = whole("augment_seed", augment_seed), whole("epoch", epoch), whole("draw", draw)
+    return of_key(key(seed, epoch, whole("stream", stream, 0, U32), draw))
+
+
+def of_key(key: int) -> Any:
+    """Returns the generator of a key."""
+    import numpy
+
+    return numpy.random.Generator(numpy.random.Philox(key=key))
+
+
+def key(augment_seed: int, epoch: int, stream: int, draw: int) -> int:
+    """Returns the key of a sample, 128 bits."""
+    return draw << 64 | _run_key(augment_seed, epoch, stream)
+
+
+@functools.lru_cache(maxsize=256)
+def _run_key(augment_seed: int, epoch: int, stream: int) -> int:
+    return _mixed(_mixed(_mixed(_mixed(augment_seed) ^ _DOMAIN) ^ epoch) ^ stream)
+
+
+def _mixed(x: int) -> int:
+    """splitmix64's finaliser."""
+    x = (x + 0x9E37_79B9_7F4A_7C15) & _WORD
+    x = ((x ^ x >> 30) * 0xBF58_476D_1CE4_E5B9) & _WORD
+    x = ((x ^ x >> 27) * 0x94D0_49BB_1331_11EB) & _WORD
+    return x ^ x >> 31

@@ -13,12 +13,9 @@ from .. import _forebay
 from .._convert import Batch, mapped
 from ..errors import ConfigError, Error, MapError, StalledError
 from .batch import Failure, MappedBatch
-from .calls import caller_of
-from .collate import kept_rows
-from .generator import key
+from .calls import caller_of, key
+from .rows import RowPadding, RowsDiffer, kept_rows
 from .options import PREFETCH_MAX, Map
-from .padding import RowPadding
-from .rows import RowsDiffer
 from .workers import Workers
 
 _log = logging.getLogger("forebay")

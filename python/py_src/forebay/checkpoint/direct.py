@@ -16,7 +16,7 @@ from typing import Any
 from ..files import StoreOptions
 from .commit import Part
 from .parts import Blocks, Buffers, Fetched, Filled, PartReader, Sequential
-from .targets import Target
+from .memory import Target
 
 _IN_FLIGHT = 32
 """Blocks in flight. Most of them need no memory but the tensors'."""

@@ -13,9 +13,8 @@ from .._arguments import flag, whole
 from ..errors import AccessError, ConfigError, Error, StateError
 from ..files import StoreOptions
 from ..files.order import is_of_one_rank
-from . import commit, leftovers, marks, retention
-from .commit import Commit, Part
-from .plain import plain
+from . import commit, marks, retention
+from .commit import Commit, Part, plain
 
 _log = logging.getLogger("forebay")
 
@@ -88,7 +87,7 @@ class Folder:
         finally:
             marks.withdraw(self.url, token, self.store)
         if not is_url(self.url):
-            leftovers.remove(self.url)
+            retention.remove_leftovers(self.url)
         if self._is_first:
             return ""
         # Nothing is removed that a later save has written: it is not in this list, or the token has changed.

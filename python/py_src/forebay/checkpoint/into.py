@@ -11,8 +11,7 @@ from .._arguments import shown
 from ..errors import ConfigError, Error
 from .direct import Opened
 from .layout import tensors_in
-from .memory import bytes_of
-from .targets import Targets
+from .memory import Targets, bytes_of
 
 _SHOWN = 8
 """Differences of an error's message."""

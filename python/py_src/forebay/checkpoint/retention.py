@@ -1,9 +1,10 @@
-"""Checkpoints of a folder: found, listed, removed."""
+"""Checkpoints of a folder: found, listed, removed, with the temporary files that killed processes have left in local folders."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
+import fcntl
 import logging
 import os
 import re
@@ -11,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .._forebay import is_url
 from .._arguments import one_of, seconds, whole
 from ..errors import ChecksumError, FormatError, NotFoundError, UnsupportedError
 from ..files import File, StoreOptions, list_files, load_files, remove_files
-from . import commit, leftovers
+from .._forebay import is_url
+from . import commit
 from .commit import COMMIT, Commit, folder_of
 from .loading import Checkpoint
 from .marks import BEGUN, is_mark
@@ -288,7 +289,7 @@ def remove_incomplete(prefix: Any, *, age: float = 86400.0, store: StoreOptions 
             _remove(found, store)
             removed.append(found.url)
     if not is_url(prefix := folder_of("prefix", prefix)):
-        leftovers.remove(prefix, before.timestamp())
+        remove_leftovers(prefix, before.timestamp())
     return removed
 
 
@@ -326,7 +327,7 @@ def clear_all_but(found: Found, names: set[str], store: StoreOptions | None) -> 
         for folder in sorted(folders, key=len, reverse=True):
             with contextlib.suppress(OSError):
                 os.rmdir(folder)
-        leftovers.remove(found.url)
+        remove_leftovers(found.url)
 
 
 def _between(folder: str, file: str) -> Iterator[str]:
@@ -341,3 +342,41 @@ def _remove(found: Found, store: StoreOptions | None) -> None:
     if not is_url(found.url):
         with contextlib.suppress(OSError):
             os.rmdir(found.url)
+
+
+_TEMPORARY = re.compile(r"\.forebay-locked-[0-9a-f]{16}\.tmp")
+
+
+def remove_leftovers(folder: str, before: float | None = None) -> None:
+    """Removes the temporary files without a writer below a folder of this machine, and the folders that held nothing else.
+
+    A file has a temporary name, which lists leave out, until it is complete. Its writer holds a lock of flock on it, which ends with
+    the process. Writers that have no lock, such as over SFTP, use different names.
+
+    Args:
+        folder: Its path.
+        before: Time in seconds since 1970; files that were changed later stay. None: none of them.
+    """
+    for base, _, names in os.walk(folder, topdown=False):
+        if any([_remove_leftover(os.path.join(base, name), before) for name in names if _TEMPORARY.fullmatch(name)]) and base != folder:
+            with contextlib.suppress(OSError):
+                os.rmdir(base)
+
+
+def _remove_leftover(file: str, before: float | None) -> bool:
+    """Removes a file that is not in use, and returns true if it did."""
+    try:
+        opened = os.open(file, os.O_WRONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        # Where a file system has no locks, all files stay.
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if before is not None and os.fstat(opened).st_mtime > before:
+            return False
+        os.remove(file)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(opened)

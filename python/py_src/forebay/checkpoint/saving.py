@@ -16,7 +16,7 @@ from .folder import Folder
 from .formats import FORMATS, Format
 from .loading import Checkpoint
 from .parts import PartWriter
-from .snapshot import snapshot
+from .memory import snapshot
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

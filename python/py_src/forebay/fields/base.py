@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from .._arguments import Check, shown, text, whole, within
-from .._convert.padding import Padding, Paddings
-from .._convert.ragged import DTYPES
+from .._convert.ragged import DTYPES, Padding, Paddings
 from ..errors import ConfigError
 from .checks import BY_ANNOTATION
 

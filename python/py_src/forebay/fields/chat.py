@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from .._arguments import by_name, one_of, shown, text
 from .._choices import DType
-from .._convert.padding import Padding
+from .._convert.ragged import Padding
 from ..errors import ConfigError
 from .base import column_of
 from .tokenize import FileField, contents_of

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from .._arguments import by_name, one_of, shown, text, whole
 from .._choices import DType
-from .._convert.padding import Padding
+from .._convert.ragged import Padding
 from ..errors import ConfigError
 from .base import Field, column_of, path_of
 from .documents import FillInMiddle, MaskedLM

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from .._arguments import by_name, flag, shown, text, whole
 from .._choices import DType
-from .._convert.padding import Padding
+from .._convert.ragged import Padding
 from ..errors import ConfigError
 from .base import Field, column_of, default_of, dtype_of, lengths_of, path_of
 from .documents import FillInMiddle, MaskedLM, spec_of_changes

@@ -29,7 +29,7 @@ import torch.utils.data
 from .._arguments import one_of, whole
 from ..errors import Error
 from ..files import File, FileList, FileReader, FileWriter, StoreOptions, list_files, load_files
-from ..files.division import warn_of_second_division
+from ..files.order import warn_of_second_division
 from ..files.listing import check_prefix
 from ..files.loading import is_marker
 

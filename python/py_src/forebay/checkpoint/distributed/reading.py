@@ -25,7 +25,7 @@ from ..into import partly_overwritten
 from ..layout import Layout, NoLayout
 from ..loading import Checkpoint
 from ..parts import Buffers
-from ..targets import Targets
+from ..memory import Targets
 from .writing import METADATA_FILE
 
 _FILES = 3
