@@ -14,7 +14,6 @@ import forebay as fb
 import forebay._epoch
 import forebay._loader
 import forebay._position
-import forebay._steps
 
 
 @functools.cache
@@ -22,7 +21,7 @@ def step_names(code):
     return {step.offset: step.opname for step in dis.get_instructions(code)}
 
 
-LOADER_FILES = frozenset(module.__file__ for module in (forebay._epoch, forebay._loader, forebay._position, forebay._steps))
+LOADER_FILES = frozenset(module.__file__ for module in (forebay._epoch, forebay._loader, forebay._position))
 
 
 def at_each_place(call, act, files=LOADER_FILES):

@@ -17,7 +17,7 @@ from .adapter import Adapter
 from ._arguments import ByteSize, Count, by_name, checked, checks, whole
 from ._choices import Device, Extra, Framework, Stats
 from ._convert import Batch, converter, replicas
-from ._devices import names_of, world_of
+from ._world import World, check_group, names_of, of_argument, world_of
 from ._epoch import BatchMaker, Epoch, LoaderParts
 from .errors import ClosedError, ConfigError
 from .fields import Field, paddings, specs
@@ -26,14 +26,11 @@ from ._mapping.mapper import HIDDEN, Mapper
 from ._mapping.options import Map
 from ._mapping.options import checked as checked_map
 from ._packs import check_rows, ids_of
-from ._position import LeftEpochs, load, saved
+from ._position import EpochSetter, LeftEpochs, StepsOfRun, load, saved
 from .remotes import library_stores
 from ._samples import Run, Sample, in_any_folder
-from ._steps import StepsOfRun
 from ._streams import Stream, config_of, configs_of
-from ._trainer_epochs import EpochSetter
 from ._transform import Transform
-from ._world import World, check_group, of_argument
 
 if TYPE_CHECKING:
     # Type checkers have this module; programs need not install it.

@@ -15,7 +15,7 @@ from . import _forebay
 from ._arguments import address, folder, text
 from .errors import DecodeError, Error, FormatError, NotFoundError, SampleIndexError, UnsupportedError, of_system
 from .remotes import library_stores
-from ._values import NUMBERS
+from ._writer import NUMBERS
 
 # Most bytes of a shard that is kept in memory.
 KEPT_BYTES_MAX = 256 << 20

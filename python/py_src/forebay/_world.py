@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ._arguments import U32, by_name, shown, whole
 from .errors import ConfigError
@@ -48,31 +49,21 @@ class World:
         return f"rank {self.rank} of {self.world_size} ({self.source})"
 
 
+def _names(start: str) -> tuple[str, ...]:
+    return tuple(f"{start}_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"))
+
+
 # Launchers with plain variables: rank, world size, local rank, local world size. One that starts processes inside the
 # processes of a second one comes before it, and so does the set with more numbers of two with the same rank.
 _LAUNCHERS = (
     ("torchrun", ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")),
     ("DeepSpeed", ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
-    (
-        "Open MPI",
-        (
-            "OMPI_COMM_WORLD_RANK",
-            "OMPI_COMM_WORLD_SIZE",
-            "OMPI_COMM_WORLD_LOCAL_RANK",
-            "OMPI_COMM_WORLD_LOCAL_SIZE",
-        ),
-    ),
-    (
-        "MVAPICH",
-        ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
-    ),
+    ("Open MPI", _names("OMPI_COMM_WORLD")),
+    ("MVAPICH", _names("MV2_COMM_WORLD")),
     ("MPICH", ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")),
-    ("Cray MPICH", ("PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE")),
-    ("Horovod", ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE")),
-    (
-        "LSF's jsrun",
-        ("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE"),
-    ),
+    ("Cray MPICH", _names("PMI")),
+    ("Horovod", _names("HOROVOD")),
+    ("LSF's jsrun", _names("JSM_NAMESPACE")),
 )
 
 
@@ -347,3 +338,29 @@ def _checked(values, source: str) -> World:
             "a rank counts from 0 and is below its world size"
         )
     return World(rank, world_size, local_rank, local_world_size, source)
+
+
+def names_of(devices: list[Any]) -> list[str]:
+    """Returns the names of devices, which may be torch.device objects."""
+    for device in devices:
+        if device is None or isinstance(device, (bool, int, float, bytes)):
+            raise ConfigError(f'device is a name such as "cpu" or "cuda:0", or a list of names, but it is {device!r}')
+    names = ["cpu" if str(device) == "cpu:0" else str(device) for device in devices]
+    if not names:
+        raise ConfigError("device is an empty list: name at least one device")
+    if "cuda" in names and len(names) > 1:
+        raise ConfigError(f'"cuda" is one device: in a list name each by its number, such as "cuda:0", but it is {names}')
+    torch = sys.modules.get("torch")
+    if names == ["cuda"] and torch is not None and torch.cuda.is_initialized():
+        return [f"cuda:{torch.cuda.current_device()}"]
+    return names
+
+
+def world_of(world: World, number: int, devices: int) -> dict[str, int]:
+    """Returns the ranks of device `number` of a process with `devices`."""
+    return {
+        "rank": world.rank * devices + number,
+        "world_size": world.world_size * devices,
+        "local_rank": world.local_rank * devices + number,
+        "local_world_size": world.local_world_size * devices,
+    }

@@ -7,9 +7,7 @@ Shapes in the documentation describe a batch: N rows, H and W in pixels, C chann
 
     base      types of fields and operations, checks of arguments, the engine's form of all fields
     checks    checks of arguments that several operations have
-    boxes     boxes around objects, and their labels
-    key_points  points of objects
-    objects   masks of objects, and the class of each pixel
+    objects   boxes, points and masks of objects, their labels, and the class of each pixel
     crops     operations of the decoder: crops, resizes, flips, normalisation (more are in `forebay.operations`)
     tokenize  token ids of text
     chat      token ids of conversations
@@ -20,12 +18,10 @@ Shapes in the documentation describe a batch: N rows, H and W in pixels, C chann
 
 from . import crops
 from .base import Field, ImageOp, paddings, specs
-from .boxes import Boxes, BoxLabels
 from .chat import Chat
 from .crops import *  # noqa: F403
 from .documents import FillInMiddle, MaskedLM
-from .key_points import KeyPoints
-from .objects import ClassMap, ObjectMasks
+from .objects import BoxLabels, Boxes, ClassMap, KeyPoints, ObjectMasks
 from .pictures import Image, Joint, Mask
 from .tokenize import Tokenize
 from .values import Array, AttentionMask, Bytes, Json, Length, Scalar, Text, Tokens

@@ -114,11 +114,6 @@ def path_of(field: Any, name: str = "path", is_needed: bool = False) -> dict[str
     raise ConfigError(f"{name} of {kind} is text such as 'meta.width', or a list of keys and positions, but it is {path!r}")
 
 
-def size_of(field: Any) -> Any:
-    """Returns the engine's form of the path to the size of the annotated picture; None without one."""
-    return path_of(field, "size").get("size")
-
-
 def lengths_of(kind: str, shape: Any) -> Sequence[Any]:
     """Checks that a shape is a list."""
     if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):

@@ -1,15 +1,167 @@
-"""Masks of the objects of a picture, by the segmentations of COCO: fields of a `Joint`."""
+"""Boxes, key points and masks of the objects of a picture, and their labels: fields of a `Joint`."""
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
-from .._arguments import by_name, whole
-from .._choices import DType
-from .base import Field, column_of, dtype_of, path_of, size_of
-from .boxes import of_field
+from .._arguments import U32, by_name, one_of, real, shown, text, whole
+from .._choices import BoxFormat, DType
+from ..errors import ConfigError
+from .base import Field, column_of, dtype_of, path_of
+
+_FORMATS = ("xyxy", "xywh", "cxcywh")
+
+
+def _common(field: Any, kind: str) -> dict[str, Any]:
+    """Returns the parts of the engine's form that several of these fields have. The size is absent if it is at the usual path."""
+    spec = {"kind": kind, "column": column_of(field), **path_of(field)}
+    for name in ("of", "boxes"):
+        if getattr(field, name, None) is not None:
+            spec[name] = text(f"{name} of {type(field).__name__}", getattr(field, name), "a field's name")
+    if getattr(field, "size", "size") != "size":
+        spec["size"] = path_of(field, "size").get("size")
+    return spec
+
+
+@by_name()
+@dataclass(frozen=True)
+class Boxes(Field):
+    """Boxes around objects, which follow the operations of a picture in the same `Joint`: a list of N float32 arrays (k, 4).
+
+    They are moved by crops, resizes, borders, flips, rotations, affine and perspective transforms as torchvision moves
+    `BoundingBoxes`, to the box around the moved corners, and clamped to the picture. A box that a crop leaves out has no area.
+
+        Joint(
+            image=Image("jpg", RandomResizedCrop(512), RandomHorizontalFlip()),
+            boxes=Boxes("json", "objects.boxes", format="xywh", min_size=1),
+            classes=BoxLabels("json", "objects.classes"),
+        )
+
+    Args:
+        column: Column with an array of four numbers per box, a file of numpy, or a JSON document.
+        path: Path to the list of boxes inside a JSON document, as in `Json`. None: the document is the list.
+        format: "xyxy": left, top, right and bottom; "xywh": left, top, width and height; "cxcywh": column and row of the
+            middle, width and height. In pixels, of the column.
+        of: Name of the picture or mask. None: the first one of the `Joint`. Boxes are in the coordinates of the picture as
+            it is without `ops`: turned, if `apply_exif_orientation` is set.
+        min_size: Leave out boxes with a smaller width, height or area, as torchvision's `SanitizeBoundingBoxes` does; pixels. `BoxLabels`
+            leave out the same. None: keep all.
+        to: The same of the result: `Boxes("objects", "boxes", format="xywh", to="xyxy")`. None: as `format`.
+        min_area: Leave out boxes with a smaller area. None: `min_size`.
+        size: Path to [height, width] of the annotated picture in the document. A picture of a different size is a `DecodeError`: its
+            boxes would be elsewhere. A document without two integers there is not compared; None: none is.
+    """
+
+    column: str
+    path: str | Sequence[str | int] | None = None
+    format: BoxFormat = "xyxy"
+    of: str | None = None
+    min_size: float | None = None
+    to: BoxFormat | None = None
+    min_area: float | None = None
+    size: str | Sequence[str | int] | None = "size"
+
+    def _spec(self) -> dict[str, Any]:
+        spec = _common(self, "boxes") | {"format": one_of("format of Boxes", self.format, _FORMATS)}
+        if self.to is not None:
+            spec["to"] = one_of("to of Boxes", self.to, _FORMATS)
+        for name in ("min_size", "min_area"):
+            if getattr(self, name) is not None:
+                spec[name] = real(f"{name} of Boxes", getattr(self, name), "a number of pixels, at least 0", least=0)
+        return spec
+
+
+@by_name()
+@dataclass(frozen=True)
+class BoxLabels(Field):
+    """A number or an array for each box of the same `Joint`, such as its class: a list of N arrays (k, ...), except for boxes
+    that are left out. An example is in `Boxes`.
+
+    Args:
+        column: Column with an array, a file of numpy, or a JSON document. Its first dimension is the number of boxes.
+        path: Path to a list of numbers inside a JSON document, as in `Json`. None: the document is the list.
+        dtype: Type of the result. None: the array's own type, and "int64" for JSON.
+        of: Name of the boxes. None: the first ones of the `Joint`.
+    """
+
+    column: str
+    path: str | Sequence[str | int] | None = None
+    dtype: DType | None = None
+    of: str | None = None
+
+    def _spec(self) -> dict[str, Any]:
+        return _common(self, "box_labels") | {"dtype": dtype_of(self.dtype)}
+
+
+@by_name(flip_idx="flip", flip_indices="flip", kpt_shape="points", num_keypoints="points")
+@dataclass(frozen=True)
+class KeyPoints(Field):
+    """Points of objects, such as joints of persons, which follow the operations of a picture in the same `Joint`: a list of N float32 arrays
+    (n, k, 2 or 3), or (k, 2 or 3) where a sample has the points of one object.
+
+    They are moved by crops, resizes, borders, flips, rotations, affine and perspective transforms, as the corners of `Boxes` are: the left
+    and upper edge of the picture is 0, and the right edge its width. The middle of a pixel is half a pixel from its edge, so add 0.5 to numbers of pixels.
+
+        Joint(
+            image=Image("jpg", RandomResizedCrop(256), RandomHorizontalFlip()),
+            boxes=Boxes("json", "objects.boxes", format="xywh", min_size=1),
+            points=KeyPoints("json", "objects.keypoints", flip=[(1, 2), (3, 4)]),
+        )
+
+    With a third number, the visibility, a point outside of the picture or with a visibility of 0 becomes (0, 0, 0), as in COCO. With two, positions outside
+    of the picture stay as they are. The points of an object are left out where `Boxes` leave out its box.
+
+    Args:
+        column: Column with an array of two or three numbers per point (column and row in pixels, visibility), a file of numpy, or a JSON document. COCO's lists
+            of 3 k numbers per object are points as well.
+        path: Path to the list inside a JSON document, as in `Json`. None: the document is the list.
+        flip: Left and right points of an object, which are exchanged when the picture is mirrored left to right: pairs of their numbers from 0,
+            as [(1, 2), (3, 4)], or the number of each point's opposite, as [0, 2, 1, 4, 3]. None: none are.
+        points: Number of the points of an object; a different number is an error. None: any.
+        of: Name of the picture or mask. None: the first one of the `Joint`.
+        boxes: Name of the `Boxes` of the objects. None: the first ones of the `Joint`, if it has some.
+        size: As in `Boxes`.
+    """
+
+    column: str
+    path: str | Sequence[str | int] | None = None
+    flip: Sequence[Union[int, Sequence[int]]] | None = None
+    points: int | None = None
+    of: str | None = None
+    boxes: str | None = None
+    size: str | Sequence[str | int] | None = "size"
+
+    def _spec(self) -> dict[str, Any]:
+        spec = _common(self, "key_points")
+        if self.flip is not None:
+            spec["flip"] = _pairs(self.flip)
+        if self.points is not None:
+            spec["points"] = whole("points of KeyPoints", self.points, 1, U32)
+        return spec
+
+
+def _pairs(flip: Any) -> list[list[int]]:
+    """Returns the pairs of points that are exchanged."""
+    name = "a number in flip of KeyPoints"
+    example = f"flip of KeyPoints is pairs of points, as [(1, 2), (3, 4)], or the opposite of each, as [0, 2, 1, 4, 3], but it is {shown(flip)}"
+    try:
+        found = list(flip)
+    except TypeError:
+        raise ConfigError(example) from None
+    if isinstance(flip, (str, bytes)):
+        raise ConfigError(example)
+    if not any(isinstance(each, numbers.Integral) for each in found):
+        pairs = [list(each) if isinstance(each, Sequence) and not isinstance(each, (str, bytes)) else [] for each in found]
+        if any(len(pair) != 2 for pair in pairs):
+            raise ConfigError(example)
+        return [[whole(name, number, 0, U32) for number in pair] for pair in pairs]
+    opposite = [whole(name, number, 0, U32) for number in found]
+    if any(number >= len(opposite) or opposite[number] != place for place, number in enumerate(opposite)):
+        raise ConfigError(f"{example}: the opposite of each point's opposite is the point")
+    return [[place, number] for place, number in enumerate(opposite) if place < number]
 
 
 @by_name()
@@ -45,7 +197,7 @@ class ObjectMasks(Field):
     size: str | Sequence[str | int] | None = "size"
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "object_masks", "column": column_of(self), **path_of(self), **of_field(self), "size": size_of(self)}
+        return {"size": "size"} | _common(self, "object_masks")
 
 
 @by_name()
@@ -80,16 +232,8 @@ class ClassMap(Field):
     dtype: DType = "uint8"
 
     def _spec(self) -> dict[str, Any]:
-        spec = {
-            "kind": "class_map",
-            "column": column_of(self),
-            **path_of(self),
-            **path_of(self, "labels", is_needed=True),
-            "background": whole("background of ClassMap", self.background, 0, 256),
-            **of_field(self),
-            "size": size_of(self),
-            "dtype": dtype_of(self.dtype),
-        }
+        spec = {"size": "size"} | _common(self, "class_map") | path_of(self, "labels", is_needed=True)
+        spec |= {"background": whole("background of ClassMap", self.background, 0, 256), "dtype": dtype_of(self.dtype)}
         if self.overlap is not None:
             spec["overlap"] = whole("overlap of ClassMap", self.overlap, 0, 256)
         return spec

@@ -10,10 +10,8 @@ from .._arguments import U32, by_name, flag, one_of, whole
 from .._choices import DType, Layout, Mode
 from ..errors import ConfigError
 from .base import Field, ImageOp, column_of, dtype_of, pairs_of
-from .boxes import Boxes, BoxLabels
+from .objects import BoxLabels, Boxes, ClassMap, KeyPoints, ObjectMasks
 from .crops import Normalize
-from .key_points import KeyPoints
-from .objects import ClassMap, ObjectMasks
 
 
 @by_name()
