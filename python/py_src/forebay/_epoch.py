@@ -18,38 +18,32 @@ _MAP_SECONDS = 0.1
 """Wait for a batch that is mapped, between looks at the engines' next ones."""
 
 
-class BatchMaker:
-    """Work on a batch between the engines and the loop.
+class BatchMaker(NamedTuple):
+    """Work on a batch between the engines and the loop."""
 
-    Args:
-        convert: From an engine's outputs to a batch of the framework.
-        mapper: The work of `map`, instead of `convert`.
-        transform: Function of the batch that is delivered.
-        is_single: A step has one batch, and not a list of the devices' batches.
-    """
-
-    def __init__(
-        self, convert: Callable[[Any], Any], mapper: Mapper | None, transform: Transform | None, is_single: bool
-    ) -> None:
-        self.convert = convert
-        self.mapper = mapper
-        self._transform = transform
-        self._is_single = is_single
+    convert: Callable[[Any], Any]
+    """From an engine's outputs to a batch of the framework."""
+    mapper: Mapper | None
+    """The work of `map`, instead of `convert`."""
+    transform: Transform | None
+    """Function of the batch that is delivered."""
+    is_single: bool
+    """A step has one batch, and not a list of the devices' batches."""
 
     @property
     def is_transformed(self) -> bool:
         """True if there is a `transform`."""
-        return self._transform is not None
+        return self.transform is not None
 
     @property
     def is_plain(self) -> bool:
         """True if a batch has the outputs of the engine."""
-        return self.mapper is None and self._transform is None
+        return self.mapper is None and self.transform is None
 
     def transformed(self, batches: list[Any]) -> Any:
         """Returns the batches of all devices, transformed."""
-        batch = batches[0] if self._is_single else batches
-        return batch if self._transform is None else self._transform(batch)
+        batch = batches[0] if self.is_single else batches
+        return batch if self.transform is None else self.transform(batch)
 
 
 class LoaderParts(NamedTuple):

@@ -12,6 +12,7 @@ import operator
 import sys
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from . import _forebay
@@ -86,12 +87,7 @@ def load(session: _forebay.Session, state: Mapping[str, Any], strict: bool) -> N
 
 
 class LeftEpochs:
-    """Warning of an interactive session that runs a loop again which an error or an interrupt has left.
-
-    Args:
-        session: The loader's session.
-        engine: The engine of its first device.
-    """
+    """Warning of an interactive session that runs a loop again which an error or an interrupt has left."""
 
     def __init__(self, session: _forebay.Session, engine: _forebay.Engine) -> None:
         self._session = session
@@ -125,19 +121,14 @@ def _plain(value: Any) -> int:
         ) from None
 
 
+@dataclass(eq=False)
 class StepsOfRun:
-    """Steps of a loader by number.
+    """Steps of a loader by number."""
 
-    Args:
-        session: The loader's session.
-        engines: Its engines, one for each device.
-        world: Its rank.
-    """
-
-    def __init__(self, session: _forebay.Session, engines: list[_forebay.Engine], world: World) -> None:
-        self._session = session
-        self._engines = engines
-        self._world = world
+    _session: _forebay.Session
+    _engines: list[_forebay.Engine]
+    """One for each device."""
+    _world: World
 
     def samples(self, step: int, epoch: int | None) -> list[Sample]:
         """Returns the samples of this process in a step. Of several devices, the samples are consecutive."""

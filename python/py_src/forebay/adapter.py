@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _forebay
@@ -25,53 +26,30 @@ class Rest(NamedTuple):
     """Skipped samples may empty whole batches, which Lightning does not count."""
 
 
+@dataclass(eq=False, repr=False)
 class Adapter:
     """Facts about a loader, and calls, for adapters of trainers and libraries: `loader.adapter`.
 
     The package's own integrations use nothing else beyond the loader's methods.
-
-    Args:
-        begin: `iter` of the loader.
-        session: Its iteration.
-        engine: The engine of its first device.
-        batch: Facts about its batches.
-        samples_per_step: As the attribute.
-        is_plain: As the attribute.
-        is_transformed: There is a `transform`.
-        has_one_device: As the attribute.
-        may_lack_batches: As the attribute.
-        epochs_differ: As the attribute.
     """
 
-    def __init__(
-        self,
-        begin: Callable[[], Epoch],
-        session: _forebay.Session,
-        engine: _forebay.Engine,
-        batch: Batch,
-        *,
-        samples_per_step: int,
-        is_plain: bool,
-        is_transformed: bool,
-        has_one_device: bool,
-        may_lack_batches: bool,
-        epochs_differ: bool,
-    ) -> None:
-        self._begin = begin
-        self._session = session
-        self._engine = engine
-        self._batch = batch
-        self._is_transformed = is_transformed
-        self.is_plain = is_plain
-        """The outputs of a batch are the engine's: there is neither a `map` nor a `transform`."""
-        self.samples_per_step = samples_per_step
-        """Samples of a batch on all devices of all ranks together."""
-        self.has_one_device = has_one_device
-        """A step has one batch, and not a list of the devices' batches."""
-        self.may_lack_batches = may_lack_batches
-        """Skipped samples may empty whole batches, so that an epoch has fewer than `len`."""
-        self.epochs_differ = epochs_differ
-        """Documents are packed, so that epochs differ in their numbers of batches. `len` is the number of the current one."""
+    _begin: Callable[[], Epoch]
+    _session: _forebay.Session
+    _engine: _forebay.Engine
+    """The engine of the first device."""
+    _batch: Batch
+    samples_per_step: int
+    """Samples of a batch on all devices of all ranks together."""
+    is_plain: bool
+    """The outputs of a batch are the engine's: there is neither a `map` nor a `transform`."""
+    is_transformed: bool
+    """There is a `transform`."""
+    has_one_device: bool
+    """A step has one batch, and not a list of the devices' batches."""
+    may_lack_batches: bool
+    """Skipped samples may empty whole batches, so that an epoch has fewer than `len`."""
+    epochs_differ: bool
+    """Documents are packed, so that epochs differ in their numbers of batches. `len` is the number of the current one."""
 
     @property
     def outputs(self) -> list[str]:
@@ -86,7 +64,7 @@ class Adapter:
     @property
     def has_fixed_shapes(self) -> bool:
         """True if each batch has `batch_size` rows, also after `transform`."""
-        return self._batch.is_full and not self._is_transformed
+        return self._batch.is_full and not self.is_transformed
 
     @property
     def padded(self) -> Collection[str]:

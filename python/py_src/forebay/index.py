@@ -14,12 +14,10 @@ from . import _forebay, remotes
 from ._arguments import folder, shown
 from ._command import Results, run_module
 from .errors import ConfigError, Error
-from ._file_index import FileReport, index_files
+from ._indexes import FileReport, LengthReport, TarReport, index_files, index_lengths, index_tars
 from .fields import Tokenize
 from .files.stores import settings_of
-from ._length_index import LengthReport, index_lengths
 from ._streams import Stream
-from ._tar_index import TarReport, index_tars
 
 __all__ = ["FileReport", "LengthReport", "Report", "TarReport", "index", "index_files", "index_lengths", "index_tars"]
 

@@ -13,7 +13,7 @@ import threading
 import pytest
 
 import forebay as fb
-from forebay import _tar_index as tar_index
+from forebay import _indexes as tar_index
 
 torch = pytest.importorskip("torch")
 

@@ -62,17 +62,14 @@ class Padding:
         return -(-longest // self.multiple) * self.multiple
 
 
+@dataclass(frozen=True)
 class Paddings:
-    """Padding of a loader's outputs.
+    """Padding of a loader's outputs."""
 
-    Args:
-        outputs: Padding by output.
-        masks: For each output that is a mask, the padded output and the mask's type.
-    """
-
-    def __init__(self, outputs: Mapping[str, Padding], masks: Mapping[str, tuple[str, str]]) -> None:
-        self._outputs = dict(outputs)
-        self._masks = dict(masks)
+    _outputs: Mapping[str, Padding]
+    """Padding by output."""
+    _masks: Mapping[str, tuple[str, str]]
+    """For each output that is a mask, the padded output and the mask's type."""
 
     @property
     def names(self) -> list[str]:

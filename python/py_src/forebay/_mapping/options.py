@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from .._arguments import U32, by_name, one_of, shown, text, whole, within
+from .._arguments import U32, by_name, none_or, one_of, shown, text, whole, within
 from .._choices import MapKind
 from ..errors import ConfigError
 from ..fields import AttentionMask, ImageOp
@@ -94,10 +95,8 @@ def checked(value: Any) -> Map:
                 raise ConfigError(f"inputs of Map is a list of names of outputs, but it is {shown(options.inputs)}")
             for index, name in enumerate(options.inputs):
                 text(f"inputs[{index}] of Map", name)
-        if options.workers is not None:
-            whole("workers of Map", options.workers, 1, U32)
-        if options.prefetch is not None:
-            whole("prefetch of Map", options.prefetch, 1, PREFETCH_MAX + 1)
+        none_or(partial(whole, least=1, below=U32), "workers of Map", options.workers)
+        none_or(partial(whole, least=1, below=PREFETCH_MAX + 1), "prefetch of Map", options.prefetch)
     return options
 
 

@@ -8,6 +8,7 @@ import enum
 import math
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .._arguments import shown, text, within
@@ -32,20 +33,16 @@ class Given(NamedTuple):
     value: Any
 
 
+@dataclass(eq=False)
 class RowsDiffer(Exception):
-    """Rows of an output that cannot be one array.
+    """Rows of an output that cannot be one array."""
 
-    Args:
-        row: The row that differs from the rest.
-        problem: The difference, with the output's name.
-        remedy: The change that helps.
-    """
-
-    def __init__(self, row: int, problem: str, remedy: str) -> None:
-        super().__init__(row, problem, remedy)
-        self.row = row
-        self.problem = problem
-        self.remedy = remedy
+    row: int
+    """The row that differs from the rest."""
+    problem: str
+    """The difference, with the output's name."""
+    remedy: str
+    """The change that helps."""
 
     def sentence(self, function: str) -> str:
         """Returns the message of the error about `function`."""
@@ -149,19 +146,16 @@ def _described(value: Any) -> str:
     return f"{kind} of {form.dtype}{device}"
 
 
+@dataclass(frozen=True)
 class RowPadding:
-    """Padding of a map's outputs.
+    """Padding of a map's outputs."""
 
-    Args:
-        function: Name of the function, for messages.
-        outputs: Padding by output.
-        masks: For each output that is a mask, the padded output and the mask's type.
-    """
-
-    def __init__(self, function: str, outputs: Mapping[str, Padding], masks: Mapping[str, tuple[str, str]]) -> None:
-        self._function = function
-        self._outputs = dict(outputs)
-        self._masks = dict(masks)
+    _function: str
+    """Name of the function, for messages."""
+    _outputs: Mapping[str, Padding]
+    """Padding by output."""
+    _masks: Mapping[str, tuple[str, str]]
+    """For each output that is a mask, the padded output and the mask's type."""
 
     @classmethod
     def of(cls, function: str, pad: Any, pad_to_multiple: Any) -> RowPadding | None:

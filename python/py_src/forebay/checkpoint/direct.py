@@ -11,7 +11,7 @@ import collections
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..files import StoreOptions
 from .commit import Part
@@ -36,7 +36,7 @@ class Window:
 
     def then(self, action: Callable[[], None]) -> None:
         """Calls a function when all blocks before are received."""
-        self.add(lambda: _Action(action))
+        self.add(lambda: _Block(action))
 
     def drain(self) -> None:
         """Receives all blocks."""
@@ -141,62 +141,46 @@ class Direct:
         fetched = self._fetched.get(number)
         if not is_sole or fetched is not None or self._blocks.has(number):
             # The window has it also after `drop`, and nothing else has it if it was not there before.
-            return _Divided(fetched or Fetched(self._blocks, number, self._buffers), opened, begin)
-        return _Direct(self._blocks, number, opened[0], opened[0].memory()[begin - target.begin : end - target.begin])
+            return _divided(fetched or Fetched(self._blocks, number, self._buffers), opened, begin)
+        return _direct(self._blocks, number, opened[0], opened[0].memory()[begin - target.begin : end - target.begin])
 
 
-class _Block:
+class _Block(NamedTuple):
     """Block in flight."""
 
-    def receive(self) -> None:
-        """Waits for the block, and compares it with its digest."""
-        raise NotImplementedError
-
-    def stop(self) -> None:
-        """Ends the request. Nothing is written after that."""
+    receive: Callable[[], None]
+    """Waits for the block, and compares it with its digest."""
+    stop: Callable[[], None] = lambda: None
+    """Ends the request. Nothing is written after that."""
 
 
-class _Action(_Block):
-    """Function instead of a block."""
+def _divided(fetched: Fetched, all_opened: list[_Open], start: int) -> _Block:
+    """Returns a block with the bytes of several targets, or with more bytes too."""
 
-    def __init__(self, action: Callable[[], None]) -> None:
-        self._action = action
-
-    def receive(self) -> None:
-        self._action()
-
-
-class _Divided(_Block):
-    """Block with the bytes of several targets, or with more bytes too."""
-
-    def __init__(self, fetched: Fetched, opened: list[_Open], begin: int) -> None:
-        self._fetched, self._opened, self._begin = fetched, opened, begin
-
-    def receive(self) -> None:
-        block = self._fetched.wait()
-        for opened in self._opened:
+    def receive() -> None:
+        block = fetched.wait()
+        for opened in all_opened:
             target = opened.target
-            begin, end = max(target.begin, self._begin), min(target.end, self._begin + len(block))
-            opened.memory()[begin - target.begin : end - target.begin] = block[begin - self._begin : end - self._begin]
+            begin, end = max(target.begin, start), min(target.end, start + len(block))
+            opened.memory()[begin - target.begin : end - target.begin] = block[begin - start : end - start]
             opened.received()
 
+    return _Block(receive)
 
-class _Direct(_Block):
-    """Block that arrives in the memory of its target."""
 
-    def __init__(self, blocks: Blocks, number: int, opened: _Open, memory: Any) -> None:
-        self._opened, self._filled = opened, Filled(blocks, number, memory)
+def _direct(blocks: Blocks, number: int, opened: _Open, memory: Any) -> _Block:
+    """Returns a block that arrives in the memory of its target."""
+    filled = Filled(blocks, number, memory)
 
-    def receive(self) -> None:
+    def receive() -> None:
         try:
-            self._filled.wait()
+            filled.wait()
         except BaseException:
-            self.stop()
+            filled.stop()
             raise
-        self._opened.received()
+        opened.received()
 
-    def stop(self) -> None:
-        self._filled.stop()
+    return _Block(receive, filled.stop)
 
 
 class Opened:

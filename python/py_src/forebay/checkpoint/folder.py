@@ -6,10 +6,12 @@ import datetime
 import logging
 import secrets
 from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 from .._forebay import is_root, is_url
-from .._arguments import flag, whole
+from .._arguments import flag, none_or, whole
 from ..errors import AccessError, ConfigError, Error, StateError
 from ..files import StoreOptions
 from ..files.order import is_of_one_rank
@@ -22,38 +24,31 @@ _ATTEMPTS = 8
 """Conditional writes of a commit. Each save that began earlier can spoil one."""
 
 
+@dataclass(eq=False, repr=False)
 class Folder:
-    """Folder of a checkpoint, and the contents of its commit. `begin` and `commit` are for one rank.
+    """Folder of a checkpoint, and the contents of its commit. `begin` and `commit` are for one rank."""
 
-    Args:
-        url: URL or path.
-        step: Training step.
-        data: Loader, or a dict of several, or their states. The state is taken now.
-        metadata: Facts to find again, as JSON.
-        overwrite: Replace a checkpoint of this URL.
-        keep: Checkpoints of the parent folder that stay after the commit. None: all.
-        store: Settings that differ from the environment's.
-    """
+    url: Any
+    """Its URL or path, and then its URL."""
+    _: KW_ONLY
+    step: int | None = None
+    data: Any = None
+    """Loader, or a dict of several, or their states, and then the states as JSON."""
+    metadata: Any = None
+    overwrite: bool = False
+    """Replace a checkpoint of this URL."""
+    keep: int | None = None
+    """Checkpoints of the parent folder that stay after the commit. None: all."""
+    store: StoreOptions | None = None
 
-    def __init__(
-        self,
-        url: Any,
-        *,
-        step: int | None = None,
-        data: Any = None,
-        metadata: Any = None,
-        overwrite: bool = False,
-        keep: int | None = None,
-        store: StoreOptions | None = None,
-    ) -> None:
-        self.url: str = commit.folder_of("url", url)
+    def __post_init__(self) -> None:
+        self.url = commit.folder_of("url", self.url)
         self.parent: str = self.url.rpartition("/")[0]
-        self.step: int | None = None if step is None else whole("step", step)
-        self.data: Any = plain_state(data)
-        self.metadata: Any = plain("metadata", metadata)
-        self.overwrite: bool = flag("overwrite", overwrite)
-        self.store: StoreOptions | None = store
-        self.keep: int | None = None if keep is None else whole("keep", keep, least=1)
+        self.step = none_or(whole, "step", self.step)
+        self.data = plain_state(self.data)
+        self.metadata = plain("metadata", self.metadata)
+        self.overwrite = flag("overwrite", self.overwrite)
+        self.keep = none_or(partial(whole, least=1), "keep", self.keep)
         self._is_first, self._token = False, ""
         if is_url(self.url) and is_root(self.url):
             raise ConfigError(f"{self.url} is a whole bucket or server: save to a folder in it")

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import Error
+from ..files.opened import Reader
 
 _ALIGNED = 64
 """torch's tensors start at multiples of this."""
@@ -113,7 +114,7 @@ def _check_names(pickled: bytes) -> None:
             raise NoLayout("a pickle of a different version")
 
 
-class _Deferring(io.BufferedIOBase):
+class _Deferring(Reader):
     """File that leaves memory for tensors as it is, and notes its offsets."""
 
     def __init__(self, file: Any) -> None:
@@ -155,12 +156,6 @@ class _Deferring(io.BufferedIOBase):
         self._headers[record.header_offset] = _HEADER.pack(b"PK\3\4", *numbers, name, padding)
         self._records[starts[0]] = record.file_size
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
     def tell(self) -> int:
         return self._file.tell()
 
@@ -184,5 +179,3 @@ class _Deferring(io.BufferedIOBase):
                 return self._file.readinto(view)
             self._file.seek(at + len(view))
             return len(view)
-
-    readinto1 = readinto

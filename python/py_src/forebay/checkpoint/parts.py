@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from .._forebay import hex_digest
 from ..errors import ChecksumError, NotFoundError
 from ..files import FileWriter, StoreOptions
+from ..files.opened import Reader
 from ..files.stores import opened
 from . import commit
 from .commit import HASH, Part
@@ -256,19 +257,13 @@ class Sequential:
         return block.wait()
 
 
-class PartReader(io.BufferedIOBase):
+class PartReader(Reader):
     """Part that is read, or the bytes `span` of it."""
 
     def __init__(self, source: BlockSource, part: Part, span: range | None = None) -> None:
         super().__init__()
         self._source, self._block_bytes, self._at = source, part.block_bytes, 0
         self._span = range(part.size) if span is None else span
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
 
     def tell(self) -> int:
         return self._at
@@ -297,5 +292,3 @@ class PartReader(io.BufferedIOBase):
                 filled += len(piece)
                 self._at += len(piece)
             return count
-
-    readinto1 = readinto

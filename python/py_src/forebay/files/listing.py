@@ -6,10 +6,10 @@ import datetime
 import fnmatch
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
-from .. import _progress as progress
 from .._arguments import flag, readable, several, text
 from ..errors import ConfigError
 from .stores import StoreOptions, opened, url_of
@@ -113,7 +113,7 @@ class FileList(GrowingFiles):
                 _check_wildcards(self._prefix)
             self._is_whole = True
             if self._seen >= _LONG:
-                progress.show(f"{self._prefix}: {len(self._files)} files", is_last=True)
+                _show(f"{self._prefix}: {len(self._files)} files", is_last=True)
             return False
         self._seen += len(page)
         for url, size, etag, modified in page:
@@ -122,7 +122,7 @@ class FileList(GrowingFiles):
             time = None if modified is None else datetime.datetime.fromtimestamp(modified, datetime.timezone.utc)
             self._files.append(File(url, size, etag, time))
         if self._seen >= _LONG:
-            progress.show(f"{self._prefix}: {len(self._files)} files of {self._seen} so far", is_last=False)
+            _show(f"{self._prefix}: {len(self._files)} files of {self._seen} so far", is_last=False)
         return True
 
     def __iter__(self) -> Iterator[File]:
@@ -185,6 +185,15 @@ def _check_wildcards(prefix: str) -> None:
     )
 
 
+def _show(line: str, *, is_last: bool) -> None:
+    """Shows the progress of a long list: on a terminal as one line that changes, elsewhere the last line alone."""
+    if sys.stderr.isatty():
+        # The line may be shorter than the one before.
+        print(f"\r\x1b[K{line}", end="\n" if is_last else "", file=sys.stderr, flush=True)
+    elif is_last:
+        print(line, file=sys.stderr)
+
+
 def _matches(url: str, mask: str) -> bool:
     return fnmatch.fnmatchcase(url, mask) or fnmatch.fnmatchcase(url.rstrip("/").rpartition("/")[2], mask)
 
@@ -215,12 +224,8 @@ def list_files(
             prefix with wildcards that no file has.
     """
     prefix = url_of("prefix", prefix)
-    if masks is None:
-        masks = ()
-    elif isinstance(masks, str):
-        masks = (masks,)
-    else:
-        masks = tuple(text("masks", mask) for mask in several("masks", masks, "patterns"))
+    masks = () if masks is None else (masks,) if isinstance(masks, str) else masks
+    masks = tuple(text("masks", mask) for mask in several("masks", masks, "patterns"))
     return FileList(prefix, masks, flag("recursive", recursive), store)
 
 

@@ -35,7 +35,26 @@ _AHEAD_MAX = 8
 _log = logging.getLogger("forebay")
 
 
-class FileReader(io.BufferedIOBase):
+class Reader(io.BufferedIOBase):
+    """File that is read at any position. A class of it has `read` or `readinto`."""
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        with memoryview(buffer).cast("B") as view:
+            data = self.read(len(view))
+            view[: len(data)] = data
+            return len(data)
+
+    def readinto1(self, buffer: Any, /) -> int:
+        return self.readinto(buffer)
+
+
+class FileReader(Reader):
     """File of a store that is read: by `open(url)`.
 
     Sequential reads fetch ahead. All bytes are of one version: an error is raised if the file is replaced meanwhile. One thread at a
@@ -61,12 +80,6 @@ class FileReader(io.BufferedIOBase):
     def size(self) -> int:
         """Bytes of the file."""
         return self._ranges.size
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
 
     def tell(self) -> int:
         if self._lines is not None:
@@ -145,14 +158,6 @@ class FileReader(io.BufferedIOBase):
         if (lines := self._lines) is not None:
             self._at, self._lines = self.tell(), None
             lines.seek(0, io.SEEK_END)
-
-    def readinto(self, buffer: Any, /) -> int:
-        with memoryview(buffer).cast("B") as view:
-            data = self.read(len(view))
-            view[: len(data)] = data
-            return len(data)
-
-    readinto1 = readinto
 
     def _piece(self, size: int) -> bytes:
         """Returns at most `size` bytes at the position, which is before the end."""

@@ -8,10 +8,11 @@ import re
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from .. import _forebay, remotes
-from .._arguments import byte_size, flag, path, seconds, several, text, whole
+from .._arguments import byte_size, flag, none_or, path, seconds, several, text, whole
 from ..errors import ConfigError
 
 _lock = threading.Lock()
@@ -73,15 +74,11 @@ class StoreOptions:
 
     def _settings(self) -> str:
         """Returns the engine's settings."""
-        optional = {
-            "endpoint": None if self.endpoint is None else text("endpoint", self.endpoint),
-            "region": None if self.region is None else text("region", self.region),
-            "profile": None if self.profile is None else text("profile", self.profile),
-            "part_bytes": None if self.part_size is None else byte_size("part_size", self.part_size),
-            "requests": None if self.requests is None else whole("requests", self.requests, least=1, below=1025),
-            "first_contact_attempts": self._first_contact,
-        }
         settings: dict[str, Any] = {
+            **{name: none_or(text, name, getattr(self, name)) for name in ("endpoint", "region", "profile")},
+            "part_bytes": byte_size("part_size", self.part_size),
+            "requests": none_or(partial(whole, least=1, below=1025), "requests", self.requests),
+            "first_contact_attempts": self._first_contact,
             "unsigned": flag("unsigned", self.unsigned),
             "requester_pays": flag("requester_pays", self.requester_pays),
             "attempts": whole("retry", self.retry, least=1, below=1 << 32),
@@ -89,7 +86,7 @@ class StoreOptions:
         }
         if self.unsigned and self.requester_pays:
             raise ConfigError("unsigned requests cannot be paid for: set unsigned or requester_pays, not both")
-        return json.dumps(settings | {name: value for name, value in optional.items() if value is not None})
+        return json.dumps({name: value for name, value in settings.items() if value is not None})
 
 
 def settings_of(options: StoreOptions | None) -> str:
