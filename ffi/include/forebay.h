@@ -417,7 +417,9 @@ void forebay_string_free(char *string);
 // * `chat`: token ids of messages, with an output `labels`; `tokenizer`, the text of a `tokenizer.json`; `template`
 //   (null), a chat template in Jinja, with `template_name` ("chat template") for errors, `variables` (none) and `date`
 //   (null), the day that it sees; `train_on` ("assistant"), or "last", "flag"; columns `tools`, `prompt` and `against`
-//   (null); `part` ("ids"), or "prompt", "completion"; `length`, `dtype`, `pad` and `truncate` as of `tokens`.
+//   (null); `part` ("ids"), or "prompt", "completion", "pair": the prompt of a preference pair, with outputs
+//   `chosen_ids` and `rejected_ids`, and `prompt_max` (null), its most tokens; `length`, `dtype`, `pad` and `truncate`
+//   as of `tokens`.
 // * `length`: number of elements of an array along its first dimension; `stored` (null), their type in a column of
 //   bytes, which are counted without it.
 // * `array`: `dtype` (null: the column's); `shape` (null: the column's). Columns of bytes are files of numpy.

@@ -18,9 +18,6 @@ use crate::error::{Context, Error, Result};
 use crate::format::Column;
 pub use drawn::drawn;
 
-/// Name of the output with the labels of a field.
-pub(crate) const LABELS: &str = "labels";
-
 impl FieldPlan {
     /// Compiles `fields` for a data set with `columns`. Without fields every column becomes an output with its own
     /// name: numbers as scalars, arrays as arrays, strings as text, everything else as bytes.
@@ -52,7 +49,7 @@ impl FieldPlan {
                 plan.add_composed(fields, (by, *p), draws).context("fields", || name)?;
             } else {
                 plan.add_output(name, spec, |field, columns| field.compile(columns, draws))?;
-                plan.add_labels(name, spec)?;
+                plan.add_further(name, spec)?;
             }
         }
         plan.find_groups();
@@ -103,11 +100,11 @@ impl FieldPlan {
         let parts = JointParts { fields: parts, first_step };
         for (name, spec) in fields {
             self.add_output(name, spec, |field, columns| field.compile_in(&parts, columns, draws))?;
-            let has_labels = |field: &dyn FieldKind| field.compile_labels(Columns(&self.columns));
-            if spec.kind().map(has_labels).transpose()?.flatten().is_some() {
-                return Err(
-                    Error::config("a field with `mask` is none of a Joint: move it out of it").with("field", name)
-                );
+            let further = |field: &dyn FieldKind| field.compile_further(Columns(&self.columns));
+            if spec.kind().map(further).transpose()?.is_some_and(|further| !further.is_empty()) {
+                let message =
+                    "a field of several outputs, such as one with `mask`, is none of a Joint: move it out of it";
+                return Err(Error::config(message).with("field", name));
             }
         }
         for step in &self.steps[first_step..] {
@@ -118,11 +115,13 @@ impl FieldPlan {
         Ok(())
     }
 
-    /// Adds the labels that come with the output of a field.
-    fn add_labels(&mut self, name: &str, spec: &FieldSpec) -> Result<()> {
-        let compile = |field: &dyn FieldKind| field.compile_labels(Columns(&self.columns));
-        let Some(labels) = spec.kind().map(compile).transpose()?.flatten() else { return Ok(()) };
-        self.add_output(LABELS, spec, |_, _| Ok(labels)).context("labels of", || name)
+    /// Adds the outputs that come with the output of a field, such as its labels.
+    fn add_further(&mut self, name: &str, spec: &FieldSpec) -> Result<()> {
+        let compile = |field: &dyn FieldKind| field.compile_further(Columns(&self.columns));
+        for (further, compiled) in spec.kind().map(compile).transpose()?.unwrap_or_default() {
+            self.add_output(further, spec, |_, _| Ok(compiled)).context("output of", || name)?;
+        }
+        Ok(())
     }
 
     /// Adds the output of one field.

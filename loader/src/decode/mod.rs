@@ -76,12 +76,11 @@ mod token_counter;
 
 pub use crate::format::encoding::DType;
 pub use box_format::BoxFormat;
-pub(crate) use compile::LABELS;
 pub use compile::drawn;
 pub use draw::{DRAWS_VERSION, DrawKey};
 pub use field::{BatchOp, MixMode, Op, PictureMode, PixelLayout, ResizeTo};
-pub(crate) use fields::NO_LABEL;
 pub use fields::{FieldSpec, JsonPart, JsonPath, JsonText, JsonType, Rearrangement};
+pub(crate) use fields::{LABELS, NO_LABEL};
 pub use forebay_picture::{Border, Interpolation, PaddingMode};
 pub use forebay_picture::{formats, geometry, jpeg, picture_ops, pixels, resize, vectors};
 pub use image::PictureCounts;

@@ -25,7 +25,7 @@ from ._groups import Engine, Fetch, Order, Pack, Select, Skip, TokenWindow, extr
 from ._mapping.mapper import HIDDEN, Mapper
 from ._mapping.options import Map
 from ._mapping.options import checked as checked_map
-from ._packs import check_rows, ids_of
+from ._packs import check_pairs, check_rows, ids_of
 from ._position import EpochSetter, LeftEpochs, StepsOfRun, load, saved
 from .remotes import library_stores
 from ._samples import Run, Sample, in_any_folder
@@ -224,11 +224,12 @@ class Loader(Generic[BatchT]):
             fields = ids_of(fields)
         outputs = specs(fields)
         padding = None if isinstance(window, Pack) else paddings(fields)
+        check_pairs(padding, map=map, sharding=sharding)
         self._single = isinstance(device, str) or not isinstance(device, Sequence)
         devices = names_of([device] if self._single else list(device))
         values = checked(_OPTIONS, options)
         skips = values["skip"]["errors"] > 0
-        is_full = values["drop_last"] and not skips
+        is_full = values["drop_last"] and not skips and not (padding and padding.pairs)
         marks = values["extra"]
         if padding is not None:
             # The engine does not know masks. A map needs two of the marks.

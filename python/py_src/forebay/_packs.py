@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ._groups import Pack
+from ._convert.ragged import Paddings
 from .errors import ConfigError
 from .fields import Chat, Field, Tokenize, Tokens
 
@@ -42,3 +43,10 @@ def check_rows(pack: Pack, **arguments: object) -> None:
                 f'{name} needs a row for each pack, and a batch of form="{pack.form}" is one row: pass a different form to Pack, such '
                 'as "segments"'
             )
+
+
+def check_pairs(paddings: Paddings | None, **arguments: object) -> None:
+    """Refuses `arguments` that need a row for each sample, if a batch has two for each preference pair."""
+    for name, given in arguments.items():
+        if given is not None and paddings is not None and paddings.pairs:
+            raise ConfigError(f'{name} needs a row for each sample, and part="pair" of Chat with `pad` makes two: leave {name} or pad out')

@@ -67,6 +67,11 @@ class Adapter:
         return self._batch.is_full and not self.is_transformed
 
     @property
+    def sample_rows(self) -> int:
+        """Rows of a batch for each sample: 2 for the conversations of a preference pair."""
+        return 2 if self._batch.padding is not None and self._batch.padding.pairs else 1
+
+    @property
     def padded(self) -> Collection[str]:
         """Names of the outputs that are padded: their length differs between batches."""
         return () if self._batch.padding is None else self._batch.padding.names

@@ -1,4 +1,7 @@
-//! Fields of token ids of conversations. Their labels, the trained ids, are the output `labels`.
+//! Fields of token ids of conversations. Their labels, the trained ids, are the output `labels`. `pair` has both
+//! conversations of a preference pair.
+
+mod pair;
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,6 +20,7 @@ use crate::decode::row::Row;
 use crate::decode::step::{Decode, Memory, Stored, StoredColumn};
 use crate::error::{Context, Error, Result};
 use crate::format::encoding::{DType, Encoding};
+pub(in crate::decode) use pair::Answers;
 
 /// The token ids of a conversation per sample, with the output `labels`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +51,9 @@ pub struct Chat {
     /// Column of the second conversation of a pair. The messages that both begin with are the prompt.
     #[serde(default)]
     pub against: Option<String>,
+    /// Most tokens of the prompt of a pair. A longer one is an error.
+    #[serde(default)]
+    pub prompt_max: Option<usize>,
     /// Messages that are trained.
     #[serde(default)]
     pub train_on: ChatTurns,
@@ -91,6 +98,8 @@ pub enum ChatPart {
     Prompt,
     /// The ids after the prompt.
     Completion,
+    /// The ids of the prompt of a pair, with the outputs `chosen_ids` and `rejected_ids`.
+    Pair,
 }
 
 fn unnamed() -> String {
@@ -108,9 +117,13 @@ impl FieldKind for Chat {
         Ok(Compiled::new(index, decoder, self.dtype, shape))
     }
 
-    fn compile_labels(&self, columns: Columns<'_>) -> Result<Option<Compiled>> {
-        let labels = || Ok(labels_of(columns.find(&self.column)?.0, self.row()));
-        (self.part == ChatPart::Ids).then(labels).transpose()
+    fn compile_further(&self, columns: Columns<'_>) -> Result<Vec<(&'static str, Compiled)>> {
+        let column = columns.find(&self.column)?.0;
+        Ok(match self.part {
+            ChatPart::Ids => labels_of(column, self.row()),
+            ChatPart::Pair => pair::answers_of(column, self.row()),
+            ChatPart::Prompt | ChatPart::Completion => Vec::new(),
+        })
     }
 }
 
@@ -149,8 +162,19 @@ impl Chat {
     }
 
     fn check(&self) -> Result<()> {
-        if self.prompt.is_some() && self.against.is_some() {
-            return Err(Error::config("`prompt` and `against` of Chat both name a prompt: pass one of them"));
+        let is_pair = self.part == ChatPart::Pair;
+        if self.prompt.is_some() && self.against.is_some() && !is_pair {
+            return Err(Error::config(
+                "`prompt` and `against` of Chat both name a prompt: pass one of them, or part=\"pair\"",
+            ));
+        }
+        if is_pair && self.against.is_none() {
+            return Err(Error::config(
+                "part=\"pair\" of Chat has two conversations: pass the column of the rejected one as `against`",
+            ));
+        }
+        if self.prompt_max.is_some() && !is_pair {
+            return Err(Error::config("`prompt_max` of Chat is for part=\"pair\": leave it out"));
         }
         let has_prompt = self.prompt.is_some() || self.against.is_some();
         if !has_prompt && matches!(self.part, ChatPart::Prompt | ChatPart::Completion) {
@@ -161,7 +185,7 @@ impl Chat {
                 "`train_on` of Chat is for whole conversations: a completion is trained as a whole",
             ));
         }
-        if self.template.is_none() && self.prompt.is_none() {
+        if self.template.is_none() && self.prompt.is_none() && !is_pair {
             return Err(Error::config(
                 "Chat needs a chat template: pass `template`, a path or its text, or a tokenizer with a \
                  chat_template.jinja or a tokenizer_config.json next to it",
@@ -191,6 +215,12 @@ impl ChatColumn {
             return Err(unsuitable(column, "a Chat field needs columns of JSON documents, text or bytes"));
         }
         Ok(Self { index, name: name.to_owned(), is_json: column.encoding == Encoding::Json })
+    }
+
+    /// Reads the value of a sample, of which `column` returns the stored bytes.
+    fn read_from(&self, column: StoredColumn<'_, '_>) -> Result<Value> {
+        let absent = || Error::decode("the sample lacks a column of its conversation").with("column", &self.name);
+        self.read(column(self.index).ok_or_else(absent)?)
     }
 
     /// Reads a stored value: a list of messages, or text.
@@ -250,10 +280,7 @@ impl ChatDecoder {
 
     /// Makes the tokens of a conversation.
     fn make(&self, bytes: &[u8], column: StoredColumn<'_, '_>, tokens: (&mut Ids, &mut Vec<bool>)) -> Result<()> {
-        let read = |of: &ChatColumn| -> Result<Value> {
-            let absent = || Error::decode("the sample lacks a column of its conversation").with("column", &of.name);
-            of.read(column(of.index).ok_or_else(absent)?)
-        };
+        let read = |of: &ChatColumn| of.read_from(column);
         let own = self.column.read(bytes)?;
         let (messages, on) = match (&self.prompt, &self.against) {
             (Some(prompt), _) => match (read(prompt)?, own) {
@@ -286,26 +313,47 @@ impl ChatDecoder {
                 (own, on)
             }
         };
-        let tools = match self.tools.as_ref().and_then(|tools| Some((tools, column(tools.index)?))) {
-            Some((_, [])) | None => None,
-            Some((tools, bytes)) => Some(tools.read(bytes)?),
-        };
+        let tools = self.tools_of(column)?;
         let conversation = Conversation::of(&messages, tools.as_ref(), &self.chat.variables)?;
-        let needed = || Error::decode("the prompt has messages, which need a chat template: pass `template` to Chat");
-        let trained = self.template.as_ref().ok_or_else(needed)?.train(&conversation, on)?;
+        let trained = self.template()?.train(&conversation, on)?;
         self.tokenizer.encode_parts(&trained.text, &trained.parts, tokens.0, tokens.1)
+    }
+
+    /// Returns the tools of a sample, if it has some.
+    fn tools_of(&self, column: StoredColumn<'_, '_>) -> Result<Option<Value>> {
+        match self.tools.as_ref().and_then(|tools| Some((tools, column(tools.index)?))) {
+            Some((_, [])) | None => Ok(None),
+            Some((tools, bytes)) => tools.read(bytes).map(Some),
+        }
+    }
+
+    fn template(&self) -> Result<&ChatTemplate> {
+        let needed = || Error::decode("the prompt has messages, which need a chat template: pass `template` to Chat");
+        self.template.as_ref().ok_or_else(needed)
+    }
+
+    /// Tokenizer of conversations that are texts. The end of a text is `end_of_text`; the tokens after each text of a
+    /// pair are TRL's.
+    fn tokenizer_of_texts(&self) -> Result<&Tokenizer> {
+        let tokenizer = self.of_texts.get_or_init(|| {
+            let eos = if self.chat.part == ChatPart::Pair { End::Own } else { End::Nothing };
+            let settings = Settings { bos: End::Own, eos, allowed: Special::All, encoding: None };
+            Tokenizer::load(&self.chat.tokenizer, &settings)
+        });
+        tokenizer.as_deref().map_err(Error::duplicate)
+    }
+
+    /// Text of the token that ends a text, if the tokenizer has one.
+    fn end_of_text(&self) -> Option<&str> {
+        self.chat.variables.get("eos_token").and_then(Value::as_str)
     }
 
     /// Makes the tokens of a prompt and of its completion, with the token at the end of texts.
     fn encode_texts(&self, mut text: String, completion: &str, tokens: (&mut Ids, &mut Vec<bool>)) -> Result<()> {
-        let tokenizer = self.of_texts.get_or_init(|| {
-            let settings = Settings { bos: End::Own, eos: End::Nothing, allowed: Special::All, encoding: None };
-            Tokenizer::load(&self.chat.tokenizer, &settings)
-        });
-        let tokenizer = tokenizer.as_ref().map_err(Error::duplicate)?;
+        let tokenizer = self.tokenizer_of_texts()?;
         let start = text.len();
         text.push_str(completion);
-        if let Some(Value::String(end)) = self.chat.variables.get("eos_token")
+        if let Some(end) = self.end_of_text()
             && !text.ends_with(end)
         {
             text.push_str(end);
@@ -320,12 +368,15 @@ impl ChatDecoder {
 
 impl Decode for ChatDecoder {
     fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
+        if self.chat.part == ChatPart::Pair {
+            return self.write_pair(stored, row, memory);
+        }
         let Memory { ids, trained, labels, .. } = memory;
         self.make(stored.bytes, stored.column, (&mut *ids, &mut *trained))?;
         let all = ids.as_slice();
         let start = trained.iter().position(|is_trained| *is_trained).unwrap_or(all.len());
         let part = match self.chat.part {
-            ChatPart::Ids => all,
+            ChatPart::Ids | ChatPart::Pair => all,
             ChatPart::Prompt => &all[..start],
             ChatPart::Completion => &all[start..],
         };

@@ -29,10 +29,10 @@ pub(in crate::decode) trait FieldKind {
         self.compile(columns, draws)
     }
 
-    /// Compiles the output `labels` that comes with the field's own, if it has one. Its step follows the field's, and
-    /// has the memory as the field's step leaves it.
-    fn compile_labels(&self, _columns: Columns<'_>) -> Result<Option<Compiled>> {
-        Ok(None)
+    /// Compiles the outputs that come with the field's own, such as `labels`, with their names. Their steps follow the
+    /// field's, and have the memory as the field's step leaves it.
+    fn compile_further(&self, _columns: Columns<'_>) -> Result<Vec<(&'static str, Compiled)>> {
+        Ok(Vec::new())
     }
 
     /// Compiles the field for a layout without its column; `None` if `default` does not have a type.

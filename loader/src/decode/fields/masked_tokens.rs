@@ -15,6 +15,9 @@ use crate::decode::step::{Decode, Memory, Stored};
 use crate::error::{Error, Result};
 use crate::format::encoding::DType;
 
+/// Name of the output with the labels of a field.
+pub(crate) const LABELS: &str = "labels";
+
 /// Label of a token that no loss counts, as in torch.
 pub(crate) const NO_LABEL: i64 = -100;
 
@@ -126,10 +129,10 @@ impl TokenMasks {
     }
 }
 
-/// Compiles the labels of a field with these rows and this column.
-pub(super) fn labels_of(column: usize, ids: TokenRow) -> Compiled {
+/// Compiles the output with the labels of a field with these rows and this column.
+pub(super) fn labels_of(column: usize, ids: TokenRow) -> Vec<(&'static str, Compiled)> {
     let rows = TokenRow { pad: ids.pad.or(ids.length.map(|_| 0)).map(|_| NO_LABEL), ..ids };
-    Compiled::new(column, LabelsDecoder { rows }, ids.dtype, ids.shape())
+    vec![(LABELS, Compiled::new(column, LabelsDecoder { rows }, ids.dtype, ids.shape()))]
 }
 
 /// Decoder of the labels of the step before.

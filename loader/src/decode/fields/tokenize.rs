@@ -173,9 +173,9 @@ impl FieldKind for Tokenize {
         Ok(Compiled::new(index, TokenizeDecoder { tokenizer, path, errors, ids, changes }, dtype, ids.shape()))
     }
 
-    fn compile_labels(&self, columns: Columns<'_>) -> Result<Option<Compiled>> {
-        let Some(_) = &self.mask else { return Ok(None) };
-        Ok(Some(labels_of(columns.find(&self.column)?.0, self.row())))
+    fn compile_further(&self, columns: Columns<'_>) -> Result<Vec<(&'static str, Compiled)>> {
+        let Some(_) = &self.mask else { return Ok(Vec::new()) };
+        Ok(labels_of(columns.find(&self.column)?.0, self.row()))
     }
 }
 

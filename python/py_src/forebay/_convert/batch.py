@@ -8,7 +8,7 @@ from typing import Any
 
 from .._forebay import Ragged, Tensor
 from ..errors import ConfigError
-from .ragged import Paddings, array
+from .ragged import ANSWERS, Paddings, array
 
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
 """Function of the engine's outputs by name that returns the framework's."""
@@ -43,6 +43,8 @@ class Batch:
         for name, field in self.fields or ():
             pairs += [(output, spec.get("dtype")) for output, spec in field.get("fields", [[name, field]])]
             pairs += [("labels", field.get("dtype"))] if "mask" in field or field.get("part") == "ids" else []
+            if field.get("part") == "pair" and (self.padding is None or name not in self.padding.pairs):
+                pairs += [(answers, field.get("dtype")) for answers in ANSWERS]
         return pairs
 
     def outputs(self) -> list[str]:

@@ -14,6 +14,12 @@ from .._choices import DTypeName
 from ..errors import ConfigError, InternalError
 from .._forebay import Ragged, Tensor
 
+# Outputs of the engine with the answers of preference pairs, after the output with their prompts.
+ANSWERS = ("chosen_ids", "rejected_ids")
+
+# Masks of the rows of preference pairs, with the names that TRL's collator has.
+PAIR_MASKS = ("attention_mask", "completion_mask")
+
 # Types of the engine, with the names of all frameworks. The index is the type's number in the header of a ragged array.
 DTYPES = get_args(DTypeName)
 
@@ -70,16 +76,18 @@ class Paddings:
     """Padding by output."""
     _masks: Mapping[str, tuple[str, str]]
     """For each output that is a mask, the padded output and the mask's type."""
+    pairs: Mapping[str, Padding]
+    """Padding by output of preference pairs."""
 
     @property
     def names(self) -> list[str]:
         """Names of the padded outputs and of their masks."""
-        return [*self._outputs, *self._masks]
+        return [*self._outputs, *self.pairs, *self.masks]
 
     @property
     def masks(self) -> list[str]:
         """Names of the outputs that are masks."""
-        return list(self._masks)
+        return [*self._masks, *(PAIR_MASKS if self.pairs else ())]
 
     def __call__(self, outputs: dict[str, Any]) -> dict[str, Any]:
         """Returns the engine's outputs with arrays of numpy instead of the outputs that are padded, and with masks.
@@ -93,6 +101,9 @@ class Paddings:
                 padded[name], lengths[name] = _padded(name, outputs[name], padding)
             elif isinstance(outputs[name], Tensor):
                 padded[name], lengths[name] = _padded_tensor(name, outputs[name], padding)
+        for name, padding in self.pairs.items():
+            prompts, *answers = (padded.pop(output) for output in (name, *ANSWERS))
+            padded |= _pairs(name, prompts, answers, padding)
         return padded | masks_of(self._masks, padded, lengths)
 
 
@@ -104,6 +115,21 @@ def masks_of(masks: Mapping[str, tuple[str, str]], batch: Mapping[str, Any], len
         mask: (numpy.arange(batch[name].shape[1]) < lengths[name][:, None]).astype(dtype, copy=False)
         for mask, (name, dtype) in masks.items()
     }
+
+
+def _pairs(name: str, prompts: Ragged, answers: Sequence[Ragged], padding: Padding) -> dict[str, Any]:
+    """Returns the rows of preference pairs as TRL's collator has them, the chosen ones before the rejected ones, and their masks."""
+    import numpy
+
+    heads = [array(row, copies=False) for row in prompts.rows]
+    tails = [array(row, copies=False) for of in answers for row in of.rows]
+    rows = [numpy.concatenate(pair) for pair in zip(heads * len(answers), tails)]
+    batch, ends = joined(rows, fill_of(name, rows[0].dtype, padding), padding)
+    places = numpy.arange(batch.shape[1])
+    starts = numpy.array([len(row) for row in heads] * len(answers))
+    is_token = places < ends[:, None]
+    masks = (is_token, is_token & (places >= starts[:, None]))
+    return {name: batch} | {mask: values.astype("int64") for mask, values in zip(PAIR_MASKS, masks)}
 
 
 def _padded_tensor(name: str, tensor: Tensor, padding: Padding) -> tuple[Any, Any]:

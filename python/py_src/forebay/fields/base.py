@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from .._arguments import Check, shown, text, whole, within
-from .._convert.ragged import DTYPES, Padding, Paddings
+from .._convert.ragged import DTYPES, PAIR_MASKS, Padding, Paddings
 from ..errors import ConfigError
 from .checks import BY_ANNOTATION
 
@@ -27,6 +27,10 @@ class Field:
     def _padding(self) -> Padding | None:
         """Returns the padding of the output's rows, if they are padded."""
         return None
+
+    def _is_pair(self) -> bool:
+        """Returns True if the field makes prompts, and the engine adds the outputs of two answers."""
+        return False
 
     def _has_labels(self) -> bool:
         """Returns True if the engine adds an output `labels` after the field's, with rows of the same form."""
@@ -165,6 +169,9 @@ def paddings(fields: Mapping[str, Field] | None) -> Paddings | None:
     """Returns the padding of the outputs of `fields`, if any is padded."""
     paddings = {name: field._padding() for name, field in (fields or {}).items()}
     padded = {name: padding for name, padding in paddings.items() if padding is not None}
+    pairs = {name: padded.pop(name) for name, field in (fields or {}).items() if field._is_pair() and name in padded}
+    if pairs and (taken := next((mask for mask in PAIR_MASKS if mask in (fields or {})), None)):
+        raise ConfigError(f"fields[{taken!r}]: part=\"pair\" of Chat adds an output of that name, so leave it out, or pair's pad")
     for name, field in (fields or {}).items():
         if field._has_labels() and name in padded:
             padded["labels"] = dataclasses.replace(padded[name], value=-100)
@@ -174,7 +181,7 @@ def paddings(fields: Mapping[str, Field] | None) -> Paddings | None:
         if of not in padded:
             problem = f"{of!r} is not an output with `pad` and without a length: {_padded_instead(of, fields or {}, padded)}"
             raise ConfigError(f"fields[{name!r}]: {problem}")
-    return Paddings(padded, masks) if padded else None
+    return Paddings(padded, masks, pairs) if padded or pairs else None
 
 
 def _padded_instead(of: str, fields: Mapping[str, Field], padded: Mapping[str, Padding]) -> str:

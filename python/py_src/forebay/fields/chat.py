@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from .._arguments import by_name, one_of, shown, text
+from .._arguments import by_name, one_of, shown, text, whole
 from .._choices import DType
 from .._convert.ragged import Padding
 from ..errors import ConfigError
@@ -47,10 +47,14 @@ class Chat(FileField):
         tools: Column with the tools as JSON, a list of schemas; a sample may lack it. None: no tools.
         prompt: Column with the prompt of a completion: both are messages, or both are texts. The completion alone is trained. Texts
             have no template, and end with the tokenizer's `eos_token`.
-        against: Column with the second conversation of a preference pair. The messages that both begin with are the prompt.
+        against: Column with the second conversation of a preference pair. The messages that both begin with are the prompt, unless
+            `prompt` has it.
         train_on: "assistant": all turns of the model. "last": its last turn. "flag": messages with a true `train`, `weight` or
             `loss_mask`, and the turns of the model without such a flag.
-        part: "all"; with a prompt also "prompt" or "completion", for collators that join them.
+        part: "all"; with a prompt also "prompt" or "completion", for collators that join them. "pair", with `against`: both conversations
+            of a preference pair, with the ids and masks of TRL's `DPOTrainer` and its collator. With `pad` the output has the shape (2N, L), the
+            chosen conversations before the rejected ones, and the batch has `attention_mask` and `completion_mask` next to it. Without `pad` the
+            output is a list of prompts, and `chosen_ids` and `rejected_ids` are lists of answers. The columns are messages or texts.
         variables: Variables of the template, such as `{"enable_thinking": False}`. The special tokens of `tokenizer_config.json` are
             among them.
         date: Day that the template sees as the current one, such as "2026-11-29", so that all runs have the same ids. None: a
@@ -60,7 +64,7 @@ class Chat(FileField):
         pad: Id that fills a short row; labels have -100 there.
         truncate: Keep only the first `length` ids of a longer conversation.
         pad_to_multiple: Without `length`, the length of rows is a multiple of it.
-        max_length: Without `length`, keep only this many ids of a conversation.
+        max_length: Without `length`, keep only this many ids of a conversation. A pair with a prompt of as many ids is a `DecodeError`.
     """
 
     column: str
@@ -70,7 +74,7 @@ class Chat(FileField):
     prompt: str | None = None
     against: str | None = None
     train_on: Literal["assistant", "last", "flag"] = "assistant"
-    part: Literal["all", "prompt", "completion"] = "all"
+    part: Literal["all", "prompt", "completion", "pair"] = "all"
     variables: Mapping[str, Any] | None = None
     date: str | None = None
     length: int | None = None
@@ -84,7 +88,9 @@ class Chat(FileField):
     mask: ClassVar[None] = None
 
     def _spec(self) -> dict[str, Any]:
-        part = one_of("part of Chat", self.part, ("all", "prompt", "completion"))
+        part = one_of("part of Chat", self.part, ("all", "prompt", "completion", "pair"))
+        if part == "pair" and (self.length is not None or self.truncate):
+            raise ConfigError('length and truncate of Chat are for single rows: part="pair" takes max_length and pad_to_multiple')
         spec = {
             "kind": "chat",
             "column": column_of(self),
@@ -93,6 +99,9 @@ class Chat(FileField):
             **{name: text(f"{name} of Chat", value) for name in ("tools", "prompt", "against", "date") if (value := getattr(self, name)) is not None},
             **token_rows(self),
         }
+        if part == "pair" and self.max_length is not None:
+            # A prompt leaves room for a token of each answer, as TRL has it.
+            spec["prompt_max"] = max(0, whole("max_length of Chat", self.max_length, 1) - 1)
         tokenizer, template, variables = self._once(lambda: _contents(self.tokenizer, self.template))
         if template is not None:
             spec |= {"template_name": template[0], "template": template[1]}
@@ -114,6 +123,9 @@ class Chat(FileField):
 
     def _has_labels(self) -> bool:
         return self.part == "all"
+
+    def _is_pair(self) -> bool:
+        return self.part == "pair"
 
 
 def _contents(tokenizer: Any, template: Any) -> tuple[str, tuple[str, str] | None, dict[str, Any]]:

@@ -257,7 +257,7 @@ def token_rows(field: Any) -> dict[str, Any]:
     if field.length is None:
         if truncates:
             raise ConfigError(f"truncate of {kind} cuts at `length`, which is not set: pass max_length instead of truncate")
-        if pad is None:
+        if pad is None and not field._is_pair():
             raise ConfigError(f"{kind} needs a length, or pad to fill rows up to the longest one of the batch: pass one of them")
         return spec
     for name in ("pad_to_multiple", "max_length"):

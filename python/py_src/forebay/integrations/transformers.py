@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,9 @@ from .._loader import Loader
 from .accelerate import DataLoader
 
 __all__ = ["LoaderTrainer", "Trainer"]
+
+_STAND_IN = "forebay_loader"
+"""Column of a data set of one row in place of a loader."""
 
 _CALLBACK = "LoaderPosition"
 """Name of the callback in the file of the Trainer's state."""
@@ -42,6 +45,9 @@ class LoaderTrainer:
     """
 
     _rows_seen = 0
+    _sample_rows = 1
+    _replaced: Mapping[int, Loader] = {}
+    """Loaders of an evaluation, by the `id` of the data set in place of each."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         loaders = _take_loaders(self, args, kwargs)
@@ -65,11 +71,16 @@ class LoaderTrainer:
             # Trainer may make a callback again, without arguments.
             self.add_callback(type(_CALLBACK, (_Position,), {"loader": self.train_dataset}))
 
+    def _prepare_dataset(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
+        # TRL's preparation, which a loader's batches have behind them.
+        return dataset if isinstance(dataset, Loader) or _is_stand_in(dataset) else super()._prepare_dataset(dataset, *args, **kwargs)
+
     def get_train_dataloader(self) -> Any:
         loaded = self._loaded(self.train_dataset)
         return super().get_train_dataloader() if loaded is None else loaded
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+        eval_dataset = self._replaced.get(id(eval_dataset), eval_dataset)
         loaded = self._loaded(self._evaluated(eval_dataset))
         return super().get_eval_dataloader(eval_dataset) if loaded is None else loaded
 
@@ -103,8 +114,8 @@ class LoaderTrainer:
         return epoch, step
 
     def evaluate(self, eval_dataset: Any = None, *args: Any, **kwargs: Any) -> Any:
-        with self._batch_size_of(self._evaluated(eval_dataset)):
-            return super().evaluate(eval_dataset, *args, **kwargs)
+        with self._batch_size_of(self._evaluated(eval_dataset)), self._in_place_of(eval_dataset) as data:
+            return super().evaluate(data, *args, **kwargs)
 
     def predict(self, test_dataset: Any, *args: Any, **kwargs: Any) -> Any:
         with self._batch_size_of(test_dataset):
@@ -116,7 +127,7 @@ class LoaderTrainer:
         if not isinstance(dataloader, DataLoader):
             return output
         # Trainer counts the last batch as a full one. All ranks have as many rows.
-        return output._replace(num_samples=self._rows_seen * self.args.world_size)
+        return output._replace(num_samples=self._rows_seen // self._sample_rows * self.args.world_size)
 
     def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         self._rows_seen += find_batch_size(inputs) or 0
@@ -125,7 +136,21 @@ class LoaderTrainer:
     def _evaluated(self, data: Any) -> Any:
         """Returns the data set that `evaluate` means: None is the Trainer's own, and a text the name of one of several."""
         data = self.eval_dataset if data is None else data
-        return self.eval_dataset[data] if isinstance(data, str) else data
+        return self.eval_dataset[data] if isinstance(data, str) else self._replaced.get(id(data), data)
+
+    @contextmanager
+    def _in_place_of(self, data: Any) -> Iterator[Any]:
+        """Returns `data` for `evaluate` of a trainer of TRL, with data sets of one row in place of loaders."""
+        if not (_is_of_trl(self) and _has_loader(data)):
+            yield data
+            return
+        loaders = data if isinstance(data, dict) else {"": data}
+        stand_ins = {name: _one_row(each) for name, each in loaders.items()}
+        self._replaced = {id(stand_ins[name]): each for name, each in loaders.items() if isinstance(each, Loader)}
+        try:
+            yield stand_ins if isinstance(data, dict) else stand_ins[""]
+        finally:
+            self._replaced = {}
 
     @contextmanager
     def _batch_size_of(self, data: Any) -> Iterator[None]:
@@ -134,9 +159,11 @@ class LoaderTrainer:
         try:
             if isinstance(data, Loader):
                 self.args.per_device_eval_batch_size = data.batch_size
+                self._sample_rows = data.adapter.sample_rows
             yield
         finally:
             self.args.per_device_eval_batch_size = size
+            self._sample_rows = 1
 
     def _loaded(self, data: Any) -> DataLoader | None:
         _refuse_data_loader("a data set", data)
@@ -152,16 +179,26 @@ def _take_loaders(trainer: LoaderTrainer, args: Sequence[Any], kwargs: dict[str,
 
     TRL's trainers refuse what is no data set of `datasets`, and read its first row.
     """
-    if not any(base.__module__.split(".")[0] == "trl" for base in type(trainer).__mro__):
+    if not _is_of_trl(trainer):
         return {}
     loaders = {name: data for name in ("train_dataset", "eval_dataset") if _has_loader(data := kwargs.get(name))}
     if loaders:
         config = kwargs.get("args", args[1] if len(args) > 1 else None)
         if config is None:
             raise ConfigError("TRL would prepare the data of a Loader itself: pass args=, such as an SFTConfig, which can switch that off")
+        if getattr(config, "precompute_ref_log_probs", False):
+            raise ConfigError(
+                "precompute_ref_log_probs=True keeps a number for each row of a data set, which a Loader does not have: leave it out, and "
+                "each step calls the reference model"
+            )
         kwargs.update({name: _one_row(data) for name, data in loaders.items()})
-        config.dataset_kwargs = {**(config.dataset_kwargs or {}), "skip_prepare_dataset": True}
+        if hasattr(config, "dataset_kwargs"):
+            config.dataset_kwargs = {**(config.dataset_kwargs or {}), "skip_prepare_dataset": True}
     return loaders
+
+
+def _is_of_trl(trainer: LoaderTrainer) -> bool:
+    return any(base.__module__.split(".")[0] == "trl" for base in type(trainer).__mro__)
 
 
 def _has_loader(data: Any) -> bool:
@@ -174,7 +211,12 @@ def _one_row(data: Any) -> Any:
 
     if isinstance(data, dict):
         return {name: _one_row(each) for name, each in data.items()}
-    return Dataset.from_dict({"input_ids": [[0]], "labels": [[0]]}) if isinstance(data, Loader) else data
+    return Dataset.from_dict({"input_ids": [[0]], "labels": [[0]], _STAND_IN: [True]}) if isinstance(data, Loader) else data
+
+
+def _is_stand_in(data: Any) -> bool:
+    """True for a data set of one row in place of a loader."""
+    return _STAND_IN in (getattr(data, "column_names", None) or ())
 
 
 def _resumed(loader: Loader, position: dict[str, Any]) -> tuple[int, int]:
