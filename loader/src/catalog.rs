@@ -88,7 +88,7 @@ pub(crate) use select::Selections;
 pub(crate) use selection::shortened;
 pub(crate) use session::Session;
 pub(crate) use store_set::StoreSet;
-pub(crate) use stream::{IndexedStream, Stream};
+pub(crate) use stream::{IndexedStream, Stream, StreamOrigin};
 pub use tars::TarSet;
 
 /// All streams of a loader.

@@ -24,6 +24,8 @@ pub(crate) struct InstalledIndex<T> {
     pub(crate) index: T,
     /// Length of the file.
     pub(crate) bytes: u64,
+    /// True if the file was in the directory already.
+    pub(crate) was_kept: bool,
     /// Error that prevented a comparison with the remote one.
     pub(crate) unchecked: Option<Error>,
     /// Remote that the directory belongs to, if that is a different one with the same index. The caller has to compare
@@ -130,7 +132,8 @@ impl<T> IndexSource<'_, '_, T> {
             Err(e) if is_created && e.kind() != ErrorKind::Permission && !self.is_optional => return Err(e),
             Err(e) => unkept = Some(e),
         }
-        Ok(InstalledIndex { index, bytes: bytes.len() as u64, unchecked: None, previous_remote, unkept })
+        let was_kept = false;
+        Ok(InstalledIndex { index, bytes: bytes.len() as u64, was_kept, unchecked: None, previous_remote, unkept })
     }
 
     fn path(&self) -> PathBuf {
@@ -188,7 +191,8 @@ impl<T> IndexSource<'_, '_, T> {
                 previous_remote = different_remote(&path, self.remote);
             }
         }
-        Ok(Some(InstalledIndex { index, bytes: text.bytes()?, unchecked, previous_remote, unkept: None }))
+        let was_kept = true;
+        Ok(Some(InstalledIndex { index, bytes: text.bytes()?, was_kept, unchecked, previous_remote, unkept: None }))
     }
 
     /// Parses `file`, which is at `path`.

@@ -3,7 +3,7 @@
 use super::cache_folder::{check_home, cost_of_no_cache};
 use super::index_origin::IndexOrigin;
 use super::session::Session;
-use super::stream::IndexedStream;
+use super::stream::{IndexedStream, StreamOrigin};
 use super::stream_folders::resolve;
 use crate::cache::{
     CachedIndex, FetchedVersions, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, record_remote, show_progress,
@@ -78,8 +78,7 @@ impl Session<'_> {
         }
         let address = remote.as_ref().map(|_| name.to_owned());
         let versions = remote.as_ref().filter(|_| files.is_some()).and_then(Remote::versions).cloned();
-        let remote = remote.filter(|_| files.is_none());
-        let has_hashes = index.shards.iter().all(is_hashed);
+        let (remote, has_hashes) = (remote.filter(|_| files.is_none()), index.shards.iter().all(is_hashed));
         if let (Some(_), Some(remote)) = (&installed.previous_remote, &remote) {
             if !has_hashes && !has_same_shard(&index, &folder, remote)? {
                 return Err(stale(&folder.join(INDEX_BASENAME), &resolved));
@@ -105,6 +104,7 @@ impl Session<'_> {
             address,
             remote,
             index_bytes: installed.bytes,
+            origin: StreamOrigin { kind: None, was_kept: installed.was_kept },
             digest,
             version: origin.version(),
             validate_hash,

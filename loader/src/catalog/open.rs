@@ -93,7 +93,11 @@ fn open_source(session: &Session<'_>, stream: &StreamConfig, source: Source) -> 
                 }
             }
         }
-        Source::Files { kind, root, files } => opener_of(kind)?.open(&Opening { session, stream, root: &root }, files),
+        Source::Files { kind, root, files } => {
+            let mut opened = opener_of(kind)?.open(&Opening { session, stream, root: &root }, files)?;
+            opened.origin.kind = Some(kind.name);
+            Ok(opened)
+        }
     }
 }
 

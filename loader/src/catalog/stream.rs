@@ -37,6 +37,15 @@ impl Stream {
     }
 }
 
+/// Origin of a stream's index, for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StreamOrigin {
+    /// Name of the kind of files that the index was made of; `None`: the data set has an index.
+    pub(crate) kind: Option<&'static str>,
+    /// The index was in the stream's folder on local disk already.
+    pub(crate) was_kept: bool,
+}
+
 /// Stream with an index that has been read.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexedStream {
@@ -49,6 +58,8 @@ pub(crate) struct IndexedStream {
     /// Settings of the cache directory, without the ones that follow from the rest of the streams.
     pub(crate) cache: StreamCacheConfig,
     pub(crate) index_bytes: u64,
+    /// Origin of the index, for people.
+    pub(crate) origin: StreamOrigin,
     /// Digest of the index's bytes, for checkpoints.
     pub(crate) digest: String,
     /// Text that differs for different contents of the files, if their versions are known.

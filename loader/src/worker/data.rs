@@ -3,7 +3,7 @@
 use crate::cache::{
     CachedIndex, FetchedVersions, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, with_advice_on_remote,
 };
-use crate::catalog::{IndexedStream, Session, check_units, open_streams};
+use crate::catalog::{IndexedStream, Session, StreamOrigin, check_units, open_streams};
 use crate::clock::Clock;
 use crate::config::{LoaderConfig, SkipConfig, read};
 use crate::error::{Error, Result};
@@ -77,13 +77,30 @@ impl DataConfig {
 pub struct DataSet {
     pub(super) config: DataConfig,
     /// Shards of each stream. Made before the workers are forked, so that they share the pages.
-    shards: Vec<Arc<ShardSet>>,
+    pub(super) shards: Vec<Arc<ShardSet>>,
     /// Folder of the shards that are read where they are, of each stream.
-    files: Vec<Option<PathBuf>>,
+    pub(super) files: Vec<Option<PathBuf>>,
     /// Versions of the files of each stream when it was opened. Each process has its own table.
     versions: Vec<Versions>,
     hashes: Vec<Option<HashAlgo>>,
+    /// Origins of the streams; none if the caller has read the indexes.
+    pub(super) origins: Vec<OpenedOrigin>,
     shape: DataSetShape,
+}
+
+/// Origin of a stream that was opened here.
+#[derive(Clone, Debug)]
+pub(super) struct OpenedOrigin {
+    /// The user's name of the stream.
+    pub(super) name: String,
+    pub(super) origin: StreamOrigin,
+    pub(super) index_bytes: u64,
+}
+
+impl OpenedOrigin {
+    fn of(stream: &IndexedStream) -> Self {
+        Self { name: stream.name.clone(), origin: stream.origin, index_bytes: stream.index_bytes }
+    }
 }
 
 impl DataSet {
@@ -102,7 +119,8 @@ impl DataSet {
         let files = vec![None; indexes.len()];
         let versions = indexes.iter().map(|_| Versions::default()).collect();
         let shards = indexes.into_iter().map(|index| Arc::new(ShardSet::new(index))).collect();
-        Ok(Self { shape: DataSetShape::new(&counts)?, config, shards, files, versions, hashes })
+        let origins = Vec::new();
+        Ok(Self { shape: DataSetShape::new(&counts)?, config, shards, files, versions, hashes, origins })
     }
 
     /// Opens the data of a loader's `config` to read single samples, from any source that a loader has and in the
@@ -127,6 +145,7 @@ impl DataSet {
             stream.cache.versions.as_ref().or(of_remote).map(|versions| versions.frozen()).unwrap_or_default()
         };
         let versions = opened.iter().map(of_stream).collect();
+        let origins = opened.iter().map(OpenedOrigin::of).collect();
         let samples = |stream: &IndexedStream| stream.cache.shards.iter().map(|shard| shard.samples).collect();
         let counts: Vec<Vec<u64>> = opened.iter().map(samples).collect();
         let (mut streams, mut shards, mut files, mut hashes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -146,7 +165,7 @@ impl DataSet {
             hashes.push(stream.validate_hash);
         }
         let config = DataConfig { streams, cache_limit: config.cache_limit };
-        Ok(Self { config, shards, files, versions, hashes, shape: DataSetShape::new(&counts)? })
+        Ok(Self { config, shards, files, versions, hashes, origins, shape: DataSetShape::new(&counts)? })
     }
 
     /// Samples per shard and stream.
@@ -170,10 +189,7 @@ impl DataSet {
         places
             .enumerate()
             .map(|(number, ((place, shards), (files, hash)))| IndexedStream {
-                name: match &place.remote {
-                    Some(remote) => redact(remote).into_owned(),
-                    None => place.dir.display().to_string(),
-                },
+                name: place.name(),
                 remote: None,
                 address: None,
                 cache: StreamCacheConfig {
@@ -192,6 +208,7 @@ impl DataSet {
                 },
                 // The package checks the limit, by the reference's rule.
                 index_bytes: 0,
+                origin: StreamOrigin::default(),
                 digest: String::new(),
                 version: None,
                 validate_hash: *hash,
@@ -251,6 +268,11 @@ impl StreamLocation {
         let installed = source.install(&Clock::system(), WaitPolicy::new(&|| false, STALL_TIMEOUT))?;
         installed.unkept.iter().for_each(|why| log::warn!("the index is not kept: {why}"));
         Ok(())
+    }
+
+    /// Address without secrets, or the folder.
+    pub(super) fn name(&self) -> String {
+        self.remote.as_ref().map_or_else(|| self.dir.display().to_string(), |remote| redact(remote).into_owned())
     }
 
     /// Configuration of the store, with a single thread.

@@ -11,7 +11,8 @@
 //!    `-- FetchAhead   one thread, which fetches announced shards                    (fetch_ahead)
 //! ```
 //!
-//! [`SingleShard`] reads the samples of a single shard without a data set.
+//! [`StreamDescription`] has the facts about a stream that its index shows. [`SingleShard`] reads the samples of a
+//! single shard without a data set.
 //!
 //! There is no ring, no pool and no decode thread, since a machine runs dozens of these processes. A [`DataSet`] holds
 //! no descriptor, lock or thread, so a forked process opens its own reader from the inherited copy; everything else
@@ -23,6 +24,7 @@
 //! again.
 
 mod data;
+mod description;
 mod epoch;
 mod fetch_ahead;
 mod known_shard;
@@ -30,6 +32,7 @@ mod reader;
 mod single;
 
 pub use data::{DataConfig, DataSet, StreamLocation};
+pub use description::{IndexDescription, StreamDescription};
 pub use epoch::Epoch;
 pub use reader::{ATTEMPTS, SampleInfo, SampleReader};
 pub use single::SingleShard;
