@@ -14,6 +14,7 @@ from collections.abc import Callable
 import pytest
 
 import forebay as fb
+from forebay.__main__ import main
 
 SHUFFLED = {"shuffle": True, "seed": 7, "order": fb.Order(num_canonical_nodes=2)}
 
@@ -203,3 +204,16 @@ class SourceMatrix:
                 assert [[s.stream, s.shard, s.index] for s in named] == batch["sample_ids"].tolist()
                 if step % 7 == 1:
                     assert case.rows(loader.replay(step)) == case.rows(batch)
+
+    @pytest.mark.parametrize("command", ["info", "preview"])
+    def test_the_command_shows_it(self, case, capfd, tmp_path, command):
+        window = case.options.get("window")
+        options = ["--window", str(getattr(window, "tokens", window))] if window else []
+        assert main([command, case.remote, "--json", "--local", str(tmp_path / "shown"), *options]) == 0
+        found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+        if command == "info":
+            [found] = found
+            assert found["samples"] == len(case.samples) or window
+            assert found["columns"] and found["read"]["samples"] and not found["read"]["damaged"]
+        else:
+            assert len(found) == 8 and all(row["columns"] for row in found)

@@ -1,9 +1,11 @@
 //! The grammar: all commands and their arguments.
 
 use crate::completion::CompletionArgs;
+use crate::info::InfoArgs;
 use crate::ls::LsArgs;
 use crate::output::{Output, OutputArgs};
 use crate::package::{CheckpointArgs, ConvertArgs, IndexArgs, VerifyArgs, WhichArgs};
+use crate::preview::PreviewArgs;
 use crate::{Command, Exit, Request, Run};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use serde::Serialize;
@@ -22,6 +24,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Commands {
+    Info(InfoArgs),
+    Preview(PreviewArgs),
     Ls(LsArgs),
     Verify(VerifyArgs),
     Which(WhichArgs),
@@ -47,6 +51,8 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Request {
 impl Commands {
     fn request(self, output: OutputArgs) -> Request {
         match self {
+            Self::Info(command) => run(command, output),
+            Self::Preview(command) => run(command, output),
             Self::Ls(command) => run(command, output),
             Self::Verify(arguments) => package("verify", arguments, output),
             Self::Which(arguments) => package("which", arguments, output),

@@ -10,6 +10,7 @@
 //! * `output`: the form of the results: text with or without colours, or JSON; tables and progress;
 //! * `exit`: the exit codes;
 //! * `completion`: completion in bash, zsh and fish;
+//! * `data`: the data set that a command reads; `samples`: its samples as values; `text`: numbers and values as text;
 //! * `package`: the arguments of the commands of the Python package;
 //! * one module for each command, with its `Args` and its [`Command`].
 //!
@@ -32,10 +33,15 @@
 
 mod cli;
 mod completion;
+mod data;
 mod exit;
+mod info;
 mod ls;
 mod output;
 mod package;
+mod preview;
+mod samples;
+mod text;
 
 pub use cli::parse;
 pub use exit::Exit;

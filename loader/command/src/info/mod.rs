@@ -1,0 +1,88 @@
+//! `forebay info`: a data set by its index and by some samples.
+//!
+//! * `choice`: the samples that are read; `read`, `column`: facts about their values, with `distribution`;
+//! * `report`: the result as text and as JSON.
+
+mod choice;
+mod column;
+mod distribution;
+mod read;
+mod report;
+
+use crate::data::DataArgs;
+use crate::samples::Samples;
+use crate::{Command, Exit, Session};
+use clap::Args;
+use column::Columns;
+use forebay_loader::Result;
+use forebay_loader::config::parse_bytes;
+use forebay_loader::worker::StreamDescription;
+use read::Read;
+use report::Report;
+
+/// Bytes of shards that are fetched for the samples.
+const FETCH_BYTES_MAX: &str = "64mb";
+
+/// Show a data set: format, samples, columns with types and examples, sizes, lengths, the cost of an epoch
+///
+/// Most facts are from the index. For the facts about values some samples are read, the same ones each time; of
+/// pictures the headers alone.
+#[derive(Args, Debug)]
+pub(crate) struct InfoArgs {
+    /// Addresses of data sets, as a Loader's `remote` has them
+    #[arg(required = true, value_name = "URL")]
+    addresses: Vec<String>,
+    #[command(flatten)]
+    data: DataArgs,
+    /// Samples that are read, spread over the data set; 0 reads the index alone
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    samples: u64,
+    /// Most bytes of shards that are fetched for the samples; one shard is fetched in any case
+    #[arg(long, value_name = "SIZE", default_value = FETCH_BYTES_MAX, value_parser = size)]
+    fetch: u64,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    parse_bytes(text).map_err(|error| error.to_string())
+}
+
+impl Command for InfoArgs {
+    fn addresses(&self) -> Vec<String> {
+        self.addresses.clone()
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit> {
+        let mut exit = Exit::Success;
+        for address in &self.addresses {
+            match self.report(address, session) {
+                Ok(found) => exit = if found == Exit::Success { exit } else { found },
+                // The remaining data sets are shown.
+                Err(error) if self.addresses.len() > 1 => exit = session.output.fail(&error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(exit)
+    }
+}
+
+impl InfoArgs {
+    fn report(&self, address: &str, session: &Session) -> Result<Exit> {
+        let data = self.data.open(address, session.library.clone())?;
+        let mut streams = data.describe();
+        let stream: StreamDescription = streams.swap_remove(0);
+        let (mut columns, mut read) = (Columns::new(&stream), Read::default());
+        if self.samples > 0 {
+            let numbers = choice::samples(&data, self.samples, self.fetch);
+            let mut samples = Samples::open(data, session.library.clone())?;
+            let bar = session.output.progress(numbers.len() as u64, "samples");
+            for number in numbers {
+                read.sample(&mut samples, number, &mut columns);
+                bar.inc(1);
+            }
+            bar.finish_and_clear();
+        }
+        let exit = if read.damaged.is_empty() { Exit::Success } else { Exit::Found };
+        Report { stream: &stream, columns: &columns, read: &read }.print(&session.output);
+        Ok(exit)
+    }
+}

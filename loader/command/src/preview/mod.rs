@@ -1,0 +1,149 @@
+//! `forebay preview`: samples with their pictures, in the terminal or as a page.
+//!
+//! ```text
+//!   data set --stored: Samples--.
+//!                               +--> Row: names, texts, pictures --> terminal: a table, or cards with graphics
+//!   run file --run: a Loader ---'                                `-> page: HTML
+//! ```
+//!
+//! * `row`: a sample to be shown, by a `shape`; `picture`: pixels and their decoding; `boxes`: boxes in pictures;
+//!   `palette`: colours of masks and boxes;
+//! * `stored`: samples of a data set; `run`: the batch of a step of a run;
+//! * `graphics`: pictures in terminals, a file for each protocol; `terminal` and `page`: the two forms.
+
+mod boxes;
+mod graphics;
+mod page;
+mod palette;
+mod picture;
+mod row;
+mod run;
+mod shape;
+mod stored;
+mod terminal;
+
+use crate::data::DataArgs;
+use crate::{Command, Exit, Session};
+use boxes::BoxForm;
+use clap::Args;
+use forebay_loader::{Error, Result};
+use graphics::Graphics;
+use row::Row;
+use shape::Shape;
+use std::path::PathBuf;
+
+/// Show samples of a data set, with their pictures, or the batch of a step of a run
+#[derive(Args, Debug)]
+pub(crate) struct PreviewArgs {
+    /// Address of a data set, as a Loader's `remote` has it
+    #[arg(value_name = "URL", required_unless_present = "run", conflicts_with = "run")]
+    address: Option<String>,
+    #[command(flatten)]
+    data: DataArgs,
+    /// Number of the first sample
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    start: u64,
+    /// Number of samples
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    count: u64,
+    /// Take random samples by this seed
+    #[arg(long, value_name = "SEED")]
+    shuffle: Option<u64>,
+    /// Columns to show, separated by commas [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    columns: Vec<String>,
+    /// Column of boxes, which are drawn over the picture: four numbers each, or JSON as COCO has it
+    #[arg(long, value_name = "COLUMN")]
+    boxes: Option<String>,
+    /// Meaning of the four numbers of a box [default: xywh in JSON of COCO, else xyxy]
+    #[arg(long, value_name = "FORM")]
+    boxes_format: Option<BoxForm>,
+    /// Form of pictures in the terminal
+    #[arg(long, value_name = "FORM", default_value = "auto")]
+    graphics: Graphics,
+    /// Write a page that needs no network instead
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// File of a run, which Loader.save_run writes: show the batch of a step, augmented
+    #[arg(long, value_name = "FILE", requires = "step")]
+    run: Option<PathBuf>,
+    /// Number of the step, counted through all epochs
+    #[arg(long, value_name = "N", requires = "run")]
+    step: Option<u64>,
+    /// Rank of the run
+    #[arg(long, value_name = "R", default_value_t = 0, requires = "run")]
+    rank: u32,
+}
+
+/// Longest side of a picture on a page, and in a terminal.
+const PAGE_SIDE_MAX: u32 = 640;
+const TERMINAL_SIDE_MAX: u32 = 480;
+
+impl Command for PreviewArgs {
+    fn addresses(&self) -> Vec<String> {
+        match (&self.run, &self.address) {
+            // The command itself has the error of a file that is no run.
+            (Some(run), _) => run::addresses(run).unwrap_or_default(),
+            (None, address) => address.iter().cloned().collect(),
+        }
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit> {
+        let graphics = if session.output.is_json() { Graphics::None } else { self.graphics.resolved(&session.output) };
+        let (is_page, has_pictures) = (self.html.is_some(), self.html.is_some() || graphics != Graphics::None);
+        let shape = Shape {
+            columns: &self.columns,
+            boxes: self.boxes.as_deref(),
+            boxes_form: self.boxes_format,
+            // Pictures that are not shown are decoded, too: damage is named.
+            side_max: if is_page { PAGE_SIDE_MAX } else { TERMINAL_SIDE_MAX },
+        };
+        let (title, mut rows) = self.rows(&shape, session)?;
+        self.check_columns(&rows)?;
+        if !has_pictures {
+            rows.iter_mut().for_each(Row::drop_pictures);
+        }
+        match &self.html {
+            Some(file) => {
+                let text = page::page(&title, &rows)?;
+                std::fs::write(file, text)
+                    .map_err(|e| Error::from_io(e, "the page cannot be written").with("file", file.display()))?;
+                let record = serde_json::json!({"html": file, "rows": rows.len()});
+                session.output.line(&record, || format!("{} has {} samples", file.display(), rows.len()));
+            }
+            None => terminal::print(&rows, graphics, &session.output),
+        }
+        Ok(if rows.iter().any(|row| row.is_damaged) { Exit::Found } else { Exit::Success })
+    }
+}
+
+impl PreviewArgs {
+    /// Returns a title and the rows.
+    fn rows(&self, shape: &Shape<'_>, session: &Session) -> Result<(String, Vec<Row>)> {
+        let library = session.library.clone();
+        if let (Some(file), Some(step)) = (&self.run, self.step) {
+            let title = format!("step {step} of rank {}, {}", self.rank, file.display());
+            return Ok((title, run::rows(file, step, self.rank, shape, library)?));
+        }
+        let address = self.address.as_deref().unwrap_or_default();
+        let data = self.data.open(address, library.clone())?;
+        let name = data.describe().swap_remove(0).name;
+        let choice = stored::Choice { start: self.start, count: self.count, seed: self.shuffle };
+        Ok((name, stored::rows(data, library, &choice, shape, session)?))
+    }
+
+    /// Rejects names of columns that no row has.
+    fn check_columns(&self, rows: &[Row]) -> Result<()> {
+        let is_known = |name: &String| rows.iter().any(|row| row.names.contains(name));
+        let asked = self.columns.iter().chain(&self.boxes);
+        match asked.into_iter().find(|name| !rows.iter().all(|row| row.names.is_empty()) && !is_known(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let mut known: Vec<&str> = rows.iter().flat_map(|row| &row.names).map(String::as_str).collect();
+                known.sort_unstable();
+                known.dedup();
+                Err(Error::config(format!("no sample has the column `{name}`: there are {}", known.join(", "))))
+            }
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Batch of a step of a run, by the file that `Loader.save_run` writes: the loader of the run makes it again.
+
+use super::boxes::BoxForm;
+use super::picture::Picture;
+use super::row::{Row, Shown};
+use super::shape::Shape;
+use crate::samples::{Content, floats};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use forebay_loader::batch::{Batch, Output, RowBytes};
+use forebay_loader::decode::geometry::Size;
+use forebay_loader::decode::ragged::read_ragged;
+use forebay_loader::decode::{BoxFormat, DType, FieldSpec, Op, PixelLayout};
+use forebay_loader::delivery::HostDelivery;
+use forebay_loader::format::{Column, Compression, Encoding};
+use forebay_loader::session::SavedState as _;
+use forebay_loader::state::LoaderState;
+use forebay_loader::store::LibraryStores;
+use forebay_loader::sync::Arc;
+use forebay_loader::{Error, Loader, LoaderConfig, Next, Result};
+use serde_json::{Map, Value as Json, json};
+use std::path::Path;
+
+/// Options that need a device, without which the pixels are the same or nearly so.
+const ON_DEVICES: [&str; 3] = ["device_decode", "share_decode", "gpu_direct_storage"];
+
+/// Start of a packed tokenizer in the file.
+const PACKED: &str = "zlib,base64:";
+
+/// Largest tokenizer that is unpacked.
+const TOKENIZER_BYTES_MAX: u64 = 1 << 30;
+
+/// Returns the addresses of a run's streams.
+///
+/// # Errors
+///
+/// `Config` for a file that is no run.
+pub(super) fn addresses(file: &Path) -> Result<Vec<String>> {
+    let document = document(file)?;
+    let streams = document["config"]["streams"].as_array().cloned().unwrap_or_default();
+    Ok(streams.iter().filter_map(|stream| stream["remote"].as_str().map(str::to_owned)).collect())
+}
+
+/// Returns the rows of the batch of `rank` in step number `step`.
+///
+/// # Errors
+///
+/// `Config` for a file that is no run, and for a rank that it does not have; `State` for data that has changed since;
+/// the errors of the loader.
+pub(super) fn rows(
+    file: &Path,
+    step: u64,
+    rank: u32,
+    shape: &Shape<'_>,
+    library: Option<LibraryStores>,
+) -> Result<Vec<Row>> {
+    let document = document(file)?;
+    let config = config(&document, rank).map_err(|e| e.with("file", file.display()))?;
+    let state = LoaderState::from_json(&document["state"].to_string())?;
+    let fields = Forms::of(config.fields.as_deref().unwrap_or_default());
+    let ranks = config.world.world_size / config.order.replication.unwrap_or(1).max(1);
+    let step_rows = u64::from(config.batch_size) * u64::from(ranks);
+    let loader = Loader::with_library(config, Arc::new(HostDelivery), library)?;
+    loader.load_state(&state, true)?;
+    let (epoch, batch) = loader.place_of_step(step)?;
+    let mut state = loader.state()?.at(epoch, batch.saturating_mul(step_rows));
+    // The step is shown also if the run leaves it out.
+    if let Some(forebay) = &mut state.forebay {
+        forebay.skipped = Default::default();
+    }
+    let names = loader.samples_of(epoch, batch, rank)?;
+    loader.load_state(&state, true)?;
+    loader.start_epoch()?;
+    let Next::Batch(batch) = loader.next()? else {
+        return Err(Error::config("the epoch has no such step").with("step", step));
+    };
+    let is_one_each = names.len() == batch.rows && names.iter().all(|name| name.fragment.is_none());
+    let titles = (0..batch.rows).map(|number| match names.get(number).filter(|_| is_one_each) {
+        Some(name) => (format!("row {number}, sample {} of {}", name.number, name.file), json!(name)),
+        // Packs have several samples, and skipped ones leave none.
+        None => (format!("row {number}"), Json::Null),
+    });
+    let titles: Vec<_> = titles.collect();
+    Ok(titles.into_iter().enumerate().map(|(number, title)| row(&batch, number, title, &fields, shape)).collect())
+}
+
+fn document(file: &Path) -> Result<Json> {
+    let no_run = "the file is not of a run, which Loader.save_run writes";
+    let text = std::fs::read_to_string(file).map_err(|e| Error::from_io(e, no_run).with("file", file.display()))?;
+    let document: Json =
+        serde_json::from_str(&text).map_err(|e| Error::config(no_run).caused_by(e).with("file", file.display()))?;
+    if document["config"].is_object() && document["state"].is_object() {
+        return Ok(document);
+    }
+    Err(Error::config(no_run).with("file", file.display()))
+}
+
+/// Returns the configuration of `rank`, for a loader in host memory that makes one batch.
+fn config(document: &Json, rank: u32) -> Result<LoaderConfig> {
+    let mut config = document["config"].clone();
+    if let Some(fields) = config.get_mut("fields") {
+        unpack_tokenizers(fields)?;
+    }
+    for stream in config["streams"].as_array_mut().into_iter().flatten() {
+        let is_here = stream["local"].as_str().is_none_or(|local| Path::new(local).exists());
+        // The folder of a machine of the run may not be here.
+        if let (false, true, Some(stream)) = (is_here, stream["remote"].is_string(), stream.as_object_mut()) {
+            stream.remove("local");
+        }
+    }
+    let mut config = LoaderConfig::from_json(&without_devices(config).to_string())?;
+    if rank >= config.world.world_size {
+        return Err(Error::config("the run has no such rank")
+            .with("rank", rank)
+            .with("ranks", config.world.world_size));
+    }
+    (config.world.rank, config.world.local_rank) = (rank, rank % config.world.local_world_size.max(1));
+    config.order.skip_steps = None;
+    config.engine.prefetch = Some(1);
+    Ok(config)
+}
+
+fn without_devices(mut config: Json) -> Json {
+    if let Some(engine) = config.get_mut("engine").and_then(Json::as_object_mut) {
+        engine.extend(ON_DEVICES.map(|name| (name.to_owned(), json!(false))));
+    }
+    config
+}
+
+/// Unpacks the tokenizers of fields, which a run keeps because their files may change.
+fn unpack_tokenizers(fields: &mut Json) -> Result<()> {
+    match fields {
+        Json::Array(items) => items.iter_mut().try_for_each(unpack_tokenizers),
+        Json::Object(members) => {
+            let packed = members.get("tokenizer").and_then(Json::as_str).and_then(|text| text.strip_prefix(PACKED));
+            if let Some(packed) = packed {
+                let damaged = || Error::config("the tokenizer in the file of the run is damaged");
+                let packed = STANDARD.decode(packed).map_err(|e| damaged().caused_by(e))?;
+                let unpacked = Compression::parse("zlib")?.decompress_all(&packed, TOKENIZER_BYTES_MAX)?;
+                let text = String::from_utf8(unpacked).map_err(|e| damaged().caused_by(e))?;
+                members.insert("tokenizer".to_owned(), text.into());
+            }
+            members.values_mut().try_for_each(unpack_tokenizers)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Forms of the outputs that are pictures, masks and boxes.
+struct Forms(Vec<(String, Form)>);
+
+enum Form {
+    Picture { layout: PixelLayout, mean: Vec<f64>, std: Vec<f64> },
+    Labels,
+    Boxes(BoxForm),
+}
+
+impl Forms {
+    fn of(fields: &[(String, FieldSpec)]) -> Self {
+        let mut forms = Self(Vec::new());
+        forms.add(fields);
+        forms
+    }
+
+    fn add(&mut self, fields: &[(String, FieldSpec)]) {
+        for (name, field) in fields {
+            let form = match field {
+                FieldSpec::Joint { fields } | FieldSpec::Mix { fields, .. } | FieldSpec::Compose { fields, .. } => {
+                    self.add(fields);
+                    continue;
+                }
+                FieldSpec::Image(image) => {
+                    let (mean, std) = normalisation(&image.ops);
+                    Form::Picture { layout: image.layout, mean, std }
+                }
+                FieldSpec::Mask(_) | FieldSpec::ClassMap(_) => Form::Labels,
+                FieldSpec::Boxes(boxes) => Form::Boxes(match boxes.to.unwrap_or(boxes.format) {
+                    BoxFormat::Xyxy => BoxForm::Xyxy,
+                    BoxFormat::Xywh => BoxForm::Xywh,
+                    BoxFormat::Cxcywh => BoxForm::Cxcywh,
+                }),
+                _ => continue,
+            };
+            self.0.push((name.clone(), form));
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&Form> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, form)| form)
+    }
+}
+
+/// Returns mean and standard deviation of a field's pictures; empty without them.
+fn normalisation(ops: &[Op]) -> (Vec<f64>, Vec<f64>) {
+    let found = ops.iter().find_map(|op| match op {
+        Op::Normalize { mean, std } => Some((mean, std)),
+        _ => None,
+    });
+    let floats = |values: &[f32]| values.iter().map(|value| f64::from(*value)).collect();
+    found.map_or_else(Default::default, |(mean, std)| (floats(mean), floats(std)))
+}
+
+fn row(batch: &Batch, number: usize, (title, name): (String, Json), forms: &Forms, shape: &Shape<'_>) -> Row {
+    let mut facts = Map::new();
+    facts.insert("row".to_owned(), json!(number));
+    facts.insert("sample".to_owned(), name);
+    let mut row = Row { title, facts, ..Row::default() };
+    for (name, output) in &batch.outputs {
+        row.names.push(name.to_string());
+        if !shape.shows(name) {
+            continue;
+        }
+        match output {
+            Output::Text(texts) => row.fields.extend(texts.get(number).map(|text| Shown::of_text(name, text))),
+            Output::Bytes(rows) => {
+                if let Some(bytes) = rows.get(number).and_then(RowBytes::host) {
+                    row.names.pop();
+                    row.add(&Column::new(&**name, Encoding::Bytes), Some(bytes), shape);
+                }
+            }
+            Output::Ragged(rows) => {
+                if let Some(Ok((dtype, dimensions, data))) = rows.get(number).map(|bytes| read_ragged(bytes)) {
+                    row.fields.push(array(name, dtype, dimensions, data, forms.get(name)));
+                }
+            }
+            Output::Tensor(tensor) => {
+                let dimensions: Vec<usize> = tensor.shape().iter().skip(1).map(|side| *side as usize).collect();
+                let bytes = dimensions.iter().product::<usize>() * tensor.dtype().size();
+                let data = tensor.host().and_then(|all| all.get(number * bytes..(number + 1) * bytes));
+                let data = data.unwrap_or_default();
+                row.fields.push(array(name, tensor.dtype(), dimensions, data, forms.get(name)));
+            }
+        }
+    }
+    draw_boxes(&mut row, batch, number, forms, shape);
+    row
+}
+
+/// Draws the boxes of the batch in the first picture of a row.
+fn draw_boxes(row: &mut Row, batch: &Batch, number: usize, forms: &Forms, shape: &Shape<'_>) {
+    let pictures = row.fields.iter().flat_map(|field| &field.pictures);
+    let Some(size) = pictures.into_iter().find(|picture| !picture.is_mask).map(|picture| picture.size) else { return };
+    for (name, output) in &batch.outputs {
+        let (Some(Form::Boxes(form)), Output::Ragged(rows)) = (forms.get(name), output) else { continue };
+        let Some(Ok((dtype, dimensions, data))) = rows.get(number).map(|bytes| read_ragged(bytes)) else { continue };
+        let content = Content::Array { dtype, shape: dimensions, data: data.into() };
+        let shape = Shape { boxes: Some(name), boxes_form: Some(*form), columns: shape.columns, ..*shape };
+        row.add_boxes(name, &content, size, &shape);
+    }
+}
+
+/// Returns an array as a number, a picture or text.
+fn array(name: &str, dtype: DType, shape: Vec<usize>, data: &[u8], form: Option<&Form>) -> Shown {
+    if shape.is_empty() {
+        let text = crate::samples::elements(dtype, data).next().unwrap_or_default();
+        let json = serde_json::from_str(&text).unwrap_or_else(|_| json!(text));
+        return Shown::new(name, text, json);
+    }
+    let picture = form.and_then(|form| picture(dtype, &shape, data, form));
+    let text = format!("{dtype} {shape:?}");
+    let content = Content::Array { dtype, shape, data: data.into() };
+    match picture {
+        Some(picture) => Shown { pictures: vec![picture], ..Shown::new(name, text, content.json()) },
+        None => Shown::new(name, content.text(), content.json()),
+    }
+}
+
+/// Returns the picture that an array is; the first one of several views.
+fn picture(dtype: DType, shape: &[usize], data: &[u8], form: &Form) -> Option<Picture> {
+    if let (Form::Labels, [h, w]) = (form, shape) {
+        let size = Size { w: *w as u32, h: *h as u32 };
+        return Some(Picture::of_labels(size, floats(dtype, data).map(|label| label as i64)));
+    }
+    let Form::Picture { layout, mean, std } = form else { return None };
+    let [a, b, c] = *shape.last_chunk::<3>()?;
+    let (h, w, channels) = if *layout == PixelLayout::Nchw { (b, c, a) } else { (a, b, c) };
+    let values: Vec<f64> = floats(dtype, data).take(h * w * channels).collect();
+    if values.len() < h * w * channels || values.is_empty() {
+        return None;
+    }
+    let level = |channel: usize, value: f64| match dtype {
+        DType::UInt8 => value,
+        DType::UInt16 | DType::Int32 => value / 256.0,
+        _ => {
+            let (mean, std) = (mean.get(channel).copied().unwrap_or(0.0), std.get(channel).copied().unwrap_or(1.0));
+            (value * std + mean) * 255.0
+        }
+    };
+    let mut rgb = Vec::with_capacity(h * w * 3);
+    for pixel in 0..h * w {
+        for channel in 0..3 {
+            // One channel is grey, and an opacity is not shown.
+            let channel = if channels < 3 { 0 } else { channel };
+            let at = if *layout == PixelLayout::Nchw { channel * h * w + pixel } else { pixel * channels + channel };
+            rgb.push(level(channel, values[at]).round().clamp(0.0, 255.0) as u8);
+        }
+    }
+    Some(Picture::new(Size { w: w as u32, h: h as u32 }, rgb))
+}
