@@ -17,8 +17,9 @@ import textwrap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar, Union
+from typing import Any, Literal, TypeVar, Union, get_origin
 
+from . import _choices
 from ._forebay import is_file_list, is_url, redact
 from .errors import ConfigError
 
@@ -322,18 +323,7 @@ def byte_size(name: str, value: Any) -> int | None:
     return int(size)
 
 
-_TEXTS = (
-    "BatchingMethod",
-    "Grouping",
-    "Hash",
-    "PackForm",
-    "PackMethod",
-    "PackOverflow",
-    "PartitionAlgo",
-    "SamplingMethod",
-    "ShuffleAlgo",
-    "str",
-)
+_TEXTS = ("str", *(name for name, kind in vars(_choices).items() if get_origin(kind) is Literal))
 """Types of options that are texts."""
 
 _CHECKS: dict[str, Check] = {

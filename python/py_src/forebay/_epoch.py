@@ -6,6 +6,7 @@ import contextlib
 import json
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -18,7 +19,8 @@ _MAP_SECONDS = 0.1
 """Wait for a batch that is mapped, between looks at the engines' next ones."""
 
 
-class BatchMaker(NamedTuple):
+@dataclass(eq=False, repr=False)
+class BatchMaker:
     """Work on a batch between the engines and the loop."""
 
     convert: Callable[[Any], Any]
@@ -61,11 +63,6 @@ class Epoch(_forebay.Steps):
 
     The session has its state: which batches were taken, and which of them were delivered. A batch that a call of `next` has
     taken and not delivered, because of an error or an interrupt, is the first one of the next call.
-
-    Args:
-        taking: Its pass of the session.
-        parts: The loader's session, engines and world.
-        maker: Work on its batches.
     """
 
     def __init__(self, taking: _forebay.Pass, parts: LoaderParts, maker: BatchMaker) -> None:

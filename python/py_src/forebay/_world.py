@@ -74,14 +74,7 @@ def detect(
     local_world_size: int | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> World:
-    """Detects the rank of this process.
-
-    Args:
-        rank: This process among all; like the next three, it overrides the detected number.
-        world_size: Number of all processes.
-        local_rank: This process among the processes of its node.
-        local_world_size: Number of processes of this node.
-        environ: Environment to read instead of `os.environ`.
+    """Detects the rank of this process by `environ`, or `os.environ`. The numbers that are passed, as of a `World`, stay.
 
     Raises:
         ConfigError: The numbers are incomplete, or contradictory.
@@ -174,21 +167,11 @@ def surroundings(environ: Mapping[str, str]):
 
 
 def _group():
-    """Reads the process group of this process. Imports nothing: without an import there is no group."""
-    return _torch() or _jax()
-
-
-def _torch():
-    """Reads `torch.distributed`."""
-    torch = sys.modules.get("torch")
-    distributed = getattr(torch, "distributed", None)
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return None
-    return (distributed.get_rank(), distributed.get_world_size(), None, None), _TORCH
-
-
-def _jax():
-    """Reads `jax.distributed`. `jax.process_index` would open the devices, so its private state is read."""
+    """Reads `torch.distributed`, or `jax.distributed`. Imports nothing: without an import there is no group."""
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return (distributed.get_rank(), distributed.get_world_size(), None, None), _TORCH
+    # `jax.process_index` would open the devices, so JAX's private state is read.
     state = _jax_state()
     if getattr(state, "client", None) is None:
         return None

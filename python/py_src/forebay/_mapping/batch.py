@@ -6,6 +6,7 @@ import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from .rows import RowPadding, collated
@@ -44,42 +45,34 @@ Caller = Callable[[Sequence[Call]], "list[Any]"]
 """Calls the function for several samples. Returns for each a dict or a `Failure`; an error of the worker is raised."""
 
 
+@dataclass(eq=False, repr=False)
 class MappedBatch:
     """Rows of a batch, their results, and the batch that these become.
 
     Workers call `run`, each for different rows; the one that completes the last row collates all. The consumer waits for that.
-
-    Args:
-        columns: Outputs that the function gets, as sequences of rows.
-        rest: Outputs that stay as they are, in the engine's form.
-        keys: Key of the generator of each row.
-        ids: Stream, shard and index of each row.
-        keeps_failures: Collate the remaining rows if some have failed.
-        padding: Padding of the function's outputs.
     """
 
-    def __init__(
-        self,
-        columns: dict[str, Any],
-        rest: dict[str, Any],
-        keys: list[int],
-        ids: Any,
-        keeps_failures: bool,
-        padding: RowPadding | None = None,
-    ) -> None:
-        self.columns = columns
-        self.rest = rest
-        self.ids = ids
-        self._keys = keys
-        self._keeps_failures = keeps_failures
-        self._padding = padding
+    columns: dict[str, Any]
+    """Outputs that the function gets, as sequences of rows."""
+    rest: dict[str, Any]
+    """Outputs that stay as they are, in the engine's form."""
+    keys: list[int]
+    """Key of the generator of each row."""
+    ids: Any
+    """Stream, shard and index of each row."""
+    keeps_failures: bool
+    """Collate the remaining rows if some have failed."""
+    padding: RowPadding | None = None
+    """Padding of the function's outputs."""
+
+    def __post_init__(self) -> None:
         self._lock = threading.Lock()
         # Held until then, for `wait`.
         self._is_done, self._end = False, threading.Lock()
         self._end.acquire()
-        self._results: list[Any] = [None] * len(keys)
+        self._results: list[Any] = [None] * len(self.keys)
         # Rows without a result.
-        self._remaining = len(keys)
+        self._remaining = len(self.keys)
         # Error of a worker, or of collating.
         self._error: BaseException | None = None
         self._batch: dict[str, Any] | None = None
@@ -88,11 +81,11 @@ class MappedBatch:
         self.has_raised = False
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self.keys)
 
     def call_of(self, row: int) -> Call:
         """Returns the arguments of the call for a row."""
-        return Call({name: _row(column, row) for name, column in self.columns.items()}, self._keys[row])
+        return Call({name: _row(column, row) for name, column in self.columns.items()}, self.keys[row])
 
     def run(self, rows: Sequence[int], caller: Caller) -> None:
         """Makes the results of `rows`. Does not raise."""
@@ -123,7 +116,7 @@ class MappedBatch:
 
     def _collate(self) -> None:
         failed = self.failures()
-        if self._error is not None or failed and not self._keeps_failures:
+        if self._error is not None or failed and not self.keeps_failures:
             return
         rows = [row for row in range(len(self)) if row not in failed]
         # Of most samples, or of the first one, so that a sample with different names fails alone.
@@ -136,9 +129,9 @@ class MappedBatch:
         if self.failures().keys() != failed.keys():
             self._collate()
         elif rows:
-            if self._padding is not None:
-                self._padding.check(names, self.rest)
-            self._batch = collated([self._results[row] for row in rows], rows, self.columns, self._padding)
+            if self.padding is not None:
+                self.padding.check(names, self.rest)
+            self._batch = collated([self._results[row] for row in rows], rows, self.columns, self.padding)
 
     def wait(self, seconds: float) -> bool:
         """Waits for the last row, at most `seconds`. True if all rows are done."""
@@ -166,7 +159,7 @@ class MappedBatch:
 
     def again(self) -> MappedBatch:
         """Returns a batch that replaces this one, for a new try of the rows without a result. If all have one, it collates again."""
-        batch = MappedBatch(self.columns, self.rest, self._keys, self.ids, self._keeps_failures, self._padding)
+        batch = replace(self)
         batch._results = [None if isinstance(result, Failure) else result for result in self._results]
         batch._remaining = len(batch.open_rows())
         batch.is_settled = self.is_settled

@@ -33,15 +33,7 @@ _WARNINGS_MAX = 10
 
 
 class Mapper:
-    """Map of a loader.
-
-    Args:
-        options: The map.
-        framework: Framework of the batches.
-        batch: Facts about them.
-        values: Options of the loader.
-        ranks: Ranks of the job, and of this node.
-    """
+    """Map of a loader. `values` are the loader's options, and `ranks` the numbers of ranks of the job and of this node."""
 
     def __init__(self, options: Map, framework: str, batch: Batch, values: dict[str, Any], ranks: tuple[int, int]) -> None:
         if not batch.is_on_host:

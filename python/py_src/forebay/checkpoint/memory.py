@@ -79,11 +79,20 @@ def snapshot(value: Any) -> Any:
         Exception: A part of the object cannot be pickled.
     """
     copies = _Copies()
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, value: Any) -> int | None:
+            return copies.number_of(value)
+
+    class Unpickler(pickle.Unpickler):
+        def persistent_load(self, number: int) -> Any:
+            return copies.copied[number]
+
     skeleton = io.BytesIO()
-    _Pickler(skeleton, copies).dump(value)
+    Pickler(skeleton, pickle.HIGHEST_PROTOCOL).dump(value)
     copies.finish()
     skeleton.seek(0)
-    return _Unpickler(skeleton, copies).load()
+    return Unpickler(skeleton).load()
 
 
 class _Copies:
@@ -158,24 +167,6 @@ class _Copies:
             self._held.append(storage)
             self._storages[storage._cdata] = target.untyped_storage()
         return self._storages[storage._cdata]
-
-
-class _Pickler(pickle.Pickler):
-    def __init__(self, file: Any, copies: _Copies) -> None:
-        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
-        self._copies = copies
-
-    def persistent_id(self, value: Any) -> int | None:
-        return self._copies.number_of(value)
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: Any, copies: _Copies) -> None:
-        super().__init__(file)
-        self._copies = copies
-
-    def persistent_load(self, number: int) -> Any:
-        return self._copies.copied[number]
 
 
 @dataclass

@@ -80,6 +80,8 @@ def size(obj: Any) -> int:
 
 def write(obj: Any, file: Any) -> None:
     """Writes a dict of tensors by name that `check` accepts."""
+    import torch
+
     names = _names()
     header: dict[str, Any] = {}
     end = 0
@@ -94,7 +96,8 @@ def write(obj: Any, file: Any) -> None:
     for name in order:
         for piece in obj[name].detach().reshape(-1).split(max(_PIECE // obj[name].element_size(), 1)):
             if piece.numel():
-                file.send(_bytes_of(piece.cpu().resolve_conj().resolve_neg().contiguous()))
+                memory = piece.cpu().resolve_conj().resolve_neg().contiguous()
+                file.send(memory.view(torch.uint8).numpy())
 
 
 def read(opened: Opened, into: Any = None, map_location: Any = None, weights_only: bool = True) -> dict[str, Any]:
@@ -135,10 +138,3 @@ def _empty(text: bytes, start: int, size: int) -> tuple[dict[str, Any], dict[int
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
         raise FormatError(f"a header of safetensors is damaged: {error!r}") from None
     return saved, positions
-
-
-def _bytes_of(tensor: Any) -> Any:
-    """Returns the memory of a contiguous tensor with one dimension."""
-    import torch
-
-    return tensor.view(torch.uint8).numpy()

@@ -90,14 +90,6 @@ class Image(Field):
             dtype = "float32" if any(isinstance(op, Normalize) for op in ops) else levels
         self.dtype = dtype
 
-    def _followed_by(self, *ops: ImageOp) -> Image:
-        """Returns the field with more operations. Levels become floats if one of them is `Normalize`."""
-        field = copy.copy(self)
-        field.ops = (*self.ops, *ops)
-        if any(isinstance(op, Normalize) for op in ops) and self.dtype in ("uint8", "uint16"):
-            field.dtype = "float32"
-        return field
-
     def __repr__(self) -> str:
         parts = [repr(self.column), *map(repr, self.ops), f"dtype={self.dtype!r}", f"layout={self.layout!r}"]
         parts += [f"{name}=True" for name in self._CHOICES if getattr(self, name)]
@@ -141,12 +133,6 @@ class Mask(Field):
         self.ops: tuple[ImageOp, ...] = _operations("Mask", column, ops)
         self.dtype = dtype
 
-    def _followed_by(self, *ops: ImageOp) -> Mask:
-        """Returns the field with more operations."""
-        field = copy.copy(self)
-        field.ops = (*self.ops, *ops)
-        return field
-
     def __repr__(self) -> str:
         return f"Mask({', '.join([repr(self.column), *map(repr, self.ops), f'dtype={self.dtype!r}'])})"
 
@@ -155,8 +141,12 @@ class Mask(Field):
 
 
 def followed_by(field: Image | Mask, ops: Sequence[ImageOp]) -> Image | Mask:
-    """Returns a field with more operations."""
-    return field._followed_by(*ops)
+    """Returns a field with more operations. Levels become floats if one of them is `Normalize`."""
+    changed = copy.copy(field)
+    changed.ops = (*field.ops, *ops)
+    if field.dtype in ("uint8", "uint16") and any(isinstance(op, Normalize) for op in ops):
+        changed.dtype = "float32"
+    return changed
 
 
 def _operations(kind: str, column: str, ops: tuple[ImageOp, ...]) -> tuple[ImageOp, ...]:

@@ -143,7 +143,7 @@ class FileCache:
         for folder in os.scandir(self._folder):
             if len(folder.name) == 2 and folder.is_dir():
                 # Anything else in the folder is not the cache's to remove.
-                for entry in filter(_is_copy, os.scandir(folder.path)):
+                for entry in (entry for entry in os.scandir(folder.path) if _COPY.fullmatch(entry.name)):
                     found = entry.stat()
                     occupied = self._on_disk(found.st_size)
                     kept.append((found.st_mtime_ns, occupied, entry.path))
@@ -215,10 +215,6 @@ def _name(file: File) -> str:
             "entity tags or times, or load them without cache"
         )
     return hashlib.sha256(repr((file.url, file.size, str(version))).encode("utf-8", "surrogatepass")).hexdigest()[:40]
-
-
-def _is_copy(entry: os.DirEntry[str]) -> bool:
-    return _COPY.fullmatch(entry.name) is not None
 
 
 def _has_writer(path: str) -> bool:

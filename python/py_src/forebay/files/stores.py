@@ -73,7 +73,6 @@ class StoreOptions:
         self._settings()
 
     def _settings(self) -> str:
-        """Returns the engine's settings."""
         settings: dict[str, Any] = {
             **{name: none_or(text, name, getattr(self, name)) for name in ("endpoint", "region", "profile")},
             "part_bytes": byte_size("part_size", self.part_size),

@@ -17,7 +17,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from ..adapter import Adapter
 from ..errors import ClosedError, ConfigError
-from .._lightning_epochs import counts_iterations, loop_of
+from .._position import counts_iterations, loop_of
 from .._loader import Loader
 from ._checks import one_device, refuse
 

@@ -6,17 +6,81 @@ with the same folder, and dropped after an error.
 
 from __future__ import annotations
 
+import abc
+import atexit
 import contextlib
 import errno
+import multiprocessing.util
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from .. import _forebay
 from ..errors import ClosedError, Error, NotFoundError
-from .._queue_server import QueueServer
 from .folder import CHUNK_BYTES, RemoteFolder, is_temporary
+
+
+class _Queue(Protocol):
+    def close(self) -> None:
+        """Ends every wait for the next request."""
+
+
+class QueueServer(abc.ABC):
+    """A thread that takes the requests of a queue. At shutdown the queue is closed and the thread joined, because no thread
+    may return from the engine into the interpreter then.
+
+    Args:
+        queue: The engine's queue.
+        name: Name of the thread.
+    """
+
+    def __init__(self, queue: _Queue, name: str) -> None:
+        self._queue = queue
+        self.pid: int = os.getpid()
+        self.thread: threading.Thread = threading.Thread(target=self.run, name=name, daemon=True)
+        # Set before the thread starts, because Ctrl-C may arrive at once.
+        _alive.add(self)
+        _end_with_process()
+        self.thread.start()
+
+    @abc.abstractmethod
+    def run(self) -> None:
+        """Serves the queue until it closes."""
+
+    def at_shutdown(self) -> None:
+        """Is called before the queue is closed at the end of the process."""
+
+    def end(self) -> None:
+        """Closes the queue, unless this is a forked child, which has no such thread."""
+        if self.pid == os.getpid():
+            self.at_shutdown()
+            self._queue.close()
+            if self.thread.ident is not None:
+                self.thread.join()
+
+
+_alive: weakref.WeakSet[QueueServer] = weakref.WeakSet()
+# Process in which `_end_all` is registered with multiprocessing too, as its processes end without exit handlers.
+_ending_process: int | None = None
+
+
+def _end_with_process() -> None:
+    global _ending_process
+    # Before the exit handlers of libraries that were imported by now: paramiko's closes connections.
+    atexit.unregister(_end_all)
+    atexit.register(_end_all)
+    if _ending_process != os.getpid():
+        _ending_process = os.getpid()
+        multiprocessing.util.Finalize(None, _end_all, exitpriority=0)
+
+
+def _end_all() -> None:
+    for server in list(_alive):
+        server.end()
+
 
 _Result = TypeVar("_Result")
 
@@ -55,12 +119,7 @@ def _text(error: BaseException, remote: str) -> str:
 
 
 class _Replies:
-    """Replies to one exchange. No reply is made after the end of the process has begun.
-
-    Args:
-        exchange: The exchange.
-        calls: The service's calls into the engine.
-    """
+    """Replies to one exchange. No reply is made after the end of the process has begun."""
 
     def __init__(self, exchange: _forebay.Exchange, calls: _Calls) -> None:
         self.exchange, self._calls = exchange, calls
@@ -107,11 +166,7 @@ class _Calls:
 
 
 class _Connections:
-    """Idle connections to remote folders, by address.
-
-    Args:
-        opener: Function that opens a folder.
-    """
+    """Idle connections to remote folders, by address."""
 
     def __init__(self, opener: Callable[[str, float], RemoteFolder]) -> None:
         self._opener = opener
@@ -165,12 +220,7 @@ def _close(folder: RemoteFolder) -> None:
 
 
 class Service(QueueServer):
-    """Threads that serve one queue.
-
-    Args:
-        exchanges: The queue.
-        opener: Function that opens a folder, given its address and a timeout in seconds.
-    """
+    """Threads that serve one queue. `opener` opens a folder, given its address and a timeout in seconds."""
 
     def __init__(self, exchanges: _forebay.Exchanges, opener: Callable[[str, float], RemoteFolder]) -> None:
         self._exchanges = exchanges

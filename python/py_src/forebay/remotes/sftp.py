@@ -18,17 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._forebay import redact
-from ..errors import (
-    AccessError,
-    ConfigError,
-    Error,
-    FullError,
-    IoError,
-    NetworkError,
-    NotFoundError,
-    StalledError,
-    UnsupportedError,
-)
+from ..errors import AccessError, ConfigError, Error, FullError, IoError, NetworkError, NotFoundError, StalledError, UnsupportedError
 from .folder import Entry, RemoteFolder, temporary_name
 
 _PORT = 22

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from ... import _forebay
-from ..._queue_server import QueueServer
+from ...remotes.service import QueueServer
 from ._scratch import scratch_folder
 from .storage._downloader import CloudDownloader
 

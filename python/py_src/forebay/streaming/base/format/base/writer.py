@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from ..... import _forebay
-from ....._finish_watch import FinishWatch
+from ....._writer import FinishWatch
 from ..._sizes import bytes_to_int
 from ...compression import compress, get_compression_extension, is_compression
 from ...hashing import get_hash, is_hash
