@@ -365,6 +365,9 @@ void forebay_string_free(char *string);
 // * `share_decode` (false): With `device_decode`, idle decode threads take pictures too; grey levels may vary between
 //   runs.
 // * `gpu_direct_storage` (false): Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
+// * `metrics` (null): Serve the figures to Prometheus, "prometheus://:9400" (the local rank is added to the port), or
+//   send them: "otlp".
+// * `monitor` (true): Let `forebay top` of the same user look into this process, by a Unix socket.
 // * `trace` (false): Record every timed span for `trace_json`.
 //
 // Options of `skip`:

@@ -73,6 +73,7 @@
 //! * [`contents`]: lines of texts and files of tars, in sequence, without an index.
 //! * [`sources`]: data sets without an `index.json`, such as lists of tars; [`TarSet`] makes one for them.
 //! * `subsets`: the samples of a stream that a loader keeps.
+//! * [`monitor`]: the figures of a process's loaders, for `forebay top`, Prometheus and OpenTelemetry.
 //! * [`verify`]: comparison of a data set's files with its index, and their repair.
 
 pub mod batch;
@@ -87,6 +88,7 @@ pub mod indexing;
 pub mod io;
 pub mod loader;
 pub mod memory;
+pub mod monitor;
 pub mod output;
 mod pipeline;
 pub mod sources;

@@ -37,6 +37,7 @@ use crate::decode::{FieldPlan, Output};
 use crate::delivery::{Delivery, HostDelivery};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Layout;
+use crate::monitor::Watch;
 use crate::order::{PackConfig as PackArguments, Resume};
 use crate::pipeline::{
     BatchLayout, BatchPlan, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, PackLayout, TakeOutcome,
@@ -57,7 +58,7 @@ pub use position::HELD_MAX;
 use position::Position;
 pub use session::Held;
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 pub use steps::NamedSample;
 
 /// Result of [`Loader::next_within`].
@@ -103,6 +104,8 @@ pub struct Loader {
     /// Optional features of the delivery, chosen at the start of the first epoch.
     features: OnceLock<DeviceFeatures>,
     stats: Arc<Stats>,
+    /// The figures for programs that ask, until the end of the loader.
+    watch: Mutex<Option<Watch>>,
     topology: Topology,
     /// The pools, made at the start of the first epoch.
     pools: Mutex<Option<Pools>>,
@@ -231,6 +234,7 @@ impl Loader {
             open,
             delivery,
             features: OnceLock::new(),
+            watch: Mutex::new(None),
             stats,
             topology,
             pools: Mutex::new(None),
@@ -318,6 +322,7 @@ impl Loader {
         let mut position = self.position()?;
         position.stop();
         self.delivery.check()?;
+        self.watch()?;
         let plan = position.plan_next(&self.planner)?;
         for warning in plan.cells().warnings() {
             log::warn!("{warning}");
@@ -407,14 +412,21 @@ impl Loader {
         let epoch = position.running()?;
         drop(position);
         let stage = self.stats.stage("next");
-        let taken = stage.timed(TimeKind::Input, || {
-            let taken = epoch.consumer.take(limit);
-            working_on(match &taken {
-                Ok(TakeOutcome::Item(batch)) => Some(batch.number),
-                _ => None,
-            });
-            taken
-        });
+        let start = Instant::now();
+        let taken = epoch.consumer.take(limit);
+        let number = match &taken {
+            Ok(TakeOutcome::Item(batch)) => Some(batch.number),
+            _ => None,
+        };
+        working_on(number);
+        let waited = start.elapsed();
+        stage.add_time(TimeKind::Input, waited);
+        stage.trace(TimeKind::Input, start, waited);
+        match &taken {
+            Ok(TakeOutcome::Item(batch)) if batch.rows > 0 => self.stats.waits().batch(waited),
+            Ok(TakeOutcome::Item(_) | TakeOutcome::Pending) => self.stats.waits().pending(waited),
+            _ => {}
+        }
         match taken {
             Ok(TakeOutcome::Item(batch)) => {
                 batch.hand_over();
@@ -523,6 +535,8 @@ impl Loader {
         times.into_iter().for_each(|(kind, time)| stage.add_time(kind, time));
         stage.done(samples, 0);
         self.stats.stage("next").add_time(TimeKind::Input, waited);
+        // The engine's next batch is asked for soon after.
+        self.stats.waits().pending(waited);
         Ok(())
     }
 
@@ -555,6 +569,7 @@ impl Loader {
     pub fn close(&self) -> Result<()> {
         self.position()?.stop();
         *self.pools.lock() = None;
+        *self.watch.lock() = None;
         Ok(())
     }
 
@@ -595,6 +610,15 @@ impl Loader {
         let worth = usize::try_from(CHUNK_BYTES / sample_bytes).unwrap_or(CHUNK_MAX);
         let in_flight = batch.saturating_mul(self.prefetch as usize + 1);
         even.max(worth.min(in_flight / (threads * 2))).clamp(1, CHUNK_MAX)
+    }
+
+    /// Lets programs ask for the figures. Not before an epoch, since no thread starts earlier.
+    fn watch(&self) -> Result<()> {
+        let mut watch = self.watch.lock();
+        if watch.is_none() {
+            *watch = plan::watch_of(&self.config, &self.stats)?;
+        }
+        Ok(())
     }
 
     fn pools(&self) -> Result<Pools> {

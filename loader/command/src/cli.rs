@@ -6,6 +6,7 @@ use crate::ls::LsArgs;
 use crate::output::{Output, OutputArgs};
 use crate::package::{CheckpointArgs, ConvertArgs, IndexArgs, VerifyArgs, WhichArgs};
 use crate::preview::PreviewArgs;
+use crate::top::TopArgs;
 use crate::{Command, Exit, Request, Run};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use serde::Serialize;
@@ -27,6 +28,7 @@ enum Commands {
     Info(InfoArgs),
     Preview(PreviewArgs),
     Ls(LsArgs),
+    Top(TopArgs),
     Verify(VerifyArgs),
     Which(WhichArgs),
     Index(IndexArgs),
@@ -54,6 +56,7 @@ impl Commands {
             Self::Info(command) => run(command, output),
             Self::Preview(command) => run(command, output),
             Self::Ls(command) => run(command, output),
+            Self::Top(command) => run(command, output),
             Self::Verify(arguments) => package("verify", arguments, output),
             Self::Which(arguments) => package("which", arguments, output),
             Self::Index(arguments) => package("index", arguments, output),

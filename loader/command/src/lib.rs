@@ -42,6 +42,7 @@ mod package;
 mod preview;
 mod samples;
 mod text;
+mod top;
 
 pub use cli::parse;
 pub use exit::Exit;

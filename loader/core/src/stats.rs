@@ -19,10 +19,12 @@ mod help;
 mod snapshot;
 mod time_kind;
 mod trace;
+mod waits;
 
-pub use snapshot::{Snapshot, StageSnapshot};
+pub use snapshot::{Labelled, Snapshot, StageSnapshot, prometheus};
 pub use time_kind::TimeKind;
 pub use trace::working_on;
+pub use waits::{Waits, WaitsSnapshot};
 
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 use std::time::{Duration, Instant};
@@ -116,6 +118,7 @@ pub struct Stats {
     stages: Mutex<Vec<Arc<Stage>>>,
     counters: Mutex<Vec<Arc<Counter>>>,
     notes: Mutex<Vec<String>>,
+    waits: Waits,
     trace: Option<Arc<Trace>>,
 }
 
@@ -130,7 +133,8 @@ impl Stats {
     pub fn new(trace: bool) -> Self {
         let start = Instant::now();
         let trace = trace.then(|| Arc::new(Trace::new(start)));
-        Self { start, stages: Mutex::default(), counters: Mutex::default(), notes: Mutex::default(), trace }
+        let (stages, counters, notes) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { start, stages, counters, notes, waits: Waits::default(), trace }
     }
 
     /// The stage called `name`, made on first use. Order of first use is the order of the table.
@@ -159,6 +163,12 @@ impl Stats {
         let counter = Arc::new(Counter { name, value: AtomicU64::new(0) });
         counters.push(counter.clone());
         counter
+    }
+
+    /// Waits of the consumer for batches.
+    #[inline]
+    pub fn waits(&self) -> &Waits {
+        &self.waits
     }
 
     /// Keeps a sentence for the reader of the statistics, once: "reads go through pread: ...".
@@ -194,6 +204,7 @@ impl Stats {
             stages: stages.collect(),
             counters: self.counters.lock().iter().map(|c| (c.name, c.get())).collect(),
             notes: self.notes.lock().clone(),
+            waits: self.waits.snapshot(),
         }
     }
 
@@ -262,7 +273,7 @@ mod tests {
             lines.filter_map(|line| Some(line.split_once(' ')?.0.to_owned())).collect()
         };
         assert_eq!(names("# HELP "), names("# TYPE "));
-        assert_eq!(names("# HELP ").len(), 5);
+        assert_eq!(names("# HELP ").len(), 6);
         assert!(text.contains("# HELP forebay_samples_skipped_total samples left out by skip.errors\n"), "{text}");
         assert!(text.contains("# HELP forebay_of_a_second_crate_total of a second crate\n"), "{text}");
     }

@@ -4,6 +4,7 @@ use super::json;
 use super::limits::{positive, require};
 use super::options::{ByteSize, OptionInfo, Seconds, options};
 use crate::error::Result;
+use crate::monitor::Metrics;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -48,6 +49,10 @@ options! {
         pub share_decode: bool = false,
         /// Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
         pub gpu_direct_storage: bool = false,
+        /// Serve the figures to Prometheus, "prometheus://:9400" (the local rank is added to the port), or send them: "otlp".
+        pub metrics: Option<String> = None,
+        /// Let `forebay top` of the same user look into this process, by a Unix socket.
+        pub monitor: bool = true,
         /// Record every timed span for `trace_json`.
         pub trace: bool = false,
     }
@@ -65,6 +70,7 @@ impl EngineConfig {
 
     pub(super) fn validate(&self) -> Result<()> {
         require(self.prefetch != Some(0), "engine.prefetch must be at least 1 batch")?;
+        self.metrics.as_deref().map_or(Ok(()), |text| Metrics::parse(text, 0).map(drop))?;
         require(self.fetch_threads != Some(0), "engine.fetch_threads must be at least 1")?;
         require(positive(self.stall_timeout), "engine.stall_timeout must be a positive number of seconds")?;
         require(self.sample_bytes_max >= 1, "engine.sample_bytes_max must be at least 1")?;

@@ -6,8 +6,11 @@ use crate::config::{ExtraOutput, LoaderConfig, StreamConfig};
 use crate::decode::{FieldPlan, FieldSpec, Output, RowShape};
 use crate::error::{Error, Result};
 use crate::format::{FIELDS, Layout};
+use crate::monitor::{Metrics, Watch, Watched, watch};
 use crate::order::{OrderConfig, ShardId, Weight, World};
 use crate::pipeline::MarkOutput;
+use crate::stats::Stats;
+use crate::store::redact;
 use crate::sync::Arc;
 
 /// Returns the order's configuration and world.
@@ -153,4 +156,24 @@ fn kind_of(output: &Output) -> String {
 
 fn describe(layout: &Layout) -> String {
     layout.columns.iter().map(|c| format!("{}: {}", c.name, c.encoding)).collect::<Vec<_>>().join(", ")
+}
+
+/// Lets programs ask for the figures of the loader of `config`, as its options say.
+pub(super) fn watch_of(config: &LoaderConfig, stats: &Arc<Stats>) -> Result<Option<Watch>> {
+    let (engine, world) = (&config.engine, &config.world);
+    let metrics = engine.metrics.as_deref().map(|text| Metrics::parse(text, world.local_rank)).transpose()?;
+    if metrics.is_none() && !engine.monitor {
+        return Ok(None);
+    }
+    let of_stream = |stream: &StreamConfig| match (&stream.remote, &stream.local) {
+        (Some(remote), _) => redact(remote).into_owned(),
+        (None, local) => local.as_deref().map_or_else(String::new, |local| local.display().to_string()),
+    };
+    let watched = Watched {
+        stats: stats.clone(),
+        rank: (world.rank, world.world_size),
+        batch_size: config.batch_size,
+        source: config.streams.first().map_or_else(String::new, of_stream),
+    };
+    watch(watched, metrics, engine.monitor).map(Some)
 }

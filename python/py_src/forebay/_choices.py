@@ -136,11 +136,25 @@ class StageStats(TypedDict):
     bytes: int
 
 
+class WaitStats(TypedDict):
+    """Waits for batches since the loader was made, each from the request until the batch is there."""
+
+    count: int
+    """Batches."""
+    sum_s: float
+    p50_s: float | None
+    """Seconds that half of the waits did not exceed, at most a quarter too large. None before the first batch."""
+    p95_s: float | None
+    p99_s: float | None
+
+
 class Stats(TypedDict):
     """Figures of a loader since it was made."""
 
     bottleneck: str
     """One line that names the stage that limits the rate."""
+    waits: WaitStats
+    """Waits of the loop for batches."""
     stages: dict[StageName, StageStats]
     """Figures by the name of the stage."""
     counters: dict[str, int]

@@ -207,6 +207,8 @@ class Engine(_Group):
         device_decode: Decode baseline JPEGs on the CUDA device (nvJPEG). Its grey levels may differ by a few.
         share_decode: With `device_decode`, idle decode threads take pictures too; grey levels may vary between runs.
         gpu_direct_storage: Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
+        metrics: Serve the figures to Prometheus, "prometheus://:9400" (the local rank is added to the port), or send them: "otlp".
+        monitor: Let `forebay top` of the same user look into this process, by a Unix socket.
         trace: Record every timed span for `trace_json`.
     """
 
@@ -223,6 +225,8 @@ class Engine(_Group):
     device_decode: bool = False
     share_decode: bool = False
     gpu_direct_storage: bool = False
+    metrics: str | None = None
+    monitor: bool = True
     trace: bool = False
 
 

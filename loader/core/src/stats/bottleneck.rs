@@ -76,6 +76,7 @@ impl Snapshot {
 
 #[cfg(test)]
 mod tests {
+    use super::super::WaitsSnapshot;
     use super::*;
 
     /// Figures of ten seconds; `stages` has busy and input seconds.
@@ -100,8 +101,9 @@ mod tests {
                 bytes: 0,
             });
         }
-        let line =
-            Snapshot { elapsed: seconds(10), loaders, stages: all, counters: vec![], notes: vec![] }.bottleneck();
+        let waits = WaitsSnapshot::default();
+        let (counters, notes) = (vec![], vec![]);
+        let line = Snapshot { elapsed: seconds(10), loaders, stages: all, counters, notes, waits }.bottleneck();
         assert!(!line.contains('\n'), "{line}");
         line
     }

@@ -1,6 +1,6 @@
 //! Figures at one moment, and their forms for programs.
 
-use super::help;
+use super::{WaitsSnapshot, help};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -34,50 +34,76 @@ pub struct Snapshot {
     pub counters: Vec<(&'static str, u64)>,
     /// Sentences about choices that the loader has made.
     pub notes: Vec<String>,
+    /// Waits of the consumer for batches.
+    pub waits: WaitsSnapshot,
+}
+
+/// Figures of a loader, and the labels of its metrics: `rank="0"`, may be empty.
+pub type Labelled = (String, Snapshot);
+
+/// Figures of several loaders as Prometheus text. Each loader has its own labels; a metric is described once.
+pub fn prometheus(loaders: &[Labelled]) -> String {
+    let mut out = String::new();
+    let mut metric = |name: &str, kind: &str, help: &str, lines: &dyn Fn(&Labelled, &mut String)| {
+        let _ = writeln!(out, "# HELP forebay_{name} {help}\n# TYPE forebay_{name} {kind}");
+        loaders.iter().for_each(|loader| lines(loader, &mut out));
+    };
+    let comma = |labels: &str| if labels.is_empty() { "" } else { "," };
+    let help = "seconds of a stage's threads at work, or waiting for input or output";
+    metric("stage_seconds_total", "counter", help, &|(labels, figures), out| {
+        for s in &figures.stages {
+            for (kind, time) in [("busy", s.busy), ("input", s.input), ("output", s.output)] {
+                let (name, comma, seconds) = (s.name, comma(labels), time.as_secs_f64());
+                let _ = writeln!(
+                    out,
+                    "forebay_stage_seconds_total{{stage=\"{name}\",spent=\"{kind}\"{comma}{labels}}} {seconds}"
+                );
+            }
+        }
+    });
+    for unit in ["items", "bytes"] {
+        let value = |stage: &StageSnapshot| if unit == "items" { stage.items } else { stage.bytes };
+        let (name, help) = (format!("stage_{unit}_total"), format!("{unit} that a stage has finished"));
+        metric(&name, "counter", &help, &|(labels, figures), out| {
+            for s in &figures.stages {
+                let (stage, comma, value) = (s.name, comma(labels), value(s));
+                let _ = writeln!(out, "forebay_{name}{{stage=\"{stage}\"{comma}{labels}}} {value}");
+            }
+        });
+    }
+    metric("batch_wait_seconds", "histogram", "wait of the loop for a batch", &|(labels, figures), out| {
+        let (waits, comma) = (&figures.waits, comma(labels));
+        let name = "forebay_batch_wait_seconds";
+        for (bound, count) in waits.cumulative() {
+            let _ = writeln!(out, "{name}_bucket{{le=\"{bound}\"{comma}{labels}}} {count}");
+        }
+        let (count, sum) = (waits.count(), waits.sum.as_secs_f64());
+        let _ = writeln!(
+            out,
+            "{name}_bucket{{le=\"+Inf\"{comma}{labels}}} {count}\n{name}_sum{{{labels}}} {sum}\n\
+             {name}_count{{{labels}}} {count}"
+        );
+    });
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in loaders.iter().flat_map(|(_, figures)| &figures.counters) {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    for counter in names {
+        metric(&format!("{counter}_total"), "counter", &help::of_counter(counter), &|(labels, figures), out| {
+            for (_, value) in figures.counters.iter().filter(|(name, _)| *name == counter) {
+                let _ = writeln!(out, "forebay_{counter}_total{{{labels}}} {value}");
+            }
+        });
+    }
+    out
 }
 
 impl Snapshot {
     /// Prometheus text exposition, each line labelled with `labels` (`rank="0"`, may be empty).
     pub fn prometheus(&self, labels: &str) -> String {
-        let mut out = String::new();
-        let comma = if labels.is_empty() { "" } else { "," };
-        out.push_str(
-            "# HELP forebay_stage_seconds_total seconds of a stage's threads at work, or waiting for input or output\n\
-             # TYPE forebay_stage_seconds_total counter\n",
-        );
-        for s in &self.stages {
-            for (kind, time) in [("busy", s.busy), ("input", s.input), ("output", s.output)] {
-                let _ = writeln!(
-                    out,
-                    "forebay_stage_seconds_total{{stage=\"{}\",spent=\"{kind}\"{comma}{labels}}} {}",
-                    s.name,
-                    time.as_secs_f64()
-                );
-            }
-        }
-        for (metric, value) in [
-            ("items", (|s: &StageSnapshot| s.items) as fn(&StageSnapshot) -> u64),
-            ("bytes", |s: &StageSnapshot| s.bytes),
-        ] {
-            let _ = writeln!(
-                out,
-                "# HELP forebay_stage_{metric}_total {metric} that a stage has finished\n\
-                 # TYPE forebay_stage_{metric}_total counter"
-            );
-            for s in &self.stages {
-                let _ =
-                    writeln!(out, "forebay_stage_{metric}_total{{stage=\"{}\"{comma}{labels}}} {}", s.name, value(s));
-            }
-        }
-        for (name, value) in &self.counters {
-            let _ = writeln!(
-                out,
-                "# HELP forebay_{name}_total {}\n# TYPE forebay_{name}_total counter\n\
-                 forebay_{name}_total{{{labels}}} {value}",
-                help::of_counter(name)
-            );
-        }
-        out
+        prometheus(&[(labels.to_owned(), self.clone())])
     }
 
     /// Returns the sum of the figures of several loaders, one for each device of a process. The elapsed time is the
@@ -92,6 +118,7 @@ impl Snapshot {
             stages: vec![],
             counters: vec![],
             notes: vec![],
+            waits: WaitsSnapshot::default(),
         });
         for other in others {
             total.add(other);
@@ -102,6 +129,7 @@ impl Snapshot {
     fn add(&mut self, other: Self) {
         self.elapsed = self.elapsed.max(other.elapsed);
         self.loaders += other.loaders;
+        self.waits.add(&other.waits);
         for stage in other.stages {
             match self.stages.iter_mut().find(|known| known.name == stage.name) {
                 Some(known) => known.add(&stage),
@@ -118,7 +146,7 @@ impl Snapshot {
         self.notes.extend(new);
     }
 
-    /// Returns all figures as JSON: `bottleneck`, `elapsed_s`, `stages`, `counters`, `notes`.
+    /// Returns all figures as JSON: `bottleneck`, `elapsed_s`, `waits`, `stages`, `counters`, `notes`.
     pub fn json(&self) -> serde_json::Value {
         let stages = self.stages.iter().map(|s| {
             let figures = serde_json::json!({
@@ -134,6 +162,7 @@ impl Snapshot {
         serde_json::json!({
             "bottleneck": self.bottleneck(),
             "elapsed_s": self.elapsed.as_secs_f64(),
+            "waits": self.waits.json(),
             "stages": serde_json::Map::from_iter(stages),
             "counters": serde_json::Map::from_iter(counters),
             "notes": self.notes,
@@ -167,6 +196,7 @@ mod tests {
             stages,
             counters: counters.to_vec(),
             notes: vec![note.to_owned()],
+            waits: WaitsSnapshot::default(),
         }
     }
 
@@ -187,7 +217,7 @@ mod tests {
     fn the_json_begins_with_the_bottleneck_and_has_seconds() {
         let json = snapshot(&[("read", 1)], &[("a", 1)], "why").json();
         let keys: Vec<_> = json.as_object().expect("an object").keys().collect();
-        assert_eq!(keys, ["bottleneck", "elapsed_s", "stages", "counters", "notes"]);
+        assert_eq!(keys, ["bottleneck", "elapsed_s", "waits", "stages", "counters", "notes"]);
         assert_eq!(json["stages"]["read"]["input_s"], 2.0);
         assert_eq!(json["bottleneck"], "unknown: no batch was delivered yet");
     }

@@ -295,6 +295,8 @@ const LOADER: &[Layer] = &[
         &["cache"],
         &["io", "sync", "clock", "stats", "error", "format::compression", "format::hash", "format::index", "versions"],
     ),
+    // Figures of a process's loaders for programs that ask.
+    layer(&["monitor"], &["error", "sync", "stats"]),
     // Pure. The catalog reads the files of numbers.
     layer(&["subsets"], &["error", "format::encoding"]),
     // The pipeline, and the types that it and the loader exchange; each may use everything below.
@@ -316,6 +318,7 @@ const LOADER: &[Layer] = &[
             "cache",
             "output",
             "subsets",
+            "monitor",
             "config",
             "catalog",
             "batch",
@@ -342,6 +345,7 @@ const LOADER: &[Layer] = &[
             "sources",
             "cache",
             "subsets",
+            "monitor",
             "config",
             "catalog",
             "batch",

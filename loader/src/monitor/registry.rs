@@ -1,0 +1,108 @@
+//! The loaders of this process, and the one server for them.
+
+use super::server::{Place, Server};
+use super::{Metrics, otlp};
+use crate::error::Result;
+use crate::stats::{Labelled, Snapshot, Stats};
+use crate::sync::{Arc, Mutex, Weak};
+use serde_json::{Value, json};
+
+/// A loader that is watched.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    /// Its figures.
+    pub(crate) stats: Arc<Stats>,
+    /// Rank of its process, and the number of ranks.
+    pub(crate) rank: (u32, u32),
+    /// Rows of a batch.
+    pub(crate) batch_size: u32,
+    /// The first stream, without secrets.
+    pub(crate) source: String,
+}
+
+/// Loaders of this process, in the order of their creation.
+#[derive(Debug, Default)]
+pub(super) struct Registry(Mutex<Vec<Weak<Watched>>>);
+
+impl Registry {
+    fn add(&self, watched: &Arc<Watched>) {
+        let mut loaders = self.0.lock();
+        loaders.retain(|loader| loader.strong_count() > 0);
+        loaders.push(Arc::downgrade(watched));
+    }
+
+    fn loaders(&self) -> Vec<Arc<Watched>> {
+        self.0.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Rank, number in the process and figures of each loader.
+    pub(super) fn ranked_figures(&self) -> Vec<(u32, usize, Snapshot)> {
+        let loaders = self.loaders();
+        loaders.iter().enumerate().map(|(number, loader)| (loader.rank.0, number, loader.stats.snapshot())).collect()
+    }
+
+    /// Figures of each loader, with its labels. A process has one loader for training, and may have more.
+    pub(super) fn figures(&self) -> Vec<Labelled> {
+        let labelled = |(rank, number, figures)| (format!("rank=\"{rank}\",loader=\"{number}\""), figures);
+        self.ranked_figures().into_iter().map(labelled).collect()
+    }
+
+    /// Figures of each loader as JSON.
+    pub(super) fn json(&self) -> Value {
+        let loader = |loader: &Arc<Watched>| {
+            let mut figures = Snapshot::json(&loader.stats.snapshot());
+            figures["rank"] = loader.rank.0.into();
+            figures["world_size"] = loader.rank.1.into();
+            figures["batch_size"] = loader.batch_size.into();
+            figures["source"] = loader.source.as_str().into();
+            figures
+        };
+        let loaders: Vec<_> = self.loaders().iter().map(loader).collect();
+        json!({"version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "loaders": loaders})
+    }
+}
+
+/// A loader's part in the server, which ends with the last of them.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    // The registry forgets the loader before the server may end.
+    _watched: Arc<Watched>,
+    _server: Arc<Server>,
+}
+
+/// Server of this process, with the process that started it: a forked child has none.
+static SERVER: Mutex<Option<(u32, Weak<Server>)>> = Mutex::new(None);
+
+/// Serves the figures of `watched` while the result lives, by a Unix socket if it `has_socket`.
+///
+/// # Errors
+///
+/// `Io` if the system refuses a thread; `Config` for settings of OpenTelemetry that are wrong. A socket or port that
+/// cannot be had is a note of the statistics, or a warning.
+pub(crate) fn watch(watched: Watched, metrics: Option<Metrics>, has_socket: bool) -> Result<Watch> {
+    let otlp = matches!(metrics, Some(Metrics::Otlp)).then(otlp::Settings::from_environment).transpose()?;
+    let mut known = SERVER.lock();
+    let this = std::process::id();
+    let running = known.as_ref().filter(|(pid, _)| *pid == this).and_then(|(_, server)| server.upgrade());
+    let server = match running {
+        Some(server) => server,
+        None => {
+            let server = Server::start(Arc::default())?;
+            *known = Some((this, Arc::downgrade(&server)));
+            server
+        }
+    };
+    drop(known);
+    let watched = Arc::new(watched);
+    server.registry().add(&watched);
+    if has_socket {
+        server.listen(Place::Socket);
+    }
+    if let Some(Metrics::Prometheus(address)) = metrics {
+        server.listen(Place::Port(address));
+    }
+    if let Some(settings) = otlp {
+        server.export(settings);
+    }
+    Ok(Watch { _watched: watched, _server: server })
+}

@@ -1,0 +1,201 @@
+"""Figures of a running job: `forebay top`, the port for Prometheus, and a collector of OpenTelemetry."""
+
+import contextlib
+import http.server
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from pathlib import Path
+
+import pytest
+from loaders import ordered
+
+import forebay as fb
+
+# Prints a line in an epoch, and stays there until it reads a line.
+JOB = """
+import sys, forebay as fb
+engine = fb.Engine(metrics=sys.argv[2] or None, monitor=sys.argv[3] == "yes")
+with fb.Loader(local=sys.argv[1], batch_size=4, framework="numpy", engine=engine, fields={"x": fb.Bytes("x")}) as loader:
+    for number, batch in enumerate(loader):
+        if number == 2:
+            print("in the epoch", flush=True)
+            sys.stdin.readline()
+            break
+print("left", flush=True)
+sys.stdin.readline()
+"""
+
+
+@contextlib.contextmanager
+def job(folder, runtime, metrics="", monitor="yes", **environment):
+    """Process with a loader in an epoch."""
+    env = os.environ | {"XDG_RUNTIME_DIR": str(runtime)} | environment
+    command = [sys.executable, "-c", JOB, str(folder), metrics, monitor]
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "in the epoch\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def top(runtime, *arguments):
+    """Exit code and output of `forebay top`."""
+    env = os.environ | {"XDG_RUNTIME_DIR": str(runtime)}
+    command = [sys.executable, "-m", "forebay", "top", *arguments]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def numbers_set(tmp_path):
+    folder = tmp_path / "set"
+    with fb.MDSWriter(out=folder, columns={"x": "bytes"}) as writer:
+        for number in range(64):
+            writer.write({"x": bytes([number])})
+    return folder
+
+
+def free_port():
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
+        return server.server_port
+
+
+@pytest.mark.slow
+def test_a_running_job_is_seen_and_a_killed_one_is_forgotten(numbers_set, tmp_path):
+    with job(numbers_set, tmp_path) as process:
+        code, text = top(tmp_path, "--once", "--json")
+        assert code == 0, text
+        (record,) = map(json.loads, text.splitlines())
+        assert (record["pid"], record["rank"], record["world_size"], record["batches"]) == (process.pid, 0, 1, 3)
+        assert record["source"] == str(numbers_set)
+        assert 0 < record["wait_p50_s"] <= record["wait_p99_s"]
+        code, text = top(tmp_path, "--once", str(process.pid))
+        assert code == 0 and f"{process.pid}" in text and "limited by" in text
+        assert max(map(len, text.splitlines())) <= 80 + len(str(numbers_set))
+        socket = tmp_path / "forebay" / f"{process.pid}.sock"
+        assert socket.is_socket() and (socket.parent.stat().st_mode & 0o777) == 0o700
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert top(tmp_path, "--once") == (1, "no process of this user has a loader in an epoch\n")
+        code, text = top(tmp_path, "--once", str(process.pid))
+        assert code == 2 and "has no open loader" in text
+        with job(numbers_set, tmp_path) as second:
+            assert [path.name for path in socket.parent.iterdir()] == [f"{second.pid}.sock"]
+
+
+@pytest.mark.slow
+def test_a_job_that_is_not_to_be_seen_has_no_socket(numbers_set, tmp_path):
+    with job(numbers_set, tmp_path, monitor="no"):
+        assert not (tmp_path / "forebay").exists()
+
+
+@pytest.mark.slow
+def test_a_job_runs_where_no_socket_can_be_made(numbers_set, tmp_path):
+    taken = tmp_path / "a file"
+    taken.write_text("")
+    with job(numbers_set, taken) as process:
+        process.communicate("\n\n")
+        assert process.returncode == 0
+
+
+@pytest.mark.slow
+def test_a_loader_that_is_closed_has_no_socket(numbers_set, tmp_path):
+    with job(numbers_set, tmp_path) as process:
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "left\n"
+        assert list((tmp_path / "forebay").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_prometheus_gets_every_metric_with_its_help_and_type(numbers_set, tmp_path):
+    port = free_port()
+    with job(numbers_set, tmp_path, f"prometheus://127.0.0.1:{port}"):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+            assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+            lines = answer.read().decode().splitlines()
+        described = [line.split()[2] for line in lines if line.startswith("# TYPE ")]
+        assert described == [line.split()[2] for line in lines if line.startswith("# HELP ")]
+        assert len(set(described)) == len(described)
+        for line in lines:
+            if not line.startswith("#"):
+                name, labels, value = re.fullmatch(r"(\w+)\{(.*)\} ([-+.e\d]+)", line).groups()
+                assert re.sub(r"_(bucket|sum|count)$", "", name) in described
+                assert 'rank="0",loader="0"' in labels and float(value) >= 0
+        buckets = [float(line.split()[-1]) for line in lines if "_bucket{" in line]
+        assert buckets == sorted(buckets) and buckets[-1] == 3
+        code, text = top(tmp_path, "--once", "--json", f"127.0.0.1:{port}")
+        assert code == 0 and json.loads(text)["batches"] == 3
+
+
+class Collector(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.server.received.put((self.path, dict(self.headers), json.loads(body)))
+        self.send_response(200)
+        self.send_header("content-length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.mark.slow
+def test_a_collector_gets_the_figures(numbers_set, tmp_path):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector) as server:
+        server.received = queue.Queue()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        settings = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}",
+            "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20abc",
+            "OTEL_METRIC_EXPORT_INTERVAL": "20",
+            "OTEL_SERVICE_NAME": "train",
+        }
+        with job(numbers_set, tmp_path, "otlp", **settings):
+            # The first of them may be from before the third batch.
+            while True:
+                path, headers, document = server.received.get(timeout=60)
+                (resource,) = document["resourceMetrics"]
+                metrics = {metric["name"]: metric for metric in resource["scopeMetrics"][0]["metrics"]}
+                (waits,) = metrics["forebay.batch.wait"]["histogram"]["dataPoints"]
+                if waits["count"] == "3":
+                    break
+        server.shutdown()
+    assert path == "/v1/metrics" and headers["authorization"] == "Bearer abc"
+    assert {"key": "service.name", "value": {"stringValue": "train"}} in resource["resource"]["attributes"]
+    assert sum(map(int, waits["bucketCounts"])) == 3
+    assert len(waits["bucketCounts"]) == len(waits["explicitBounds"]) + 1
+    assert int(waits["startTimeUnixNano"]) < int(waits["timeUnixNano"])
+    (items,) = [
+        point["asInt"]
+        for point in metrics["forebay.stage.items"]["sum"]["dataPoints"]
+        if {"key": "forebay.stage", "value": {"stringValue": "next"}} in point["attributes"]
+    ]
+    assert items == "3"
+
+
+@pytest.mark.parametrize("value", ["9400", "prometheus://", "statsd://:1", "prometheus://:x"])
+def test_a_wrong_address_is_an_error_with_the_right_forms(numbers_set, value):
+    with pytest.raises(fb.ConfigError, match=r"prometheus://:PORT"):
+        fb.Loader(local=numbers_set, batch_size=4, engine=fb.Engine(metrics=value))
+
+
+def test_the_dashboard_asks_for_metrics_that_exist(pictures):
+    with ordered(pictures) as loader:
+        list(loader)
+        names = set(re.findall(r"# TYPE (\w+)", loader.prometheus()))
+    help_page = (Path(__file__).parents[1] / "docs" / "metrics.md").read_text()
+    names |= {f"forebay_{counter}_total" for counter in re.findall(r"\| `(\w+)` \|", help_page)}
+    dashboard = (Path(__file__).parents[1] / "docs" / "grafana.json").read_text()
+    asked = {re.sub(r"_(bucket|sum|count)$", "", name) for name in re.findall(r"forebay_\w+", dashboard)}
+    assert asked and asked <= names, asked - names
