@@ -98,7 +98,7 @@ pub mod verify;
 pub mod worker;
 
 pub use cache::bytes_on_disk;
-pub use catalog::{FileListing, KnownColumn, TarSet};
+pub use catalog::{FileListing, KnownColumn, TarSet, cache_root};
 pub use config::LoaderConfig;
 pub use error::{Error, ErrorKind, Result};
 pub use forebay_core::{clock, error, session, stats, sync, topology, versions};

@@ -3,6 +3,7 @@
 use crate::enter;
 use crate::library::LibraryStores;
 use forebay_command::{Exit, Request, Run};
+use forebay_gpu::{Libraries, device_count};
 use forebay_loader::Error;
 use forebay_loader::sync::Mutex;
 use pyo3::IntoPyObjectExt as _;
@@ -33,14 +34,28 @@ impl Command {
         self.0.lock().as_ref().map(Run::addresses).unwrap_or_default()
     }
 
-    /// Runs it, and returns the exit code. `library` serves the remotes of schemes besides the engine's.
-    fn run(&self, py: Python<'_>, library: Option<Py<LibraryStores>>) -> PyResult<u8> {
+    /// Runs it, and returns the exit code. `library` serves the remotes of schemes besides the engine's. `facts`
+    /// returns names and values about Python, for a command that shows them.
+    fn run(&self, py: Python<'_>, library: Option<Py<LibraryStores>>, facts: Py<PyAny>) -> PyResult<u8> {
         let library = LibraryStores::stores(library.as_ref());
         let run = self.0.lock().take();
+        let facts = match &run {
+            Some(run) if run.shows_facts() => with_cuda(facts.call0(py)?.extract(py)?),
+            _ => Vec::new(),
+        };
         let exit: PyResult<Exit> = enter::apart(py, move || {
             let run = run.ok_or_else(|| Error::internal("a command runs once"))?;
-            Ok(run.run(library))
+            Ok(run.run(library, facts))
         });
         exit.map(|exit| exit as u8)
     }
+}
+
+/// Adds the devices to the facts of Python.
+fn with_cuda(facts: Vec<(String, String)>) -> Vec<(String, String)> {
+    let devices = match device_count(Libraries::default().driver.as_deref()) {
+        Ok(devices) => format!("{devices} devices"),
+        Err(error) => error.to_string(),
+    };
+    std::iter::once(("CUDA".to_owned(), devices)).chain(facts).collect()
 }

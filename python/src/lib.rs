@@ -66,7 +66,7 @@ mod _forebay {
     #[pymodule_export]
     use super::library::{Exchange, Exchanges, LibraryStores, needs_library};
     #[pymodule_export]
-    use super::machine::{bytes_on_disk, cpu_count, describe_machine};
+    use super::machine::{bytes_on_disk, cpu_count};
     #[pymodule_export]
     use super::objects::{
         ObjectFill, ObjectPages, ObjectRange, ObjectRanges, ObjectReads, ObjectStores, ObjectUpload, is_root,

@@ -114,3 +114,12 @@ def test_wrong_arguments_name_the_fix(data):
         verify(3)
     with pytest.raises(fb.NotFoundError, match="index.json"):
         verify(data / "none")
+
+
+def test_files_of_lines_are_whole_as_they_are(tmp_path):
+    # The samples are a part of each file: the first line of a CSV file has the names.
+    for number in range(2):
+        (tmp_path / f"{number}.csv").write_text("x,y\n" + "".join(f"{row},text {row}\n" for row in range(9)))
+        (tmp_path / f"{number}.jsonl").write_text("".join(f'{{"x": {row}}}\n' for row in range(9)))
+    assert verify(str(tmp_path / "*.csv")).is_intact
+    assert verify(str(tmp_path / "*.jsonl")).is_intact

@@ -1,10 +1,11 @@
 //! The grammar: all commands and their arguments.
 
 use crate::completion::CompletionArgs;
+use crate::doctor::DoctorArgs;
 use crate::info::InfoArgs;
 use crate::ls::LsArgs;
 use crate::output::{Output, OutputArgs};
-use crate::package::{CheckpointArgs, ConvertArgs, IndexArgs, VerifyArgs, WhichArgs};
+use crate::package::{CheckpointArgs, ConvertArgs, DiffArgs, IndexArgs, VerifyArgs, WhichArgs};
 use crate::preview::PreviewArgs;
 use crate::top::TopArgs;
 use crate::{Command, Exit, Request, Run};
@@ -27,10 +28,12 @@ struct Cli {
 enum Commands {
     Info(InfoArgs),
     Preview(PreviewArgs),
+    Doctor(DoctorArgs),
     Ls(LsArgs),
     Top(TopArgs),
     Verify(VerifyArgs),
     Which(WhichArgs),
+    Diff(DiffArgs),
     Index(IndexArgs),
     Convert(ConvertArgs),
     Checkpoint(CheckpointArgs),
@@ -55,10 +58,12 @@ impl Commands {
         match self {
             Self::Info(command) => run(command, output),
             Self::Preview(command) => run(command, output),
+            Self::Doctor(command) => run(command, output),
             Self::Ls(command) => run(command, output),
             Self::Top(command) => run(command, output),
             Self::Verify(arguments) => package("verify", arguments, output),
             Self::Which(arguments) => package("which", arguments, output),
+            Self::Diff(arguments) => package("diff", arguments, output),
             Self::Index(arguments) => package("index", arguments, output),
             Self::Convert(arguments) => package("convert", arguments, output),
             Self::Checkpoint(arguments) => package("checkpoint", arguments, output),

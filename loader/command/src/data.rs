@@ -30,9 +30,9 @@ pub(crate) struct DataArgs {
 }
 
 impl DataArgs {
-    /// Opens the data set at `address`. `library` serves the remotes of schemes that the engine does not have.
-    pub(crate) fn open(&self, address: &str, library: Option<LibraryStores>) -> Result<Arc<DataSet>> {
-        let stream = StreamConfig {
+    /// Returns the stream of the data set at `address`.
+    pub(crate) fn stream(&self, address: &str) -> StreamConfig {
+        StreamConfig {
             remote: Some(address.to_owned()),
             split: self.split.clone(),
             manifest: self.manifest.clone(),
@@ -40,8 +40,13 @@ impl DataArgs {
             files: self.files.clone(),
             window: self.window.map(Into::into),
             ..StreamConfig::default()
-        };
-        let config = LoaderConfig { streams: vec![stream], batch_size: 1, ..LoaderConfig::default() };
+        }
+    }
+
+    /// Opens the data set at `address`. `library` serves the remotes of schemes that the engine does not have.
+    pub(crate) fn open(&self, address: &str, library: Option<LibraryStores>) -> Result<Arc<DataSet>> {
+        let streams = vec![self.stream(address)];
+        let config = LoaderConfig { streams, batch_size: 1, ..LoaderConfig::default() };
         config.validate()?;
         DataSet::of_loader(&config, library).map(Arc::new)
     }

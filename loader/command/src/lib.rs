@@ -22,7 +22,7 @@
 //! let folder = tempfile::tempdir()?;
 //! std::fs::write(folder.path().join("a.txt"), "text")?;
 //! let Request::Run(run) = parse(["ls".into(), folder.path().into()]) else { panic!("`ls` is a command of the crate") };
-//! assert_eq!(run.run(None), Exit::Success);
+//! assert_eq!(run.run(None, Vec::new()), Exit::Success);
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
@@ -34,6 +34,7 @@
 mod cli;
 mod completion;
 mod data;
+mod doctor;
 mod exit;
 mod info;
 mod ls;
@@ -81,9 +82,15 @@ impl Run {
         self.command.addresses()
     }
 
-    /// Runs the command, and prints its result or its error.
-    pub fn run(self, library: Option<LibraryStores>) -> Exit {
-        let session = Session { output: self.output, library };
+    /// True if the command shows facts of the calling program.
+    pub fn shows_facts(&self) -> bool {
+        self.command.shows_facts()
+    }
+
+    /// Runs the command, and prints its result or its error. `facts` are names and values that belong to the calling
+    /// program, such as the versions of its libraries.
+    pub fn run(self, library: Option<LibraryStores>, facts: Vec<(String, String)>) -> Exit {
+        let session = Session { output: self.output, library, facts };
         let ended = self.command.run(&session).unwrap_or_else(|error| session.output.fail(&error));
         session.output.finish(ended)
     }
@@ -93,6 +100,11 @@ impl Run {
 trait Command: std::fmt::Debug + Send {
     /// Addresses that the command opens.
     fn addresses(&self) -> Vec<String>;
+
+    /// True if it shows facts of the calling program.
+    fn shows_facts(&self) -> bool {
+        false
+    }
 
     /// Runs it.
     ///
@@ -107,4 +119,6 @@ struct Session {
     output: Output,
     /// Remotes of schemes that the engine has no transport for.
     library: Option<LibraryStores>,
+    /// Facts of the calling program: names and values.
+    facts: Vec<(String, String)>,
 }

@@ -8,7 +8,7 @@ fn main() -> ExitCode {
     // Fails only if there is a logger already.
     let _ = log::set_logger(&Warnings).map(|()| log::set_max_level(LevelFilter::Warn));
     let exit = match parse(std::env::args_os().skip(1)) {
-        Request::Run(run) => run.run(None),
+        Request::Run(run) => run.run(None, Vec::new()),
         Request::Package { command, .. } => {
             eprintln!(
                 "error: `forebay {command}` is a part of the Python package: install it by `pip install forebay`"

@@ -235,3 +235,20 @@ pub(crate) struct WhichArgs {
     #[arg(long)]
     keys: bool,
 }
+
+/// Show the first step with different samples of two runs, and why
+///
+/// Compares versions, arguments and hashes of the data. Only if some differ are the steps compared, from the first one
+/// on. The exit code is 0 if the runs are equal, and 1 if not.
+#[derive(Args, Debug, Serialize)]
+pub(crate) struct DiffArgs {
+    /// File of a run, which Loader.save_run writes
+    #[arg(value_name = "RUN.json")]
+    first: String,
+    /// File of the second run
+    #[arg(value_name = "RUN.json")]
+    second: String,
+    /// Most steps that are compared
+    #[arg(long, default_value_t = 1000)]
+    steps: u64,
+}

@@ -64,7 +64,8 @@ fn writable_root() -> Option<PathBuf> {
     Some(root)
 }
 
-fn root() -> PathBuf {
+/// Returns the folder in which the shards of remotes are kept, each remote in its own folder, unless `local` is given.
+pub fn root() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
     let home = || std::env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(".cache"));
     cache.or_else(home).map_or_else(|| PathBuf::from(NOWHERE), |cache| cache.join("forebay"))

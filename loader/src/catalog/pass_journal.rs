@@ -179,6 +179,7 @@ mod tests {
                 len: bytes,
                 version: tag.map(|tag| Version::ETag(tag.into())),
                 encoding: None,
+                answered_s: None,
             };
             assert_eq!(third.get("b.tar").expect("kept").is_of(&found), is_same, "{tag:?} {bytes}");
         }

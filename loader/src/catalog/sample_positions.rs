@@ -16,13 +16,13 @@ pub(crate) fn name_of_shard(shard: &Shard) -> String {
     }
 }
 
-/// Adds the stored file and position of sample `index` of `shard` to `error`.
-fn with_position(error: Error, shard: &Shard, index: u32) -> Error {
+/// Returns the stored file and position of sample `index` of `shard`, as named facts. The first one is the file.
+pub(crate) fn position_in(shard: &Shard, index: u32) -> Vec<(&'static str, String)> {
     match &shard.recipe {
-        Some(recipe) => recipe.facts_of(index).into_iter().fold(error, |error, (name, value)| error.with(name, value)),
+        Some(recipe) => recipe.facts_of(index),
         None => match shard.line_of(index.into()) {
-            Some(line) => error.with("file", line.file).with("line", line.line),
-            None => error.with("shard", stored_name(shard)).with("sample in shard", index),
+            Some(line) => vec![("file", line.file.to_string()), ("line", line.line.to_string())],
+            None => vec![("shard", stored_name(shard).to_owned()), ("sample in shard", index.to_string())],
         },
     }
 }
@@ -43,6 +43,7 @@ impl Catalog {
     /// Adds the stored file and position of sample `index` of `shard`, and its stream, to `error`.
     pub(crate) fn describe_sample(&self, error: Error, shard: ShardId, index: u32) -> Error {
         let (stream, local) = self.locate(shard);
-        with_position(error, &stream.index.shards[local as usize], index).with("stream", &stream.name)
+        let position = position_in(&stream.index.shards[local as usize], index);
+        position.into_iter().fold(error, |error, (name, fact)| error.with(name, fact)).with("stream", &stream.name)
     }
 }

@@ -296,7 +296,7 @@ impl Object {
         }
         self.state = match peek {
             Err(error) => PieceState::Failed(Some(error)),
-            Ok(Peek { front, len, version, encoding }) => {
+            Ok(Peek { front, len, version, encoding, .. }) => {
                 match self.wanted.packing.compression_of_encoding(self.compression, encoding.as_deref()) {
                     Ok(compression) => self.compression = compression,
                     Err(error) => {

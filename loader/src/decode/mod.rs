@@ -82,7 +82,7 @@ pub use field::{BatchOp, MixMode, Op, PictureMode, PixelLayout, ResizeTo};
 pub use fields::{FieldSpec, JsonPart, JsonPath, JsonText, JsonType, Rearrangement};
 pub(crate) use fields::{LABELS, NO_LABEL};
 pub use forebay_picture::{Border, Interpolation, PaddingMode};
-pub use forebay_picture::{formats, geometry, jpeg, picture_ops, pixels, resize, vectors};
+pub use forebay_picture::{formats, geometry, jpeg, orientation, picture_ops, pixels, resize, vectors};
 pub use image::PictureCounts;
 pub use normalise::PictureForm;
 pub use plan::{FieldPlan, Output, RowShape, StoredColumn};

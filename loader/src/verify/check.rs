@@ -107,7 +107,7 @@ impl<'a, R: FnMut(&FileInfo) -> FoundFile> ShardCheck<'a, R> {
     /// Compares a file with the index, and returns it if it is intact.
     fn compared(&mut self, file: &FileInfo, found: FoundFile) -> Option<Box<dyn ReadAt>> {
         let compared = match found {
-            FoundFile::Open(content) => compare(file, &*content).map(|()| content),
+            FoundFile::Open(content) => compare(file, self.shard.disk_bytes(file), &*content).map(|()| content),
             FoundFile::Unreadable(reason) => Err(reason),
             FoundFile::Absent => return None,
         };
@@ -133,7 +133,7 @@ impl<'a, R: FnMut(&FileInfo) -> FoundFile> ShardCheck<'a, R> {
         let survey = |raw: &dyn ReadAt| if self.has_table(pair) { self.survey(raw) } else { Ok(()) };
         if !compression.is_streamed() {
             let raw = decompressed(compression, packed, pair.raw.bytes)?;
-            compare(pair.raw, &raw).map_err(|why| format!("unpacked, {why}"))?;
+            compare(pair.raw, pair.raw.bytes, &raw).map_err(|why| format!("unpacked, {why}"))?;
             return survey(&raw);
         }
         let mut hashes = Hashes::new(pair.raw);
@@ -147,7 +147,7 @@ impl<'a, R: FnMut(&FileInfo) -> FoundFile> ShardCheck<'a, R> {
             Ok((surveyed, content.read_to_end()?))
         };
         let (surveyed, bytes) = forward().map_err(|e: Error| format!("unpacked, {}", e.message()))?;
-        hashes.compare(pair.raw, bytes).map_err(|why| format!("unpacked, {why}"))?;
+        hashes.compare(pair.raw, pair.raw.bytes, bytes).map_err(|why| format!("unpacked, {why}"))?;
         surveyed
     }
 
@@ -167,19 +167,19 @@ fn decompressed(compression: Compression, packed: &dyn ReadAt, raw_bytes: u64) -
     unpack().map_err(|e: Error| format!("unpacked, {}", e.message()))
 }
 
-/// Compares size and every recorded hash. The error is the first difference.
-fn compare(file: &FileInfo, content: &dyn ReadAt) -> Result<(), String> {
+/// Compares the size with `expected` bytes, and every recorded hash. The error is the first difference.
+fn compare(file: &FileInfo, expected: u64, content: &dyn ReadAt) -> Result<(), String> {
     let (bytes, mut hashes) = (content.bytes(), Hashes::new(file));
     let mut piece = Vec::new();
     // A file of a wrong size is not read.
-    let mut at = if bytes == file.bytes { 0 } else { bytes };
+    let mut at = if bytes == expected { 0 } else { bytes };
     while at < bytes {
         piece.resize(PIECE_BYTES.min(bytes - at) as usize, 0);
         content.read_at(&mut piece, at).map_err(|e| e.to_string())?;
         hashes.update(&piece);
         at += piece.len() as u64;
     }
-    hashes.compare(file, bytes)
+    hashes.compare(file, expected, bytes)
 }
 
 /// Hashes of a file that the index has, in progress.
@@ -194,10 +194,10 @@ impl Hashes {
         self.0.iter_mut().for_each(|hasher| hasher.update(bytes));
     }
 
-    /// Compares the `bytes` bytes that were added with the index.
-    fn compare(self, file: &FileInfo, bytes: u64) -> Result<(), String> {
-        if bytes != file.bytes {
-            return Err(format!("it has {bytes} bytes, and the index {}", file.bytes));
+    /// Compares the `bytes` bytes that were added with the `expected` ones of the index.
+    fn compare(self, file: &FileInfo, expected: u64, bytes: u64) -> Result<(), String> {
+        if bytes != expected {
+            return Err(format!("it has {bytes} bytes, and the index {expected}"));
         }
         for (hasher, (algo, expected)) in self.0.into_iter().zip(file.hashes.iter()) {
             let found = hasher.finish_hex();

@@ -173,6 +173,11 @@ impl DataSet {
         &self.shape
     }
 
+    /// Index of stream `number`; `None` if there is no such stream.
+    pub fn index(&self, number: usize) -> Option<&Arc<Index>> {
+        self.shards.get(number).map(|shards| shards.index())
+    }
+
     /// True if shards may have to be fetched or unpacked before they can be read.
     pub(super) fn has_work_ahead(&self) -> bool {
         let is_packed = self.shards.iter().flat_map(|shards| shards.iter()).any(|shard| shard.compression.is_some());

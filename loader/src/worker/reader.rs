@@ -3,7 +3,7 @@
 use super::data::{DataSet, STALL_TIMEOUT, StreamLocation};
 use super::known_shard::{Data, KnownShard, shard_table};
 use crate::cache::{AdmitOutcome, ClaimOutcome, ResidencyGuard, WaitPolicy};
-use crate::catalog::{Catalog, StoreSet, name_of_shard};
+use crate::catalog::{Catalog, StoreSet, name_of_shard, position_in};
 use crate::clock::Clock;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::lines::TextLine;
@@ -117,6 +117,22 @@ impl SampleReader {
     /// The distinct layouts of the shards.
     pub fn layouts(&self) -> &[Arc<Layout>] {
         self.catalog.layouts()
+    }
+
+    /// Returns the stored file and position of a sample for people, such as "train.jsonl, line 7".
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` for a sample that does not exist.
+    pub fn name_of(&self, sample: SampleId) -> Result<String> {
+        let (id, index) = self.locate(sample)?;
+        let named = position_in(self.catalog.shard(id), index);
+        let named = named.into_iter().enumerate().map(|(number, (name, fact))| match number {
+            // The file.
+            0 => fact,
+            _ => format!(", {} {fact}", name.replace('_', " ")),
+        });
+        Ok(named.collect())
     }
 
     /// Reads a sample into `into`, which grows as needed; `None` if its shard is not resident. Waits only for the disk.

@@ -408,6 +408,8 @@ pub struct Peek {
     pub version: Option<Version>,
     /// Encoding with which the object is stored, where that is accepted.
     pub encoding: Option<String>,
+    /// Time of the response by the server's clock, in seconds since 1970.
+    pub answered_s: Option<u64>,
 }
 
 /// Fetches the first `bytes` of an object of unknown length, with the configured number of attempts.
@@ -453,7 +455,8 @@ pub(crate) async fn peek(
             return Err(ended_early());
         }
         context.shared.counters.bytes.add(front.len() as u64);
-        Ok(Peek { front, len, version: head.version, encoding: head.encoding })
+        let answered_s = head.times.answered_s;
+        Ok(Peek { front, len, version: head.version, encoding: head.encoding, answered_s })
     };
     attempts(context, format_args!("{key}"), once, async |time| context.pause(time).await).await
 }

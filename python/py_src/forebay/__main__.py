@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 from . import _forebay
 from ._command import Results
+from ._machine import facts
 from .errors import Error
 from .remotes import library_stores
 
-_MODULES = {"checkpoint": "checkpoint.__main__", "convert": "to_mds", "index": "index", "verify": "verify", "which": "_which"}
+_MODULES = {"checkpoint": "checkpoint.__main__", "convert": "to_mds", "diff": "_diff", "index": "index", "verify": "verify", "which": "_which"}
 """Modules of the package's commands. Their function `command` gets the results and the arguments, and returns the exit code."""
 
 
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = Results(False)
     try:
         if isinstance(request, _forebay.Command):
-            return request.run(library_stores(*request.addresses()))
+            return request.run(library_stores(*request.addresses()), facts)
         name, options = request[0], json.loads(request[1])
         results = Results(options.pop("json"))
         return importlib.import_module(f"forebay.{_MODULES[name]}").command(results, **options)

@@ -95,7 +95,7 @@ class Run:
     """
 
     def __init__(self, path: str | os.PathLike[str], remote: Sequence[str] | None = None) -> None:
-        document = _read(path)
+        self.document = document = _read(path)
         config = dict(document["config"])
         config["fields"] = _each_tokenizer(config.get("fields"), _unpacked)
         streams = config["streams"]

@@ -1,0 +1,90 @@
+//! Report of the findings: one page, or a JSON object for each finding.
+
+use super::finding::{Example, Finding, Findings, Severity, Subject};
+use super::source::Source;
+use crate::Exit;
+use crate::output::Output;
+use serde_json::json;
+use std::fmt::Write as _;
+
+/// Examples of a finding on the page.
+const SHOWN: usize = 3;
+
+/// Prints the findings. `source` has the names of the samples.
+pub(super) fn print(output: &Output, source: Option<&Source>, findings: &Findings) -> Exit {
+    let count = |severity| findings.found().filter(|finding| finding.problem.severity == severity).count();
+    let [errors, warnings, notes] = [Severity::Error, Severity::Warning, Severity::Note].map(count);
+    let mut page = Vec::new();
+    for fact in findings.facts() {
+        if output.is_json() {
+            output.line(&json!(fact), String::new);
+        } else {
+            page.push(format!("{:<15} {}", fact.fact, fact.value));
+        }
+    }
+    for finding in findings.found() {
+        if output.is_json() {
+            output.line(&record(finding, source), String::new);
+        } else {
+            page.push(paragraph(finding, source, output.has_colours()));
+        }
+    }
+    if !output.is_json() {
+        page.push(match (errors, warnings) {
+            (0, 0) => format!("no errors or warnings, {notes} notes"),
+            _ => format!("{errors} errors, {warnings} warnings, {notes} notes"),
+        });
+        output.bytes(format!("{}\n", page.join("\n")).as_bytes());
+    }
+    if errors + warnings > 0 { Exit::Found } else { Exit::Success }
+}
+
+fn record(finding: &Finding, source: Option<&Source>) -> serde_json::Value {
+    let problem = &finding.problem;
+    let examples: Vec<_> = finding
+        .examples
+        .iter()
+        .map(|example| json!({"name": name(&example.subject, source), "detail": example.detail}))
+        .collect();
+    json!({
+        "severity": problem.severity,
+        "check": problem.check,
+        "message": problem.message,
+        "advice": problem.advice,
+        "count": finding.count,
+        "examples": examples,
+    })
+}
+
+fn paragraph(finding: &Finding, source: Option<&Source>, has_colours: bool) -> String {
+    let problem = &finding.problem;
+    let label = match (has_colours, problem.severity) {
+        (true, Severity::Error) => "\x1b[1;31merror\x1b[0m".to_owned(),
+        (true, Severity::Warning) => "\x1b[1;33mwarning\x1b[0m".to_owned(),
+        (true, Severity::Note) => "\x1b[1mnote\x1b[0m".to_owned(),
+        (false, severity) => severity.name().to_owned(),
+    };
+    let mut text = format!("\n{label} {}: {}", problem.check, problem.message);
+    if finding.count > 1 {
+        let _ = write!(text, " ({})", finding.count);
+    }
+    for Example { subject, detail } in finding.examples.iter().take(SHOWN) {
+        let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+        let _ = write!(text, "\n  {}{detail}", name(subject, source));
+    }
+    let more = finding.count.saturating_sub(SHOWN as u64);
+    if more > 0 {
+        let _ = write!(text, "\n  and {more} more");
+    }
+    let _ = write!(text, "\n  > {}", problem.advice);
+    text
+}
+
+fn name(subject: &Subject, source: Option<&Source>) -> String {
+    let sample = |id| source.map_or_else(String::new, |source| source.name_of_sample(id));
+    match subject {
+        Subject::Sample(id) => sample(*id),
+        Subject::Pair(id, other) => format!("{} = {}", sample(*id), sample(*other)),
+        Subject::Named(name) => name.clone(),
+    }
+}

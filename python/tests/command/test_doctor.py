@@ -1,0 +1,319 @@
+"""`forebay doctor`: every planted defect is found and named, and clean data sets have none."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from doctor_sets import (
+    CLEAN, PARQUET, arrays, csv, files_of, jsonl, litdata, mask, mds, merge, picture, pictures, rows, saved, tars, tfrecords,
+    token_documents, tokens,
+)  # fmt: skip
+from PIL import Image
+
+from forebay.__main__ import main
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """Folders of the engine and of LitData."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("LITDATA_CACHE_DIR", str(tmp_path / "litdata"))
+
+
+@pytest.fixture
+def doctor(capfd):
+    """Exit code and findings of the command."""
+
+    def run(*arguments, skip="environment"):
+        capfd.readouterr()
+        code = main(["doctor", "--json", "--skip", skip, *map(str, arguments)])
+        found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+        return code, [record for record in found if "severity" in record]
+
+    return run
+
+
+def text_of(findings):
+    return "\n".join(f"{f['severity']} {f['check']}: {f['message']}: {f['count']} {f['examples'][:3]}" for f in findings)
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_a_clean_data_set_has_no_errors_or_warnings(name, doctor, tmp_path):
+    code, findings = doctor(CLEAN[name](tmp_path / "set"))
+    assert code == 0, text_of(findings)
+    assert {finding["severity"] for finding in findings} <= {"note"}
+
+
+def changed(number, **values):
+    """All samples, with `values` in one of them."""
+    samples = list(rows())
+    samples[number] |= values
+    return samples
+
+
+def without(number, name):
+    samples = list(rows())
+    del samples[number][name]
+    return samples
+
+
+def copied(number, source):
+    samples = list(rows())
+    samples[number] = samples[source]
+    return samples
+
+
+def cut(number=21):
+    content = list(rows())[number]["image"]
+    return changed(number, image=content[: len(content) // 2])
+
+
+def re_encoded(number=30, source=9):
+    image = Image.open(__import__("io").BytesIO(list(rows())[source]["image"]))
+    return changed(number, image=saved(image.resize((image.width * 2, image.height * 2)), quality=70))
+
+
+def labelled(label, *numbers):
+    samples = list(rows())
+    for number in numbers or range(len(samples)):
+        samples[number]["label"] = label
+    return samples
+
+
+def sorted_by_label():
+    return sorted(rows(), key=lambda sample: sample["label"])
+
+
+def flipped(path, at=-40):
+    content = bytearray(path.read_bytes())
+    content[at] ^= 0xFF
+    path.write_bytes(content)
+
+
+def with_flipped_byte(folder):
+    mds(folder, list(rows()))
+    flipped(folder / "part2.mds")
+    return folder
+
+
+def with_missing_shard(folder):
+    mds(folder, list(rows()))
+    (folder / "part1.mds").unlink()
+    return folder
+
+
+def with_leftover(folder):
+    mds(folder, list(rows()))
+    shutil.copy(folder / "part0.mds", folder / "old.mds")
+    return folder
+
+
+def with_missing_column(folder):
+    """The last shard has no masks."""
+    parts = list(files_of(list(rows())))
+    mds(folder / "first", sum(parts[:3], []))
+    mds(folder / "last", parts[3], names=("image", "label", "text", "score", "vector", "boxes"))
+    shards = []
+    for name in ("first", "last"):
+        for shard in json.loads((folder / name / "index.json").read_text())["shards"]:
+            shard["raw_data"]["basename"] = f"{name}/{shard['raw_data']['basename']}"
+            shards.append(shard)
+        (folder / name / "index.json").unlink()
+    (folder / "index.json").write_text(json.dumps({"shards": shards, "version": 2}))
+    return folder
+
+
+def with_large_shard(folder):
+    samples = list(rows(120))
+    for number, part in enumerate([*files_of(samples[:32], 8), samples[32:]]):
+        mds(folder / f"part{number}", part, limit=len(part))
+        (folder / f"part{number}" / "part0.mds").rename(folder / f"part{number}" / "shard.00000.mds")
+        index = json.loads((folder / f"part{number}" / "index.json").read_text())
+        index["shards"][0]["raw_data"]["basename"] = "shard.00000.mds"
+        (folder / f"part{number}" / "index.json").write_text(json.dumps(index))
+    merge(folder)
+    return folder
+
+
+def with_line(text):
+    """The tenth line of the second file is `text`."""
+
+    def make(folder):
+        names = jsonl(folder, list(rows()))
+        lines = (folder / "part-1.jsonl").read_text().splitlines()
+        lines[9] = text
+        (folder / "part-1.jsonl").write_text("\n".join(lines) + "\n")
+        return names
+
+    return make
+
+
+def with_flipped_record(folder):
+    names = tfrecords(folder, list(rows()))
+    flipped(folder / "train-2.tfrecord")
+    return names
+
+
+def with_file(content, make=pictures, name="007"):
+    """A file with a changed content."""
+
+    def changed_file(folder):
+        make(folder, list(rows()))
+        path = next(path for path in folder.rglob("*") if path.stem == name)
+        path.write_bytes(content(path.read_bytes()))
+        return folder
+
+    return changed_file
+
+
+def turned(content):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    return saved(Image.open(__import__("io").BytesIO(content)), exif=exif)
+
+
+def documents(number, document):
+    found = token_documents()
+    found[number] = document
+    return found
+
+
+VECTOR = np.arange(8, dtype=np.float32)
+BOXES = np.array([[5, 6, 50, 60], [30, 30, 900, 60]], np.float32)
+EMPTY_BOX = np.array([[5, 6, 50, 60], [40, 40, 40, 60]], np.float32)
+
+PLANTED = {
+    # MDS
+    "a picture is cut": (lambda f: mds(f, cut()), "damage", "part1.mds, sample in shard 5"),
+    "a picture is no picture": (lambda f: mds(f, changed(3, image=b"<html>Not found</html>")), "damage", "part0.mds, sample in shard 3"),
+    "a text is not UTF-8": (lambda f: mds_of_bytes(f), "damage", "sample in shard 5"),
+    "a byte of a shard is flipped": (with_flipped_byte, "files", "part2.mds"),
+    "a shard is missing": (with_missing_shard, "files", "part1.mds"),
+    "a shard is in no index": (with_leftover, "files", "old.mds"),
+    "a sample is a copy": (lambda f: mds(f, copied(40, 11)), "duplicates", "part2.mds, sample in shard 8 = part0.mds, sample in shard 11"),
+    "a picture has two labels": (
+        lambda f: mds(f, changed(40, image=list(rows())[11]["image"])), "duplicates", "part2.mds, sample in shard 8 = part0.mds",
+    ),
+    "a picture is a resized copy": (lambda f: mds(f, re_encoded()), "near-duplicates", "part1.mds, sample in shard 14 = part0.mds, sample in shard 9"),
+    "a label is negative": (lambda f: mds(f, labelled(-1, 17)), "labels", "part1.mds, sample in shard 1"),
+    "a class has one sample": (lambda f: mds(f, labelled(9, 50)), "labels", "part3.mds, sample in shard 2"),
+    "a class is missing": (lambda f: mds(f, [s | {"label": s["label"] + (s["label"] == 2)} for s in rows()]), "labels", "label"),
+    "labels are constant": (lambda f: mds(f, labelled(2)), "labels", "column `label`"),
+    "labels are sorted": (lambda f: mds(f, sorted_by_label()), "order", "column `label`"),
+    "a number is NaN": (lambda f: mds(f, changed(33, score=float("nan"))), "numbers", "part2.mds, sample in shard 1"),
+    "an element is infinite": (lambda f: mds(f, changed(34, vector=VECTOR / 0.0 if False else np.append(VECTOR[:7], np.float32("inf")))), "numbers", "part2.mds, sample in shard 2"),
+    "a vector is short": (lambda f: mds(f, changed(12, vector=VECTOR[:7])), "shapes", "part0.mds, sample in shard 12"),
+    "a vector has a different type": (lambda f: mds(f, changed(13, vector=VECTOR.astype(np.float64))), "shapes", "part0.mds, sample in shard 13"),
+    "a box is outside of the picture": (lambda f: mds(f, changed(60, boxes=BOXES)), "boxes", "part3.mds, sample in shard 12"),
+    "a box is empty": (lambda f: mds(f, changed(61, boxes=EMPTY_BOX)), "boxes", "part3.mds, sample in shard 13"),
+    "a mask is zero": (lambda f: mds(f, changed(19, mask=saved(Image.new("L", (48, 48)), "PNG"))), "pictures", "part1.mds, sample in shard 3"),
+    "a picture has one colour": (lambda f: mds(f, changed(22, image=saved(Image.new("RGB", (70, 70), (9, 90, 200))))), "pictures", "part1.mds, sample in shard 6"),
+    "a column is missing": (with_missing_column, "columns", "last/part0.mds"),
+    "a shard is large": (with_large_shard, "order", "part4.mds"),
+    # JSON lines and CSV
+    "a line is no JSON": (with_line('{"text": "a", "label": 1, "score"'), "damage", "part-1.jsonl, line 10"),
+    "a text is blank": (lambda f: jsonl(f, changed(25, text=" \t ")), "empty", "part-1.jsonl, line 10"),
+    "a value is missing": (lambda f: jsonl(f, without(25, "text")), "empty", "part-1.jsonl, line 10"),
+    "a cell is no number": (lambda f: csv(f, changed(25, score="high")), "damage", "part-1.csv, line 11"),
+    "a cell is empty": (lambda f: csv(f, changed(25, text="")), "empty", "part-1.csv, line 11"),
+    "a cell is infinite": (lambda f: csv(f, changed(25, score="inf")), "numbers", "part-1.csv, line 11"),
+    # tars
+    "a picture in a tar is cut": (lambda f: tars(f, cut()), "damage", "key 0021"),
+    "a caption in a tar is missing": (lambda f: tars(f, without(35, "text")), "empty", "key 0035"),
+    "a picture in a tar has a pixel": (lambda f: tars(f, changed(36, image=saved(picture(1, (1, 1))))), "sizes", "key 0036"),
+    "a picture in a tar is CMYK": (lambda f: tars(f, changed(37, image=saved(picture(37).convert("CMYK")))), "pictures", "key 0037"),
+    "a picture in a tar is progressive": (lambda f: tars(f, changed(38, image=saved(picture(38), progressive=True))), "pictures", "key 0038"),
+    # TFRecord
+    "a byte of a record is flipped": (with_flipped_record, "damage", "train-2.tfrecord"),
+    "a record is a copy": (lambda f: tfrecords(f, copied(44, 3)), "duplicates", "train-2.tfrecord"),
+    # LitData
+    "a vector in a chunk is NaN": (lambda f: litdata(f, changed(20, vector=np.float32("nan") * VECTOR)), "numbers", "chunk-0-1.bin"),
+    "an item of a chunk is a copy": (lambda f: litdata(f, copied(50, 2)), "duplicates", "chunk-0-3.bin"),
+    # Folders of files
+    "a file of a picture is empty": (with_file(lambda _: b""), "empty", "007.jpg"),
+    "a file of a picture is cut": (with_file(lambda content: content[:700]), "damage", "007.jpg"),
+    "a file of a picture is turned": (with_file(turned), "pictures", "007.jpg"),
+    "a file of an array is cut": (with_file(lambda content: content[:-5], arrays), "damage", "007.npy"),
+    "an array is zero": (lambda f: arrays(f, changed(7, vector=VECTOR * 0)), "numbers", "007.npy"),
+    "an array has a different shape": (lambda f: arrays(f, changed(7, vector=VECTOR.reshape(2, 4))), "shapes", "007.npy"),
+    # Megatron
+    "a document is empty": (lambda f: tokens(f, documents(7, [])), "empty", "7"),
+    "a document is a copy": (lambda f: tokens(f, documents(9, token_documents()[4])), "duplicates", "9"),
+    # Parquet and Arrow
+    "a row of Parquet is a copy": (lambda f: PARQUET / "planted.parquet", "duplicates", "row in group 13"),
+    "a row of Parquet is NaN": (lambda f: PARQUET / "planted.parquet", "numbers", "row in group 5"),
+    "a label of Parquet is negative": (lambda f: PARQUET / "planted.parquet", "labels", "row in group 7"),
+    "a picture of Parquet is cut": (lambda f: PARQUET / "planted.parquet", "damage", "row in group 3"),
+    "a row of Arrow is null": (lambda f: PARQUET / "planted.arrow", "empty", "row in group 6"),
+    "a text of Arrow is empty": (lambda f: PARQUET / "planted.arrow", "empty", "row in group 2"),
+}  # fmt: skip
+
+NOTES = {"a picture in a tar is CMYK", "a picture in a tar is progressive", "a file of a picture is turned"}
+"""Properties that are no defects."""
+
+
+def mds_of_bytes(folder):
+    """Texts, and one that is not UTF-8."""
+    import forebay as fb
+
+    with fb.MDSWriter(out=str(folder), columns={"text": "str"}) as writer:
+        for number in range(16):
+            writer.write({"text": f"text {number} of the sixteen" if number != 5 else b"\xff\xfe broken text"})
+    return folder
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_defect_is_found_and_named(name, doctor, tmp_path):
+    make, check, where = PLANTED[name]
+    code, findings = doctor(make(tmp_path / "set"))
+    examples = [f"{e['name']}: {e['detail']}" for finding in findings if finding["check"] == check for e in finding["examples"]]
+    assert any(where in example for example in examples), text_of(findings)
+    assert code == (0 if name in NOTES else 1), text_of(findings)
+
+
+def test_a_sample_of_two_splits_is_a_leak_and_a_class_of_one_is_named(doctor, tmp_path):
+    first, second = list(rows(64)), list(rows(64, 100))
+    second[10] = first[5]
+    first[20]["label"] = first[21]["label"] = first[22]["label"] = 4
+    train, val = mds(tmp_path / "train", first), mds(tmp_path / "val", second)
+    code, findings = doctor(train, val)
+    found = {finding["check"]: finding for finding in findings if finding["severity"] == "warning"}
+    assert code == 1 and found.keys() == {"leaks", "splits"}, text_of(findings)
+    assert found["leaks"]["examples"][0]["name"] == (
+        f"{val}: part0.mds, sample in shard 10 = {train}: part0.mds, sample in shard 5"
+    )
+    assert found["splits"]["examples"][0]["detail"] == "class 4"
+
+
+def test_checks_can_be_chosen_and_parts_be_read(doctor, tmp_path):
+    folder = mds(tmp_path / "set", labelled(-1, 17))
+    assert [f["check"] for f in doctor("--checks", "labels", folder)[1]] == ["labels", "labels"]
+    assert doctor(folder, skip="labels,splits,environment")[0] == 0
+    assert doctor("--checks", "label", folder)[0] == 2
+    assert doctor("--samples", 16, folder)[0] == 0
+    assert doctor("--fraction", 0.25, folder)[0] == 0
+
+
+def test_a_source_that_does_not_exist_is_an_error(doctor, tmp_path):
+    code, findings = doctor(tmp_path / "absent")
+    assert (code, findings) == (2, [])
+
+
+def test_the_page_names_the_first_samples_and_counts_the_rest(capfd, tmp_path):
+    folder = mds(tmp_path / "set", labelled(-1, 17, 18, 19, 20, 33))
+    assert main(["doctor", "--skip", "environment", "--checks", "labels", str(folder)]) == 1
+    page = capfd.readouterr().out
+    assert "warning labels: labels in column `label` are negative (5)\n  part1.mds, sample in shard 1: -1\n" in page
+    assert "  and 2 more\n" in page and page.endswith("0 errors, 1 warnings, 0 notes\n")
+
+
+def test_the_number_of_threads_does_not_change_the_findings(doctor, tmp_path):
+    folder = mds(tmp_path / "set", copied(40, 11))
+    assert doctor("--threads", 1, folder) == doctor("--threads", 5, folder)
+
+
+def test_the_machine_is_described_without_data(capfd):
+    assert main(["doctor", "--json"]) in (0, 1)
+    facts = {record["fact"] for record in map(json.loads, capfd.readouterr().out.splitlines()) if "fact" in record}
+    assert {"CPUs", "memory", "io_uring", "locked memory", "open files", "cache"} <= facts
