@@ -223,11 +223,7 @@ class ShardReader(Sequence[dict[str, Any]]):
 
 
 class EngineReader:
-    """The engine's reader of a data set. A process that gets it by a fork or as a pickle opens its own.
-
-    Args:
-        config: The engine's form of a loader's arguments.
-    """
+    """The engine's reader of a data set, by its form of a loader's arguments. A process that gets it by a fork or as a pickle opens its own."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         self._config = json.dumps(config)

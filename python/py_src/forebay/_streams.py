@@ -158,7 +158,7 @@ def arrow_files(dataset: Any) -> str:
             raise _changed(f"was changed after its files were written ({', '.join(sorted(changes))})")
         files.append(path)
     if not files:
-        raise ConfigError("the datasets.Dataset has no files: it is empty")
+        raise ConfigError("the datasets.Dataset has no files, because it is empty: pass one with rows")
     return "::".join(map(quoted, files))
 
 

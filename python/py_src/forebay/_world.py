@@ -118,11 +118,7 @@ def detect(
 
 
 def of_argument(world: World | None) -> World:
-    """Detects the rank of this process, except for the numbers that the caller has given.
-
-    Raises:
-        ConfigError: `world` is no `World`; the numbers are incomplete, or contradictory.
-    """
+    """Detects the rank of this process, except for the numbers that the caller has given."""
     if world is None:
         return detect()
     if not isinstance(world, World):
@@ -133,11 +129,8 @@ def of_argument(world: World | None) -> World:
 def check_group(made: World, name: str = "loader") -> None:
     """Compares the world that a loader was made with with the process group that is initialised now, if there is one.
 
-    Numbers that the program has given are not compared: the ranks of data parallelism may differ from the group's.
-
-    Args:
-        made: The world.
-        name: Noun for the object, for the message.
+    Numbers that the program has given are not compared: the ranks of data parallelism may differ from the group's. `name` is the noun
+    for the object, for the message.
 
     Raises:
         ConfigError: They differ, so a rank would get samples of a different rank.
@@ -166,10 +159,15 @@ def surroundings(environ: Mapping[str, str]):
     return _group() or _launcher(environ)
 
 
-def _group():
-    """Reads `torch.distributed`, or `jax.distributed`. Imports nothing: without an import there is no group."""
+def torch_distributed() -> Any:
+    """Returns `torch.distributed` if there is a default process group. Imports nothing: without an import there is no group."""
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+    return distributed if distributed is not None and distributed.is_available() and distributed.is_initialized() else None
+
+
+def _group():
+    """Reads `torch.distributed`, or `jax.distributed`."""
+    if (distributed := torch_distributed()) is not None:
         return (distributed.get_rank(), distributed.get_world_size(), None, None), _TORCH
     # `jax.process_index` would open the devices, so JAX's private state is read.
     state = _jax_state()

@@ -25,11 +25,6 @@ class FinishWatch:
 
     If the writer is collected, or the interpreter ends, before `end` is called, a RuntimeWarning names the folder and
     the number of samples. Python hides a ResourceWarning by default, and this one is about lost data.
-
-    Args:
-        writer: The writer.
-        name: Name of its class.
-        folder: Destination, as it is shown.
     """
 
     def __init__(self, writer: object, name: str, folder: str) -> None:

@@ -24,11 +24,7 @@ from .sharding import Sharded
 
 
 def converter(batch: Batch) -> Convert:
-    """Returns the function that converts a batch.
-
-    Raises:
-        ConfigError: There is a sharding that the batches do not fit, or that is not for this process.
-    """
+    """Returns the function that converts a batch."""
     if not batch.is_on_host and batch.sharding is None:
         return each(jax.dlpack.from_dlpack, partial(array, bfloat16=ml_dtypes.bfloat16))
     sharded = None if batch.sharding is None else Sharded(batch)
@@ -45,11 +41,7 @@ def converter(batch: Batch) -> Convert:
 
 
 def mapped(batch: Batch) -> tuple[Convert, Convert]:
-    """Returns the functions that convert the engine's outputs for a function of rows, and such outputs to the batch.
-
-    Raises:
-        ConfigError: There is a sharding.
-    """
+    """Returns the functions that convert the engine's outputs for a function of rows, and such outputs to the batch."""
     if batch.sharding is not None:
         raise ConfigError("map gives batches without a sharding: leave sharding out, and call jax.device_put in transform")
 

@@ -10,11 +10,7 @@ from .ragged import array
 
 
 def converter(batch: Batch) -> Convert:
-    """Returns the function that converts a batch.
-
-    Raises:
-        ConfigError: The device is not the host, or an output has a type that numpy does not have.
-    """
+    """Returns the function that converts a batch."""
     batch.require_host("numpy's arrays", '"torch" or "dlpack"')
     for output, dtype in batch.dtypes():
         if dtype == "bfloat16":

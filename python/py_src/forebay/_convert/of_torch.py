@@ -12,11 +12,7 @@ from .ragged import header
 
 
 def converter(batch: Batch) -> Convert:
-    """Returns the function that converts a batch.
-
-    Raises:
-        ConfigError: The device is a CUDA device, which this torch does not have.
-    """
+    """Returns the function that converts a batch."""
     if not batch.is_on_host and torch.version.cuda is None:
         raise ConfigError(
             f'this torch ({torch.__version__}) is built without CUDA, but device is {", ".join(batch.devices)}: install one with '

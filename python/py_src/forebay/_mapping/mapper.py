@@ -136,7 +136,8 @@ class Mapper:
         self.workers.start()
         began = time.perf_counter()
         is_done = batch.wait(seconds)
-        self._report(engine, time.perf_counter() - began)
+        seconds_spent, samples = self.workers.take_times()
+        engine.add_map_times(seconds_spent, samples, time.perf_counter() - began)
         if is_done:
             return True
         try:
@@ -153,10 +154,6 @@ class Mapper:
                 StalledError, f"no call of {self.options.name} has ended for {self._stall_timeout:.0f} s (stall_timeout)", facts
             )
         return False
-
-    def _report(self, engine: _forebay.Engine, waited: float) -> None:
-        seconds, samples = self.workers.take_times()
-        engine.add_map_times(seconds, samples, waited)
 
     def finish(
         self, session: _forebay.Session, engine: _forebay.Engine, batch: MappedBatch, engine_number: int, number: int

@@ -159,11 +159,7 @@ class RowPadding:
 
     @classmethod
     def of(cls, function: str, pad: Any, pad_to_multiple: Any) -> RowPadding | None:
-        """Checks and returns the padding of a `Map`, if it has one.
-
-        Raises:
-            ConfigError: An option has a wrong type or value.
-        """
+        """Checks and returns the padding of a `Map`, if it has one."""
         with within("map"):
             if pad is None:
                 if pad_to_multiple is not None:

@@ -88,12 +88,7 @@ class Channel:
         self._incoming = incoming
 
     def send(self, value: Any) -> None:
-        """Sends a value.
-
-        Raises:
-            Exception: It cannot be pickled.
-            OSError: The process at the opposite end has ended.
-        """
+        """Sends a value."""
         self.send_each([packed(value)])
 
     def send_each(self, values: Sequence[Packed]) -> None:
@@ -122,12 +117,7 @@ class Channel:
         self.pipe.send_bytes(pickle.dumps((end, parts)))
 
     def receive(self, copies: bool) -> Any:
-        """Returns the next value. Without `copies` its arrays are views of the memory, valid until the next one is sent.
-
-        Raises:
-            EOFError, OSError: The process at the opposite end has ended.
-            Exception: The value cannot be loaded.
-        """
+        """Returns the next value. Without `copies` its arrays are views of the memory, valid until the next one is sent."""
         (load,) = self.receive_each(copies)
         return load()
 

@@ -279,11 +279,7 @@ def _packed(value: Any, path: list[Any], notes: Notes) -> Any:
 
 
 def unpacked(value: Any, notes: Notes) -> Any:
-    """Returns the plain value from which `packed` made these two.
-
-    Raises:
-        KeyError, IndexError, TypeError, ValueError: A note is not about this value.
-    """
+    """Returns the plain value from which `packed` made these two."""
     root = [value]
     for path, kind in notes:
         *before, last = [0, *path]

@@ -114,11 +114,7 @@ class Direct:
             del self._fetched[number]
 
     def fill(self, targets: Iterable[Target]) -> None:
-        """Fetches the bytes of targets, in the order of the part.
-
-        Raises:
-            ChecksumError: As `window`.
-        """
+        """Fetches the bytes of targets, in the order of the part."""
         with window() as opened:
             self.request(targets, opened)
 
@@ -184,11 +180,7 @@ def _direct(blocks: Blocks, number: int, opened: _Open, memory: Any) -> _Block:
 
 
 class Opened:
-    """Part that is opened to be loaded.
-
-    Raises:
-        NotFoundError, ChecksumError: As `Blocks`.
-    """
+    """Part that is opened to be loaded."""
 
     def __init__(self, url: str, part: Part, store: StoreOptions | None, buffers: Buffers | None = None) -> None:
         self.url: str = f"{url}/{part.name}"
@@ -198,8 +190,8 @@ class Opened:
 
     def whole(self) -> PartReader:
         """Returns a file to read from its start to its end."""
-        return PartReader(Sequential(self._blocks), self.part)
+        return PartReader(Sequential(self._blocks).block, self.part)
 
     def table(self, span: range | None = None) -> PartReader:
         """Returns a file, or the bytes `span` of it, to read a few ranges of; `direct` does not fetch their blocks again."""
-        return PartReader(self.direct, self.part, span)
+        return PartReader(self.direct.block, self.part, span)

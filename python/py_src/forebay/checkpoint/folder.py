@@ -77,7 +77,10 @@ class Folder:
         token = self._token = secrets.token_hex(16)
         marks.announce(self.url, token, self.store)
         try:
-            self._is_first = self._names(self._find()) == {marks.name_of(token)}
+            found = self._find()
+            files = [file.url.rpartition("/") for file in (found.files if found is not None else [])]
+            names = {name for folder, _, name in files if folder == self.url and (name == commit.COMMIT or marks.is_mark(name))}
+            self._is_first = names == {marks.name_of(token)}
             marks.begin(self.url, token, self.store)
         finally:
             marks.withdraw(self.url, token, self.store)
@@ -99,13 +102,6 @@ class Folder:
         if found is not None and found.has_commit and not self.overwrite:
             raise ConfigError(f"{self.url} is a checkpoint already: save to a different URL, or pass overwrite=True")
         return found
-
-    def _names(self, found: retention.Found | None) -> set[str]:
-        """Returns the names of the commit and the marks of the folder."""
-        folders = [file.url.rpartition("/") for file in (found.files if found is not None else [])]
-        return {
-            name for folder, _, name in folders if folder == self.url and (name == commit.COMMIT or marks.is_mark(name))
-        }
 
     def _check_is_last(self) -> None:
         """Raises StateError if this save is not the one that began last."""

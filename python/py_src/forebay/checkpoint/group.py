@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime
-import sys
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from .._world import torch_distributed
 from ..errors import Error, NetworkError, from_engine
 
 _WAIT = datetime.timedelta(hours=6)
@@ -77,14 +77,8 @@ class Group(Alone):
 
 def rank_and_ranks() -> tuple[int, int]:
     """Returns the rank of this process in the default process group, and the number of ranks. It does not communicate."""
-    dist = _initialized()
+    dist = torch_distributed()
     return (0, 1) if dist is None else (dist.get_rank(), dist.get_world_size())
-
-
-def _initialized() -> Any:
-    """Returns torch.distributed if there is a default process group."""
-    dist = getattr(sys.modules.get("torch"), "distributed", None)
-    return dist if dist is not None and dist.is_available() and dist.is_initialized() else None
 
 
 def current(group: Any = None) -> Alone:
@@ -94,7 +88,7 @@ def current(group: Any = None) -> Alone:
     makes a group of the same ranks, so all ranks make it at the same point of the program.
     """
     global _made
-    dist = _initialized()
+    dist = torch_distributed()
     if dist is None:
         return Alone()
     if group is None:

@@ -97,11 +97,7 @@ def tensors_in(value: Any) -> Iterator[Any]:
 
 
 def _check_names(pickled: bytes) -> None:
-    """Checks that no function gets the contents of a tensor to make an object of it, which are not there yet.
-
-    Raises:
-        NoLayout: There are more functions than the ones of plain tensors.
-    """
+    """Checks that no function gets the contents of a tensor to make an object of it, which are not there yet."""
     import torch
 
     for operation, argument, _ in pickletools.genops(pickled):

@@ -74,9 +74,6 @@ def snapshot(value: Any) -> Any:
 
     This is all that training waits for when it does not wait for the save. Everything but tensors is pickled, as torch.save
     would, so tensors within objects of any class are found, and none is copied on its device.
-
-    Raises:
-        Exception: A part of the object cannot be pickled.
     """
     copies = _Copies()
 

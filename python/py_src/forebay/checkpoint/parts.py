@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections
 import io
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from .._forebay import hex_digest
 from ..errors import ChecksumError, NotFoundError
@@ -86,14 +86,6 @@ class PartWriter(FileWriter):
         super().close()
         if is_new:
             self.part = Part(self._name, self._at, tuple(self._digests), self._block_bytes)
-
-
-class BlockSource(Protocol):
-    """Source of the blocks of a part."""
-
-    def block(self, number: int) -> Any:
-        """Returns the bytes of a block, verified."""
-        ...
 
 
 class Buffers:
@@ -179,11 +171,7 @@ class Filled:
         self._blocks, self._number, self._request = blocks, number, blocks.fill(number, memory)
 
     def wait(self) -> None:
-        """Waits for the block, and compares its digest.
-
-        Raises:
-            ChecksumError: The block is damaged.
-        """
+        """Waits for the block, and compares its digest."""
         self._blocks.compare(self._number, self._request.digest(HASH))
 
     def stop(self) -> None:
@@ -208,11 +196,7 @@ class Fetched:
             self._filled = Filled(blocks, number, self._bytes)
 
     def wait(self) -> Any:
-        """Returns the bytes, verified, as an array of this object.
-
-        Raises:
-            ChecksumError: The block is damaged.
-        """
+        """Returns the bytes, verified, as an array of this object."""
         if self._filled is not None:
             self._filled.wait()
             self._filled = None
@@ -258,11 +242,11 @@ class Sequential:
 
 
 class PartReader(Reader):
-    """Part that is read, or the bytes `span` of it."""
+    """Part that is read, or the bytes `span` of it. `block` returns the bytes of a block, verified, by its number."""
 
-    def __init__(self, source: BlockSource, part: Part, span: range | None = None) -> None:
+    def __init__(self, block: Callable[[int], Any], part: Part, span: range | None = None) -> None:
         super().__init__()
-        self._source, self._block_bytes, self._at = source, part.block_bytes, 0
+        self._block, self._block_bytes, self._at = block, part.block_bytes, 0
         self._span = range(part.size) if span is None else span
 
     def tell(self) -> int:
@@ -287,7 +271,7 @@ class PartReader(Reader):
             filled = 0
             while filled < count:
                 number, begin = divmod(self._span.start + self._at, self._block_bytes)
-                piece = memoryview(self._source.block(number))[begin : begin + count - filled]
+                piece = memoryview(self._block(number))[begin : begin + count - filled]
                 view[filled : filled + len(piece)] = piece
                 filled += len(piece)
                 self._at += len(piece)

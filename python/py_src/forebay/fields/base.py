@@ -126,11 +126,7 @@ def lengths_of(kind: str, shape: Any) -> Sequence[Any]:
 
 
 def spec_of(part: Field | ImageOp) -> dict[str, Any] | None:
-    """Returns the engine's form of a field or an operation.
-
-    Raises:
-        ConfigError: An argument is wrong.
-    """
+    """Returns the engine's form of a field or an operation."""
     return part._spec()
 
 

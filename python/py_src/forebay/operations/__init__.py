@@ -6,7 +6,6 @@ pictures of Pillow. The engine draws and applies them in its decode threads.
 
 from . import compose, framing, geometric, mix, pixels, policies, row
 from .compose import *  # noqa: F403
-from .drawn import drawn
 from .framing import *  # noqa: F403
 from .from_albumentations import from_albumentations
 from .from_timm import from_timm
@@ -17,7 +16,7 @@ from .pixels import *  # noqa: F403
 from .policies import *  # noqa: F403
 from .row import *  # noqa: F403
 
-__all__ = ["drawn", "from_albumentations", "from_timm", "from_torchvision"]
+__all__ = ["from_albumentations", "from_timm", "from_torchvision"]
 # Type checkers read these sums, and no other form.
 __all__ += compose.__all__
 __all__ += framing.__all__

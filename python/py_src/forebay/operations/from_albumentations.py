@@ -131,7 +131,7 @@ def _one_of(transform: Any, kind: Kind, problems: list[str], label: str, is_forc
         try:
             of_part = _one(part, kind, problems, f"{label}.{number}", True)
             if not of_part:
-                raise ConfigError("it is not an operation, so it cannot be chosen")
+                raise ConfigError("it is not an operation, so it cannot be chosen: put it before or after the OneOf")
             ops += of_part if len(of_part) == 1 else [compose.RandomApply(of_part, p=1.0)]
         except ConfigError as error:
             problems.append(f"number {label}.{number}, {text_of(part)}: {error}")
@@ -262,7 +262,7 @@ def _check_points(params: Any, fields: Mapping[str, Any]) -> None:
     if not any(isinstance(of, native.KeyPoints) for of in fields.values()):
         raise ConfigError("from_albumentations: the transforms have keypoint_params: pass the points, as in points=KeyPoints(...)")
     if params.format != "xy":
-        raise ConfigError(f'keypoint_params has the format {params.format!r}, and points are columns and rows here: "xy"')
+        raise ConfigError(f'keypoint_params has the format {params.format!r}, and points are columns and rows here: pass format="xy"')
     if params.remove_invisible:
         message = "keypoint_params removes points outside of the picture, which moves the numbers of the points after them: pass remove_invisible=False."
         raise ConfigError(f"{message} With a third number, the visibility, such a point becomes (0, 0, 0)")
@@ -272,7 +272,7 @@ def _with_params(name: str, of: native.Boxes, params: Any) -> native.Boxes:
     """Returns boxes with the parameters of a `Compose`."""
     form = {"coco": "xywh", "pascal_voc": "xyxy"}.get(params.format)
     if form is None:
-        raise ConfigError(f'{name}: bbox_params has the format {params.format!r}, and boxes are in pixels here: "coco" or "pascal_voc"')
+        raise ConfigError(f'{name}: bbox_params has the format {params.format!r}, and boxes are in pixels here: pass "coco" or "pascal_voc"')
     if of.format != form:
         raise ConfigError(f'{name}: bbox_params has the format {params.format!r}: pass format="{form}" to the Boxes')
     if params.min_visibility > 0:

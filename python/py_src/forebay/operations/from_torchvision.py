@@ -388,7 +388,7 @@ def _inner(transform: Any, context: _Context) -> list[native.ImageOp]:
     for part in transform.transforms:
         ops = [op for flat in _flat(part) for op in _translate(flat, context)]
         if not ops and type(transform).__name__ == "RandomChoice":
-            raise ConfigError(f"{text_of(part)} is not an operation, so it cannot be chosen")
+            raise ConfigError(f"{text_of(part)} is not an operation, so it cannot be chosen: put it before or after the RandomChoice")
         # A list in a list is applied as one.
         inner += ops if len(ops) < 2 else [compose.RandomApply(ops, p=1.0)]
     return inner

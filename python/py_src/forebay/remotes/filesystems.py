@@ -42,12 +42,7 @@ def serves(scheme: str) -> bool:
 
 
 class FileSystemFolder(RemoteFolder):
-    """Folder of a file system of fsspec.
-
-    Args:
-        files: The file system.
-        path: Path of the folder in it.
-    """
+    """Folder of a file system of fsspec, by its path there."""
 
     def __init__(self, files: Any, path: str) -> None:
         self._files, self._path = files, path.rstrip("/")

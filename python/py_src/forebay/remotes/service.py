@@ -31,10 +31,6 @@ class _Queue(Protocol):
 class QueueServer(abc.ABC):
     """A thread that takes the requests of a queue. At shutdown the queue is closed and the thread joined, because no thread
     may return from the engine into the interpreter then.
-
-    Args:
-        queue: The engine's queue.
-        name: Name of the thread.
     """
 
     def __init__(self, queue: _Queue, name: str) -> None:

@@ -50,11 +50,7 @@ class Server:
 
 
 def _split(remote: str) -> tuple[Server, str]:
-    """Returns the server and the path of an address.
-
-    Raises:
-        ConfigError: It has no host, a wrong port, a query or a fragment.
-    """
+    """Returns the server and the path of an address."""
     shown = redact(remote)
     try:
         url = urllib.parse.urlsplit(remote)
@@ -336,11 +332,7 @@ class SftpFolder(RemoteFolder):
 
 
 def open_folder(remote: str, timeout: float) -> SftpFolder:
-    """Opens a folder on an SFTP server: `sftp://user:password@host:port/path`. User and password may be percent-encoded.
-
-    Raises:
-        ConfigError, AccessError, NetworkError, StalledError: As `connect`.
-    """
+    """Opens a folder on an SFTP server: `sftp://user:password@host:port/path`. User and password may be percent-encoded."""
     server, path = _split(remote)
     client = connect(server, timeout)
     try:
