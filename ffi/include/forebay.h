@@ -247,8 +247,9 @@ void forebay_string_free(char *string);
 // * `streams` (required): The data: at least one stream. A list of objects.
 // * `fields` (null): Outputs of a batch by name. null: every column under its own name; pictures and pickles
 //   undecoded. A list of pairs of an output's name and a field, in the outputs' order.
-// * `window` (null): Tokens of a sample, in files of token ids, or a window of tokens, or packs. null: a sample is a
-//   document. A number, or an object such as `{"tokens": 2048, "stride": 1024}` or, for packs, `{"length": 4096}`.
+// * `window` (null): Tokens of a sample, in files of token ids, or their window, or packs, or batches by tokens. null:
+//   documents. A number, or an object such as `{"tokens": 2048, "stride": 1024}`, for packs `{"length": 4096}`, for
+//   batches by tokens `{"max_tokens": 16384}`.
 // * `extra` ([]): Names of outputs to add: "repeat", "sample_ids", "sample_draws" and "sample_keys".
 // * `batch_size` (required): Rows of a batch on each device.
 // * `drop_last` (false): Leave out a last batch that is not full.
@@ -315,6 +316,18 @@ void forebay_string_free(char *string);
 //   and kept.
 // * `form` ("padding_free"): Outputs of a batch: "padding_free", "segments", "indexed_mask", "sequence_id", "thd" or
 //   "document_ids".
+// * `pad` (0): Token id that fills the rest of a row.
+//
+// Options of batches by tokens, which `window` of the document may have instead; `batch_size` is then 1. A batch is
+// made of one field as for packs, and has `labels`, `attention_mask` and `position_ids`:
+//
+// * `max_tokens` (required): Most tokens of a batch with its padding: its rows times the longest of them.
+// * `max_sequences` (null): Most rows of a batch. null: no limit.
+// * `max_length` (null): Most tokens of a row. null: `max_tokens`.
+// * `overflow` ("split"): Documents that are longer than a row: "split" into several rows, "truncate" or "drop".
+// * `pad_to_multiple_of` (1): Multiple of tokens that the rows of a batch are padded to.
+// * `lengths` (null): Numbers of tokens, as for `weights`. null: taken from the sizes of stored ids, or counted once
+//   and kept.
 // * `pad` (0): Token id that fills the rest of a row.
 //
 // Options of `order`, equal on all ranks:

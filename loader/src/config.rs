@@ -4,7 +4,8 @@
 //! build this document, so all three have the same arguments, in the same groups:
 //!
 //! * `stream`: [`StreamConfig`], the location of the data, with `select`: [`SelectConfig`], its samples;
-//! * `window`: [`TokenWindow`], the samples of files of token ids, or [`PackConfig`], the rows of packed documents;
+//! * `window`: [`TokenWindow`], the samples of files of token ids, [`PackConfig`], the rows of packed documents, or
+//!   [`TokenBatch`], batches under a limit of tokens;
 //! * `extra`: [`ExtraOutput`], the outputs besides the fields;
 //! * `order`: [`OrderConfig`], the order of the samples;
 //! * `fetch`: [`FetchConfig`], the fetches of shards;
@@ -28,6 +29,7 @@ mod paths;
 mod select;
 mod skip;
 mod stream;
+mod token_batch;
 mod window;
 mod world;
 mod writer;
@@ -52,6 +54,8 @@ pub use pack::{PackConfig, PackForm};
 pub use select::SelectConfig;
 pub use skip::SkipConfig;
 pub use stream::{FilesAre, Grouping, StreamConfig};
+pub use token_batch::TokenBatch;
+pub(crate) use window::PackOptions;
 pub use window::{LoaderWindow, TokenWindow};
 pub use world::WorldConfig;
 pub use writer::WriterConfig;
@@ -65,7 +69,7 @@ options! {
         pub streams: Vec<StreamConfig> = Vec::new(),
         /// Outputs of a batch by name. None: every column under its own name; pictures and pickles undecoded.
         pub fields: Option<Vec<(String, FieldSpec)>> = None,
-        /// Tokens of a sample, in files of token ids, or a window of tokens, or packs. None: a sample is a document.
+        /// Tokens of a sample, in files of token ids, or their window, or packs, or batches by tokens. None: documents.
         #[serde(deserialize_with = "window_or_null")]
         pub window: Option<LoaderWindow> = None,
         /// Names of outputs to add: "repeat", "sample_ids", "sample_draws" and "sample_keys".
@@ -126,15 +130,16 @@ impl LoaderConfig {
     pub fn window_of(&self, stream: &StreamConfig) -> Option<tokens::TokenWindow> {
         let of_loader = match self.window {
             Some(LoaderWindow::Tokens(window)) => Some(window),
-            Some(LoaderWindow::Pack(_)) | None => None,
+            Some(LoaderWindow::Pack(_) | LoaderWindow::TokenBatch(_)) | None => None,
         };
         stream.window.or(of_loader).map(tokens::TokenWindow::from)
     }
 
-    /// Returns the options of packs; `None` if the rows of a batch are samples.
-    pub fn pack(&self) -> Option<&PackConfig> {
+    /// Returns the options of batches that are planned by tokens; `None` if the rows of a batch are samples.
+    pub(crate) fn pack(&self) -> Option<PackOptions<'_>> {
         match &self.window {
-            Some(LoaderWindow::Pack(pack)) => Some(pack),
+            Some(LoaderWindow::Pack(pack)) => Some(PackOptions::Packs(pack)),
+            Some(LoaderWindow::TokenBatch(batch)) => Some(PackOptions::TokenBatches(batch)),
             Some(LoaderWindow::Tokens(_)) | None => None,
         }
     }
@@ -171,14 +176,20 @@ impl LoaderConfig {
         self.engine.validate()?;
         require(
             self.pack().is_none() || self.extra.is_empty(),
-            "`extra` adds an output for each sample, but a row of packs has several samples: leave `extra` out",
+            "`extra` adds an output for each sample, and a row of packs is no sample: leave `extra` out",
         )?;
-        let tokens = self.pack().map_or(0, |pack| u64::from(self.batch_size) * u64::from(pack.length));
-        // The starts of sequences in a batch are integers of 32 bits.
-        require(
-            tokens <= i32::MAX as u64,
-            "a batch of packs has at most 2,147,483,647 tokens: lower batch_size or window.length",
-        )?;
+        match self.pack() {
+            None => {}
+            // The starts of sequences in a batch are integers of 32 bits.
+            Some(PackOptions::Packs(pack)) => require(
+                u64::from(self.batch_size) * u64::from(pack.length) <= i32::MAX as u64,
+                "a batch of packs has at most 2,147,483,647 tokens: lower batch_size or window.length",
+            )?,
+            Some(PackOptions::TokenBatches(_)) => require(
+                self.batch_size == 1,
+                "batch_size must be 1 with window.max_tokens, which makes the batches: see window.max_sequences",
+            )?,
+        }
         for name in self.extra.iter().map(|output| output.name()) {
             let is_taken = self.fields.iter().flatten().any(|(field, _)| field == name);
             let message = format!("`extra` adds an output called `{name}`: rename the field of that name");

@@ -32,16 +32,14 @@ mod tests;
 
 use crate::batch::Batch;
 use crate::catalog::{Catalog, Stream};
-use crate::config::LoaderConfig;
+use crate::config::{LoaderConfig, PackOptions};
 use crate::decode::{FieldPlan, Output};
 use crate::delivery::{Delivery, HostDelivery};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Layout;
 use crate::monitor::Watch;
 use crate::order::{PackConfig as PackArguments, Resume};
-use crate::pipeline::{
-    BatchLayout, BatchPlan, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, PackLayout, TakeOutcome,
-};
+use crate::pipeline::{BatchLayout, BatchPlan, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, TakeOutcome};
 use crate::session;
 use crate::state::{ForebayState, LoaderState};
 use crate::stats::{Snapshot, Stats, TimeKind, working_on};
@@ -183,7 +181,7 @@ impl Loader {
         filters.apply(&mut catalog)?;
         let samples = filters.sample_arguments(&catalog)?;
         let ids = config.pack().map(|_| packing::ids_of(&config)).transpose()?;
-        let source = |field| TokenSource { field, lengths: config.pack().and_then(|pack| pack.lengths.as_deref()) };
+        let source = |field| TokenSource { field, lengths: config.pack().and_then(PackOptions::lengths) };
         let lengths = ids.map(|(_, field)| filters.token_lengths(&catalog, &source(field))).transpose()?;
         let catalog = Arc::new(catalog);
         // Data that fits into half of the memory stays in the page cache. O_DIRECT is faster per read, but would read
@@ -196,7 +194,7 @@ impl Loader {
         let packing = match config.pack().zip(ids).zip(lengths) {
             None => None,
             Some(((pack, ids), lengths)) => {
-                let arguments = PackArguments { added: packing::added_to(ids, &config)?, ..pack.packing()? };
+                let arguments = PackArguments { added: packing::added_to(ids, &config)?, ..pack.arguments()? };
                 arguments.validate(&order)?;
                 Some(Packing::new(arguments, lengths, pools::threads_of(&config, &topology)))
             }
@@ -206,8 +204,7 @@ impl Loader {
         let layout = BatchLayout::new(&fields[0], config.batch_size as usize, plan::marks_of(&config))?;
         let mut layout = layout.with_repeats(config.order.repeat_augment);
         let mut outputs = fields[0].delivered();
-        if let Some(pack) = config.pack() {
-            let packs = PackLayout::new(pack, &outputs, packing::has_next_labels(&config), config.batch_size as usize)?;
+        if let Some(packs) = packing::layout_of(&config, &outputs)? {
             outputs = packs.outputs().collect();
             layout = layout.with_packs(packs);
         }

@@ -71,7 +71,7 @@ def test_a_wrong_argument_is_rejected_by_name(name, value, sentence):
         (fb.Loader, {"gpu_decode": True}, "Loader has no argument 'gpu_decode': it is in engine, as in Loader(engine=Engine(device_decode=...))"),
         (fb.Loader, {"path": "set"}, "Loader has no argument 'path': did you mean local or remote?"),
         (fb.Loader, {"files": "each"}, "Loader has no argument 'files': it is an option of a stream, as in streams=..."),
-        (fb.Loader, {"max_tokens": 5}, "Loader has no argument 'max_tokens': it is an option of a field, as in fields={'ids': Tokens..."),
+        (fb.Loader, {"max_tokens": 5}, "Loader has no argument 'max_tokens': it is in window, as in Loader(batch_size=1, window=TokenBatch(max_tokens=..."),
         (fb.Loader, {"image_size": 5}, "Loader has no argument 'image_size': operations are a part of the field..."),
         (fb.Loader, {"urls": "set"}, "Loader has no argument 'urls': did you mean remote?"),
         (fb.Loader, {"limit": 5}, "Loader has no argument 'limit': did you mean cache_limit?"),

@@ -11,7 +11,7 @@
 
 use forebay_loader::config::{
     EngineConfig, FetchConfig, LoaderConfig, OptionInfo, OrderConfig, PackConfig, SelectConfig, SkipConfig,
-    StreamConfig, TokenWindow, WorldConfig, WriterConfig,
+    StreamConfig, TokenBatch, TokenWindow, WorldConfig, WriterConfig,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -56,6 +56,7 @@ fn groups() -> Vec<Group> {
         group::<SelectConfig>(SelectConfig::OPTIONS, (C, "`select`"), Some((GROUPS, "Select"))),
         group::<TokenWindow>(TokenWindow::OPTIONS, (C, "`window`"), Some((GROUPS, "TokenWindow"))),
         group::<PackConfig>(PackConfig::OPTIONS, (C, "packs"), Some((GROUPS, "Pack"))),
+        group::<TokenBatch>(TokenBatch::OPTIONS, (C, "batches by tokens"), Some((GROUPS, "TokenBatch"))),
         group::<OrderConfig>(OrderConfig::OPTIONS, (C, "`order`"), Some((GROUPS, "Order"))),
         group::<FetchConfig>(FetchConfig::OPTIONS, (C, "`fetch`"), Some((GROUPS, "Fetch"))),
         group::<EngineConfig>(EngineConfig::OPTIONS, (C, "`engine`"), Some((GROUPS, "Engine"))),
@@ -100,6 +101,7 @@ fn a_changed_default_sentence_or_annotation_is_found_in_every_group() {
         ((GROUPS, "Select"), "balance: Column", "balance: Name"),
         ((GROUPS, "TokenWindow"), "stride: Tokens", "stride: Ids"),
         ((GROUPS, "Pack"), "max_sequences: Most", "max_sequences: Many"),
+        ((GROUPS, "TokenBatch"), "max_length: Most", "max_length: Many"),
         ((GROUPS, "Order"), "bucket_batches: Count = 64", "bucket_batches: Count = 65"),
         ((GROUPS, "Order"), "epoch_size: Samples of", "epoch_size: Length of"),
         ((GROUPS, "Fetch"), "retry: Count = 2", "retry: Count = 3"),
@@ -112,6 +114,7 @@ fn a_changed_default_sentence_or_annotation_is_found_in_every_group() {
         ((C, "`select`"), "* `balance` (null): Column", "* `balance` (null): Name"),
         ((C, "`window`"), "* `tokens` (required)", "* `tokens` (0)"),
         ((C, "packs"), "* `pad` (0)", "* `pad` (1)"),
+        ((C, "batches by tokens"), "* `max_length` (null)", "* `max_length` (1)"),
         ((C, "`order`"), "* `bucket_batches` (64)", "* `bucket_batches` (65)"),
         ((C, "`fetch`"), "* `timeout` (60.0)", "* `timeout` (null)"),
         ((C, "`engine`"), "* `mmap` (false): Copy", "* `mmap` (false): Move"),
@@ -191,7 +194,7 @@ fn sentence(option: &OptionInfo) -> String {
 /// Default of an option as JSON, `{}` for a group; `required` for options without one.
 fn default_of(option: &OptionInfo, defaults: &Value) -> String {
     match (option.name, &defaults[option.name]) {
-        ("streams" | "batch_size" | "tokens" | "length" | "columns" | "out", _) => "required".to_owned(),
+        ("streams" | "batch_size" | "tokens" | "length" | "max_tokens" | "columns" | "out", _) => "required".to_owned(),
         (_, Value::Object(_)) => "{}".to_owned(),
         (_, default) => default.to_string(),
     }
@@ -222,7 +225,7 @@ fn annotation(option: &OptionInfo) -> String {
         ("validate_hash", _) => "Hash",
         // A number is a window, too.
         (_, "TokenWindow") => "Count | TokenWindow",
-        (_, "LoaderWindow") => "Count | TokenWindow | Pack",
+        (_, "LoaderWindow") => "Count | TokenWindow | Pack | TokenBatch",
         (_, "String") => "str",
         (_, "f64") => "float",
         (_, "u32") => "Count",

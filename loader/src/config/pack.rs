@@ -71,6 +71,7 @@ impl PackConfig {
             pad_sequences_to: self.pad_sequences_to,
             max_sequences: self.max_sequences,
             window: None,
+            batch_tokens: None,
             added: None,
         })
     }

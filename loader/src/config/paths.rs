@@ -8,11 +8,12 @@ use super::pack::PackConfig;
 use super::select::SelectConfig;
 use super::skip::SkipConfig;
 use super::stream::StreamConfig;
+use super::token_batch::TokenBatch;
 use super::window::TokenWindow;
 use super::world::WorldConfig;
 
 /// Groups of options. A stream may have those with `true`.
-const GROUPS: [(&str, bool, &[OptionInfo]); 8] = [
+const GROUPS: [(&str, bool, &[OptionInfo]); 9] = [
     ("order", false, OrderConfig::OPTIONS),
     ("engine", false, EngineConfig::OPTIONS),
     ("skip", false, SkipConfig::OPTIONS),
@@ -20,6 +21,7 @@ const GROUPS: [(&str, bool, &[OptionInfo]); 8] = [
     ("select", true, SelectConfig::OPTIONS),
     ("window", true, TokenWindow::OPTIONS),
     ("window", false, PackConfig::OPTIONS),
+    ("window", false, TokenBatch::OPTIONS),
     ("fetch", true, FetchConfig::OPTIONS),
 ];
 
@@ -53,7 +55,9 @@ pub(super) fn elsewhere(path: &str, name: &str, of_loader: &[OptionInfo]) -> Opt
     if let Some((_, is_shared, document)) = FORMER_NAMES.iter().find(|(other, ..)| *other == name) {
         return Some(format!("`{name}` is not an option: write {}", of_stream((*document).to_owned(), *is_shared)));
     }
-    if let Some((group, is_shared, _)) = GROUPS.iter().find(|(.., options)| options.iter().any(is_named)) {
+    // `window` has the options of one of three groups.
+    let mut others = GROUPS.iter().filter(|(group, ..)| !path.starts_with(group));
+    if let Some((group, is_shared, _)) = others.find(|(.., options)| options.iter().any(is_named)) {
         let document = format!("{{\"{group}\": {{\"{name}\": ...}}}}");
         let document = match *group {
             "select" => format!("{{\"streams\": [{document}]}}"),

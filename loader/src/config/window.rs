@@ -1,13 +1,17 @@
-//! Windows of tokens, which are the samples of files of token ids instead of documents, or packs of documents.
+//! Windows of tokens, which are the samples of files of token ids instead of documents, or packs of documents, or
+//! batches by their tokens.
 
 use super::limits::require;
 use super::options::{OptionInfo, options};
 use super::pack::PackConfig;
+use super::token_batch::TokenBatch;
 use crate::error::Result;
 use crate::format::tokens;
+use crate::order;
 use serde::de::value::{MapAccessDeserializer, StringDeserializer};
 use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -41,7 +45,8 @@ impl From<TokenWindow> for tokens::TokenWindow {
     }
 }
 
-/// Rows of a batch that are no documents: windows of tokens, or packs. A JSON document has the options of one of them.
+/// Rows of a batch that are not `batch_size` documents: windows of tokens, packs, or as many rows as a limit of tokens
+/// has room for. A JSON document has the options of one of them.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum LoaderWindow {
@@ -49,6 +54,39 @@ pub enum LoaderWindow {
     Tokens(TokenWindow),
     /// Packs of documents.
     Pack(PackConfig),
+    /// Batches under a limit of tokens.
+    TokenBatch(TokenBatch),
+}
+
+/// Options of batches that are planned by the tokens of documents.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PackOptions<'a> {
+    /// Packs of documents.
+    Packs(&'a PackConfig),
+    /// Batches under a limit of tokens.
+    TokenBatches(&'a TokenBatch),
+}
+
+impl<'a> PackOptions<'a> {
+    /// Numbers of tokens, as in `weights`.
+    pub(crate) fn lengths(self) -> Option<&'a str> {
+        match self {
+            Self::Packs(pack) => pack.lengths.as_deref(),
+            Self::TokenBatches(batch) => batch.lengths.as_deref(),
+        }
+    }
+
+    /// Returns the arguments of the plan.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for unknown methods.
+    pub(crate) fn arguments(self) -> Result<order::PackConfig> {
+        match self {
+            Self::Packs(pack) => pack.packing(),
+            Self::TokenBatches(batch) => batch.batching(),
+        }
+    }
 }
 
 impl LoaderWindow {
@@ -56,6 +94,7 @@ impl LoaderWindow {
         match self {
             Self::Tokens(window) => window.validate(),
             Self::Pack(pack) => pack.validate(),
+            Self::TokenBatch(batch) => batch.validate(),
         }
     }
 }
@@ -84,25 +123,39 @@ impl FromDocument for TokenWindow {
 }
 
 impl FromDocument for LoaderWindow {
-    const FORMS: &'static str =
-        "a number of tokens, or an object such as {\"tokens\": 2048, \"stride\": 1024} or {\"length\": 4096}";
+    const FORMS: &'static str = "a number of tokens, or an object such as {\"tokens\": 2048, \"stride\": 1024}, \
+                                 {\"length\": 4096} or {\"max_tokens\": 16384}";
 
-    fn of_object<'de, A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
-        // No option has both meanings.
-        let first = map.next_key::<String>()?;
-        let is_of_pack = |name: &String| PackConfig::OPTIONS.iter().any(|option| option.name == name);
-        let is_pack = first.as_ref().is_some_and(is_of_pack);
-        let map = Begun { first, map };
-        if is_pack {
-            return PackConfig::deserialize(MapAccessDeserializer::new(map)).map(Self::Pack);
+    fn of_object<'de, A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
+        let has = |options: &[OptionInfo], name: &str| options.iter().any(|option| option.name == name);
+        let mut map = Begun { read: VecDeque::new(), next: None, map };
+        // Packs and batches share some options: their values are kept until a further one shows what the object is.
+        while let Some(name) = map.map.next_key::<String>()? {
+            let is_of = (has(PackConfig::OPTIONS, &name), has(TokenBatch::OPTIONS, &name));
+            if is_of == (true, true) {
+                let value = map.map.next_value()?;
+                map.read.push_back((name, value));
+                continue;
+            }
+            map.next = Some(name);
+            let from = MapAccessDeserializer::new(map);
+            return match is_of {
+                (true, _) => PackConfig::deserialize(from).map(Self::Pack),
+                (_, true) => TokenBatch::deserialize(from).map(Self::TokenBatch),
+                _ => TokenWindow::deserialize(from).map(Self::Tokens),
+            };
         }
-        TokenWindow::of_object(map).map(Self::Tokens)
+        match map.read.is_empty() {
+            true => TokenWindow::of_object(map).map(Self::Tokens),
+            false => PackConfig::deserialize(MapAccessDeserializer::new(map)).map(Self::Pack),
+        }
     }
 }
 
-/// Object with a first name that was read already.
+/// Object of which some options were read already, and the name of the next one.
 struct Begun<A> {
-    first: Option<String>,
+    read: VecDeque<(String, serde_json::Value)>,
+    next: Option<String>,
     map: A,
 }
 
@@ -110,13 +163,15 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Begun<A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
-        let Some(first) = self.first.take() else { return self.map.next_key_seed(seed) };
-        let name: StringDeserializer<A::Error> = first.into_deserializer();
+        let read = self.read.front().map(|(name, _)| name.clone());
+        let Some(name) = read.or_else(|| self.next.take()) else { return self.map.next_key_seed(seed) };
+        let name: StringDeserializer<A::Error> = name.into_deserializer();
         seed.deserialize(name).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
-        self.map.next_value_seed(seed)
+        let Some((name, value)) = self.read.pop_front() else { return self.map.next_value_seed(seed) };
+        seed.deserialize(value).map_err(|e| serde::de::Error::custom(format_args!("{name}: {e}")))
     }
 }
 
@@ -171,8 +226,36 @@ mod tests {
     }
 
     #[test]
+    fn options_that_packs_and_token_batches_share_belong_to_either_in_any_sequence() {
+        let window = |text: &str| LoaderConfig::from_json(&format!("{{\"window\": {text}}}")).map(|read| read.window);
+        for text in [
+            "{\"max_tokens\": 64, \"overflow\": \"drop\", \"pad\": 3}",
+            "{\"overflow\": \"drop\", \"pad\": 3, \"max_tokens\": 64}",
+        ] {
+            let Some(LoaderWindow::TokenBatch(batch)) = window(text).expect(text) else { panic!("{text}") };
+            assert_eq!((batch.max_tokens, &*batch.overflow, batch.pad, batch.max_length), (64, "drop", 3, None));
+        }
+        let Some(LoaderWindow::Pack(pack)) = window("{\"pad\": 3, \"length\": 8}").expect("packs") else { panic!() };
+        assert_eq!((pack.length, pack.pad), (8, 3));
+        assert!(matches!(window("{\"pad\": 3}").expect("packs"), Some(LoaderWindow::Pack(_))));
+        let e = window("{\"pad\": \"x\", \"max_tokens\": 64}").expect_err("a text").to_string();
+        assert!(e.contains("window: pad: invalid type"), "{e}");
+        let e = window("{\"max_tokens\": 64, \"form\": \"thd\"}").expect_err("of packs").to_string();
+        assert!(e.contains("unknown field `form`"), "{e}");
+    }
+
+    #[test]
     fn options_of_packs_out_of_range_are_rejected_by_name() {
         for (text, message) in [
+            ("{\"max_tokens\": 0}", "window.max_tokens is required"),
+            ("{\"max_tokens\": 8, \"max_length\": 9}", "window.max_length must be from"),
+            (
+                "{\"max_tokens\": 8, \"max_length\": 6, \"pad_to_multiple_of\": 4}",
+                "window.max_length must be a multiple",
+            ),
+            ("{\"max_tokens\": 8, \"pad_to_multiple_of\": 9}", "window.pad_to_multiple_of must be"),
+            ("{\"max_tokens\": 8, \"overflow\": \"wrap\"}", "window.overflow"),
+            ("{\"max_tokens\": 8}", "batch_size must be 1"),
             ("{\"length\": 0}", "window.length is required"),
             ("{\"length\": 8, \"max_sequences\": 0}", "window.max_sequences must be"),
             ("{\"length\": 8, \"pad_sequences_to\": 0}", "window.pad_sequences_to must be"),

@@ -3,13 +3,14 @@
 //! The plan of an epoch needs the number of packs of each window. The last ones that were counted or loaded with a
 //! checkpoint are kept, so that a plan of the rest of an epoch counts nothing again.
 
-use crate::config::LoaderConfig;
-use crate::decode::{DrawKey, FieldSpec, Rearrangement};
+use crate::config::{LoaderConfig, PackOptions};
+use crate::decode::{DrawKey, FieldSpec, Output, Rearrangement};
 use crate::error::{Error, ErrorKind, Result};
 use crate::order::{
     AddedTokens, DataSetShape, OrderConfig, PACKING, PackConfig, PackCounts, PackPlan, Resume, StreamId, TokenLengths,
     World,
 };
+use crate::pipeline::PackLayout;
 use crate::sync::{Arc, Mutex};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -39,8 +40,22 @@ pub(super) fn ids_of(config: &LoaderConfig) -> Result<(&str, &FieldSpec)> {
     ))
 }
 
+/// Returns the layout of batches of packs of documents with these `outputs`, if `config` has packs.
+///
+/// # Errors
+///
+/// `Config` for outputs that a form does not take.
+pub(super) fn layout_of(config: &LoaderConfig, outputs: &[Output]) -> Result<Option<PackLayout>> {
+    let are_next = has_next_labels(config);
+    let layout = config.pack().map(|pack| match pack {
+        PackOptions::Packs(pack) => PackLayout::new(pack, outputs, are_next, config.batch_size as usize),
+        PackOptions::TokenBatches(batch) => PackLayout::of_rows(batch, outputs, are_next),
+    });
+    layout.transpose()
+}
+
 /// True if the field of the ids has labels that the token before each predicts.
-pub(super) fn has_next_labels(config: &LoaderConfig) -> bool {
+fn has_next_labels(config: &LoaderConfig) -> bool {
     matches!(config.fields.as_deref(), Some([(_, FieldSpec::Chat(_))]))
 }
 

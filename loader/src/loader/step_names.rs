@@ -3,6 +3,7 @@
 use super::Loader;
 use super::position::Position;
 use super::steps::{NamedFragment, NamedSample, batches_in, first_step, place_of};
+use crate::config::PackOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Index, Shard};
 use crate::order::{Rank, Resume, ShardId, StreamId};
@@ -60,8 +61,10 @@ impl Loader {
             return Ok(groups.starts.iter().map(|start| names[*start as usize].clone()).collect());
         }
         let Some(packs) = planned.packs else { return Ok(names) };
-        let fragments = packs.fragments.iter().map(|fragment| {
+        let are_rows = matches!(self.config.pack(), Some(PackOptions::TokenBatches(_)));
+        let fragments = packs.fragments.iter().enumerate().map(|(at, fragment)| {
             let &RowFragment { row, pack, offset, first: first_token, tokens, repeat, .. } = fragment;
+            let (pack, offset) = if are_rows { (at as u32, 0) } else { (pack, offset) };
             let fragment = Some(NamedFragment { pack, offset, first_token, tokens });
             NamedSample { repeat, fragment, ..names[row as usize].clone() }
         });

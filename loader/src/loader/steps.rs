@@ -45,7 +45,7 @@ pub struct NamedSample {
 /// Part of a document in a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct NamedFragment {
-    /// Pack of the batch, from 0.
+    /// Pack of the batch, from 0; the row of it, if a limit of tokens makes the batches.
     pub pack: u32,
     /// First token in the pack.
     pub offset: u32,

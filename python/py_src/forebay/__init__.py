@@ -13,7 +13,7 @@ from .errors import *  # noqa: F403
 from .fields import *  # noqa: F403
 from .files import File, StoreOptions, list_files, load_files, load_lines, load_tars, remove_files
 from .files import open as open  # noqa: A004
-from ._groups import Engine, Fetch, Order, Pack, Select, Skip, TokenWindow
+from ._groups import Engine, Fetch, Order, Pack, Select, Skip, TokenBatch, TokenWindow
 from ._loader import Loader
 from ._mapping import *  # noqa: F403
 from .operations import *  # noqa: F403
@@ -38,6 +38,7 @@ __all__ = [
     "Skip",
     "StoreOptions",
     "Stream",
+    "TokenBatch",
     "TokenWindow",
     "World",
     "__version__",

@@ -19,7 +19,7 @@ BatchingMethod = Literal["random", "stratified", "per_stream", "device_per_strea
 PackMethod = Literal["best_fit", "cut"]
 """Way to fill packs."""
 PackOverflow = Literal["split", "truncate", "drop"]
-"""Treatment of documents that are longer than a pack."""
+"""Treatment of documents that are longer than a pack, or than a row."""
 PackForm = Literal["padding_free", "segments", "indexed_mask", "sequence_id", "thd", "document_ids"]
 """Outputs of a batch of packs."""
 

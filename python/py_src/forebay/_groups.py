@@ -127,6 +127,36 @@ class Pack(_Group):
     pad: int = 0
 
 
+@by_name("", elsewhere, batch_size="max_sequences", length="max_length", max_rows="max_sequences", pad_sequences_to="pad_to_multiple_of", pad_token_id="pad", tokens="max_tokens")
+@dataclass(frozen=True, repr=False)
+class TokenBatch(_Group):
+    """Batches of rows of similar length under a limit of tokens, in place of a number of rows: `TokenBatch(16_384)`.
+
+    The plan of an epoch has the batches, so they are the same on any number of ranks, and a checkpoint names one. Documents are
+    sorted by length in windows of 65,536 of the shuffled order, and cut into batches, which are shuffled. All ranks have equally many. A batch is
+    made of one field, a `Tokenize`, `Tokens` or `Chat` without `length`, `batch_size` is 1, and the outputs are as Hugging Face's
+    collators make them, with a row for each document, as long as the longest one: `input_ids` (the name of the field), `labels` (the ids, -100 for
+    padding; a model shifts them), `attention_mask` (0 for padding) and `position_ids`. Each batch has its own shape.
+
+    Args:
+        max_tokens: Most tokens of a batch with its padding: its rows times the longest of them.
+        max_sequences: Most rows of a batch. None: no limit.
+        max_length: Most tokens of a row. None: `max_tokens`.
+        overflow: Documents that are longer than a row: "split" into several rows, "truncate" or "drop".
+        pad_to_multiple_of: Multiple of tokens that the rows of a batch are padded to.
+        lengths: Numbers of tokens, as for `weights`. None: taken from the sizes of stored ids, or counted once and kept.
+        pad: Token id that fills the rest of a row.
+    """
+
+    max_tokens: Count
+    max_sequences: Count | None = None
+    max_length: Count | None = None
+    overflow: PackOverflow = "split"
+    pad_to_multiple_of: Count = 1
+    lengths: SampleValues | None = None
+    pad: int = 0
+
+
 @by_name('shuffle_algo="py1s"', elsewhere, algo="shuffle_algo", canonical_nodes="num_canonical_nodes", block_size="shuffle_block_size")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Order(_Group):
@@ -266,7 +296,7 @@ _OWN_CHECKS: dict[str, Check] = {
 }
 _CHECKS = {
     cls: checks(cls.__annotations__, without=_OWN_CHECKS) | {name: check for name, check in _OWN_CHECKS.items() if name in cls.__annotations__}
-    for cls in (*(cls for cls, _ in GROUPS.values()), TokenWindow, Pack)
+    for cls in (*(cls for cls, _ in GROUPS.values()), TokenWindow, Pack, TokenBatch)
 }
 
 
@@ -306,8 +336,8 @@ def token_window(name: str, value: Any) -> int | dict[str, int | None] | None:
 
 
 def loader_window(name: str, value: Any) -> int | dict[str, Any] | None:
-    """Returns the engine's form of the `window` of a loader, which may be a `Pack`."""
-    return _checked(Pack, name, value) if isinstance(value, Pack) else token_window(name, value)
+    """Returns the engine's form of the `window` of a loader, which may be a `Pack` or a `TokenBatch`."""
+    return _checked(type(value), name, value) if isinstance(value, (Pack, TokenBatch)) else token_window(name, value)
 
 
 _OUTPUTS = get_args(Extra)

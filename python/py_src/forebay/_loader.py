@@ -21,7 +21,7 @@ from ._world import World, check_group, names_of, of_argument, world_of
 from ._epoch import BatchMaker, Epoch, LoaderParts
 from .errors import ClosedError, ConfigError
 from .fields import Field, paddings, specs
-from ._groups import Engine, Fetch, Order, Pack, Select, Skip, TokenWindow, extra_outputs, given, group, loader_window, moved
+from ._groups import Engine, Fetch, Order, Pack, Select, Skip, TokenBatch, TokenWindow, extra_outputs, given, group, loader_window, moved
 from ._mapping.mapper import HIDDEN, Mapper
 from ._mapping.options import Map
 from ._mapping.options import checked as checked_map
@@ -97,7 +97,7 @@ def _close_all() -> None:
     max_epochs=_LOOP,
     max_length=_OF_FIELD,
     max_seq_len=_OF_FIELD,
-    max_tokens=_OF_FIELD,
+    max_tokens=". it is in window, as in Loader(batch_size=1, window=TokenBatch(max_tokens=16_384))",
     multiprocessing_context="map=Map(..., kind=)",
     n_workers="threads",
     num_epochs=_LOOP,
@@ -147,7 +147,7 @@ class Loader(Generic[BatchT]):
         streams: Several sources with their shares, instead of `remote`.
         select: Samples to keep or draw; also of the streams, for options that they do not set.
         fields: Outputs of a batch by name. None: every column under its own name, pictures undecoded.
-        window: Tokens of a sample, in files of token ids, or a window of tokens, or packs. None: a sample is a document.
+        window: Tokens of a sample, in files of token ids, or their window, or packs, or batches by tokens. None: documents.
         extra: Names of outputs to add: "repeat", "sample_ids", "sample_draws" and "sample_keys".
             `repeat` (bool) is true for rows that only make ranks equally long. `sample_ids` and `sample_draws` (int64,
             N x 3) have stream, shard and index of each row, and the epoch, stream and draw that key its random draws.
@@ -187,7 +187,7 @@ class Loader(Generic[BatchT]):
         streams: Sequence[Stream] | None = None,
         select: Select | None = None,
         fields: Mapping[str, Field] | None = None,
-        window: Count | TokenWindow | Pack | None = None,
+        window: Count | TokenWindow | Pack | TokenBatch | None = None,
         extra: Sequence[Extra] = (),
         batch_size: Count,
         drop_last: bool = False,
@@ -219,11 +219,12 @@ class Loader(Generic[BatchT]):
             sources = configs_of(streams, split, of_streams)
         if "fraction_seed" in of_streams and not any("fraction" in source.get("select", ()) for source in sources):
             raise ConfigError("fraction_seed is the seed of fraction, which is not set: pass both, or neither")
-        if isinstance(window, Pack):
-            check_rows(window, map=map, sharding=sharding)
+        self._makes_packs = isinstance(window, (Pack, TokenBatch))
+        if isinstance(window, (Pack, TokenBatch)):
+            check_rows(window, batch_size, map=map, sharding=sharding)
             fields = ids_of(fields)
         outputs = specs(fields)
-        padding = None if isinstance(window, Pack) else paddings(fields)
+        padding = None if self._makes_packs else paddings(fields)
         check_pairs(padding, map=map, sharding=sharding)
         self._single = isinstance(device, str) or not isinstance(device, Sequence)
         devices = names_of([device] if self._single else list(device))
@@ -254,7 +255,6 @@ class Loader(Generic[BatchT]):
         # With several ranks a batch that loses all its samples gets a repeat.
         is_alone = self._world.world_size * len(devices) == 1
         self._may_lack_batches = skips and is_alone
-        self._makes_packs = isinstance(window, Pack)
         _log.info("loader of %s, local rank %d of %d", self._world, self._world.local_rank, self._world.local_world_size)
         config = {"streams": sources, "fields": outputs} | values
         if sharding is not None:

@@ -1,12 +1,12 @@
-"""Checks of a loader's arguments with packs."""
+"""Checks of a loader's arguments with packs, and with batches by their tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ._groups import Pack
 from ._convert.ragged import Paddings
+from ._groups import Pack, TokenBatch
 from .errors import ConfigError
 from .fields import Chat, Field, Tokenize, Tokens
 
@@ -20,7 +20,7 @@ def ids_of(fields: Mapping[str, Field] | None) -> Mapping[str, Field]:
     Raises:
         ConfigError: There are more or fewer fields than one of token ids, or it has an option for rows of documents.
     """
-    message = 'packs are made of one field of token ids, as in fields={"input_ids": Tokenize("text", "tokenizer.json")}'
+    message = 'batches by tokens and packs are made of one field of token ids, as in fields={"input_ids": Tokenize("text", "tokenizer.json")}'
     if not isinstance(fields, Mapping) or len(fields) != 1:
         raise ConfigError(message)
     name, field = next(iter(fields.items()))
@@ -30,13 +30,20 @@ def ids_of(fields: Mapping[str, Field] | None) -> Mapping[str, Field]:
     for option, absent in rows.items():
         if getattr(field, option) != absent:
             kind = type(field).__name__
-            raise ConfigError(f"{option} of {kind} is for rows of documents, and the rows are packs: leave {option} out of {kind}")
+            raise ConfigError(f"{option} of {kind} is for rows of documents, and window makes the rows: leave {option} out of {kind}")
     # The engine's lists of ids have no padding.
     return {name: replace(field, pad=0)}
 
 
-def check_rows(pack: Pack, **arguments: object) -> None:
+def check_rows(pack: Pack | TokenBatch, batch_size: object, **arguments: object) -> None:
     """Refuses `arguments` that need a row for each pack, if a batch has none."""
+    if isinstance(pack, TokenBatch):
+        if batch_size != 1:
+            raise ConfigError("batch_size is 1 with TokenBatch, which makes the batches: its max_sequences limits their rows")
+        for name, given in arguments.items():
+            if given is not None:
+                raise ConfigError(f"{name} needs batches of one shape, and TokenBatch makes batches of different shapes: pass a Pack, or no {name}")
+        return
     for name, given in arguments.items():
         if given is not None and pack.form in _OF_ONE_ROW:
             raise ConfigError(

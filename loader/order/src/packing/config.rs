@@ -52,6 +52,10 @@ pub struct PackConfig {
     pub max_sequences: Option<u32>,
     /// Documents of one canonical node that are packed together; `None`: 65,536.
     pub window: Option<u64>,
+    /// Tokens of a batch of rows with their padding: packs are such batches, of sequences of similar length, `length`
+    /// is the longest row, and the rows of a batch are padded to a multiple of `pad_sequences_to`. `None`: sequences
+    /// are packed by `method`.
+    pub batch_tokens: Option<u32>,
     /// Tokens that draws add to documents.
     pub added: Option<Arc<dyn AddedTokens>>,
 }
@@ -66,6 +70,7 @@ impl PackConfig {
             pad_sequences_to: 1,
             max_sequences: None,
             window: None,
+            batch_tokens: None,
             added: None,
         }
     }
@@ -83,6 +88,10 @@ impl PackConfig {
         range(self.max_sequences != Some(0), "max_sequences", "at least 1")?;
         let window = self.window.unwrap_or(1);
         range((1..=PACK_WINDOW_MAX).contains(&window), "the window of packing", "from 1 to 4,194,304 documents")?;
+        if let Some(tokens) = self.batch_tokens {
+            range(tokens >= self.length, "the tokens of a batch", "at least as many as the tokens of its longest row")?;
+            range(order.batch_size == 1, "batch_size", "1 where a limit of tokens makes the batches")?;
+        }
         let is_random = order.batching_method == BatchingMethod::Random;
         range(is_random, "batching_method", "`random` where documents are packed")?;
         range(order.repeat_augment == 1, "repeat_augment", "1 where documents are packed")?;
@@ -122,6 +131,7 @@ mod tests {
             (PackConfig { pad_sequences_to: 3, ..good.clone() }, "divisor"),
             (PackConfig { max_sequences: Some(0), ..good.clone() }, "max_sequences"),
             (PackConfig { window: Some(0), ..good.clone() }, "window"),
+            (PackConfig { batch_tokens: Some(4095), ..good.clone() }, "tokens of a batch"),
         ] {
             let error = message(config, OrderConfig::default()).expect_err(name);
             assert!(error.contains(name), "{error}");

@@ -5,6 +5,7 @@
 
 use super::config::PackConfig;
 use super::fragments::Fragment;
+use super::longest_first::LongestFirst;
 
 /// End of a list of packs.
 const NONE: u32 = u32::MAX;
@@ -13,10 +14,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(super) struct BestFit {
     open: OpenPacks,
-    /// Number of fragments of each occupied length, then the start of these in `sorted`.
-    starts: Vec<u32>,
-    /// Fragments from the longest to the shortest; equal ones keep their order.
-    sorted: Vec<u32>,
+    order: LongestFirst,
     /// Fragments in each pack.
     sequences: Vec<u32>,
 }
@@ -24,12 +22,11 @@ pub(super) struct BestFit {
 impl BestFit {
     /// Replaces the content of `packs` with the pack of each item of `fragments`. Returns the number of packs.
     pub(super) fn fit(&mut self, config: &PackConfig, fragments: &[Fragment], packs: &mut Vec<u32>) -> u32 {
-        self.sort(config, fragments);
         self.open.clear(config.length);
         self.sequences.clear();
         packs.clear();
         packs.resize(fragments.len(), 0);
-        for &at in &self.sorted {
+        for &at in self.order.sort(config, fragments) {
             let tokens = config.occupied(fragments[at as usize].tokens);
             let (pack, free) = self.open.take(tokens).unwrap_or_else(|| {
                 self.sequences.push(0);
@@ -44,28 +41,6 @@ impl BestFit {
             }
         }
         self.sequences.len() as u32
-    }
-
-    /// Sorts by counting.
-    fn sort(&mut self, config: &PackConfig, fragments: &[Fragment]) {
-        let Self { starts, sorted, .. } = self;
-        // Key 0 is the longest.
-        let key = |fragment: &Fragment| (config.length - config.occupied(fragment.tokens)) as usize;
-        starts.clear();
-        starts.resize(config.length as usize + 1, 0);
-        fragments.iter().for_each(|fragment| starts[key(fragment) + 1] += 1);
-        let mut sum = 0;
-        for start in starts.iter_mut() {
-            sum += *start;
-            *start = sum;
-        }
-        sorted.clear();
-        sorted.resize(fragments.len(), 0);
-        for (at, fragment) in fragments.iter().enumerate() {
-            let start = &mut starts[key(fragment)];
-            sorted[*start as usize] = at as u32;
-            *start += 1;
-        }
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn fragments_of(
         match config.overflow {
             Overflow::Drop => {}
             Overflow::Truncate => fragments.push(Fragment { document, first: 0, tokens: config.length }),
-            Overflow::Split if config.method == PackMethod::Cut => {
+            Overflow::Split if config.method == PackMethod::Cut && config.batch_tokens.is_none() => {
                 fragments.push(Fragment { document, first: 0, tokens: length });
             }
             Overflow::Split => {

@@ -26,10 +26,16 @@
 //! no window could be packed without all windows before it. Windows of 65,536 documents with lognormal lengths (median
 //! 400, sigma 1.2) have 0.004 % of padding in packs of 2,048 tokens, and 0.009 % in packs of 8,192.
 //!
+//! Batches of rows of similar length under a limit of tokens (`batch_tokens`) are planned as packs, too: a pack is then
+//! a batch, and the fragments are its rows. Each window is sorted by length and cut into batches, in a random order.
+//! Batches of 16,384 tokens of the same lengths, with rows of at most 2,048, have 0.07 % of padding, and batches of
+//! 65,536 with rows of at most 8,192 have 0.3 %. A thread plans 10 million documents in 2 to 3 seconds.
+//!
 //! * `config`: arguments;
 //! * `lengths`: tokens of each sample; `added`: tokens that draws of the epoch add to it;
 //! * `fragments`: documents after `overflow`, which cuts the ones that are longer than a pack;
-//! * `fit`, `cut`: the two methods;
+//! * `fit`, `cut`: the two methods; `longest_first`: order in which fragments are put into packs;
+//! * `rows`: batches of rows of similar length, which are packs with `batch_tokens`;
 //! * `window`: the packs of one window;
 //! * `layout`: bounds of the windows, and their documents;
 //! * `counts`: number of packs of each window;
@@ -45,11 +51,15 @@ mod fit;
 mod fragments;
 mod layout;
 mod lengths;
+mod longest_first;
 mod plan;
 mod rank;
+mod rows;
 mod uses;
 mod window;
 
+#[cfg(test)]
+mod row_tests;
 #[cfg(test)]
 mod tests;
 

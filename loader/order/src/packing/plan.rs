@@ -138,7 +138,8 @@ impl PackPlan {
     /// Totals of the whole epoch, whatever this plan's start.
     pub fn totals(&self) -> PackTotals {
         let packs = self.0.packs.shape().num_samples();
-        let capacity = packs * u64::from(self.0.layout.config.length);
+        let PackConfig { length, batch_tokens, .. } = self.0.layout.config;
+        let capacity = packs * u64::from(batch_tokens.unwrap_or(length));
         PackTotals { packs, tokens: self.0.counts.tokens(), capacity }
     }
 
@@ -146,12 +147,16 @@ impl PackPlan {
     pub fn argument(packing: &PackConfig, lengths: &[Arc<TokenLengths>]) -> String {
         let mut hash = Hasher::default();
         lengths.iter().for_each(|lengths| hash.number(lengths.hash()));
-        let PackConfig { length, method, overflow, pad_sequences_to, max_sequences, window, added } = packing;
+        let PackConfig { length, method, overflow, pad_sequences_to, max_sequences, window, batch_tokens, added } =
+            packing;
+        let packs = match batch_tokens {
+            Some(tokens) => format!("batches of {tokens} tokens with rows of at most {length}"),
+            None => format!("{} of {length} tokens", method.name()),
+        };
         let optional = |value: Option<u64>| value.map_or_else(|| "default".to_owned(), |value| value.to_string());
         format!(
-            "{} of {length} tokens, overflow {}, pad_sequences_to {pad_sequences_to}, max_sequences {}, window {}, \
+            "{packs}, overflow {}, pad_sequences_to {pad_sequences_to}, max_sequences {}, window {}, \
              lengths {:016x}{}",
-            method.name(),
             overflow.name(),
             optional(max_sequences.map(u64::from)),
             optional(*window),

@@ -13,15 +13,15 @@ use std::sync::Arc;
 
 const LENGTH: u32 = 64;
 
-struct Job {
-    shape: DataSetShape,
-    lengths: Vec<Arc<TokenLengths>>,
-    order: OrderConfig,
-    packing: PackConfig,
+pub(super) struct Job {
+    pub(super) shape: DataSetShape,
+    pub(super) lengths: Vec<Arc<TokenLengths>>,
+    pub(super) order: OrderConfig,
+    pub(super) packing: PackConfig,
 }
 
 /// Two streams of shards of different sizes, with lengths of 0 to 99 tokens.
-fn job() -> Job {
+pub(super) fn job() -> Job {
     let mut generator = Generator::new(3);
     let streams = [vec![300, 1, 0, 250, 700], vec![400, 90]];
     let shape = DataSetShape::new(&streams).expect("a shape");
@@ -35,7 +35,7 @@ fn job() -> Job {
     Job { shape, lengths, order, packing }
 }
 
-fn world(nodes: u32, ranks_per_node: u32) -> World {
+pub(super) fn world(nodes: u32, ranks_per_node: u32) -> World {
     World { nodes, ranks_per_node, workers_per_rank: 1 }
 }
 
@@ -320,7 +320,7 @@ fn lengths_must_fit_the_data_set_and_have_a_token() {
 }
 
 /// Lengths as texts of the web have them: lognormal, a median of 400 tokens.
-fn lognormal(documents: usize, sigma: f64) -> Vec<u32> {
+pub(super) fn lognormal(documents: usize, sigma: f64) -> Vec<u32> {
     let mut generator = Generator::new(1);
     let mut normal = || (0..12).map(|_| generator.uniform(-0.5, 0.5)).sum::<f64>();
     (0..documents).map(|_| (400.0 * (sigma * normal()).exp()).max(1.0) as u32).collect()

@@ -4,6 +4,7 @@ use super::config::{PackConfig, PackMethod};
 use super::cut::cut;
 use super::fit::BestFit;
 use super::fragments::{Fragment, fragments_of};
+use super::rows::RowBatches;
 use crate::error::OrderError;
 use crate::ids::SampleId;
 use crate::rng::Generator;
@@ -20,6 +21,7 @@ pub(super) struct Document {
 #[derive(Debug, Default)]
 pub(super) struct Packer {
     best_fit: BestFit,
+    rows: RowBatches,
     fragments: Vec<Fragment>,
     /// By fragment: its pack.
     packs: Vec<u32>,
@@ -97,11 +99,12 @@ impl Packer {
 
     /// Fills `fragments` and `packs`, and returns the number of packs.
     fn assign(&mut self, config: &PackConfig, lengths: &[u32]) -> Result<u32, OrderError> {
-        let Self { best_fit, fragments, packs } = self;
+        let Self { best_fit, rows, fragments, packs } = self;
         fragments_of(config, lengths, fragments)?;
-        Ok(match config.method {
-            PackMethod::BestFit => best_fit.fit(config, fragments, packs),
-            PackMethod::Cut => cut(config, fragments, packs),
+        Ok(match (config.batch_tokens, config.method) {
+            (Some(tokens), _) => rows.fill(config, tokens, fragments, packs),
+            (None, PackMethod::BestFit) => best_fit.fit(config, fragments, packs),
+            (None, PackMethod::Cut) => cut(config, fragments, packs),
         })
     }
 }

@@ -3,7 +3,9 @@
 //! A form is a constant with its line in [`of`] and its variant of [`PackForm`]. No further code names the forms: an
 //! output has a [`ElementKind`], which is how the tokens of a sequence become its elements.
 
-use self::ElementKind::{Ids, Labels, Longest, LossMask, Mask, NextIds, Positions, Sequences, Starts, TokenStarts};
+use self::ElementKind::{
+    AllLabels, Ids, Labels, Longest, LossMask, Mask, NextIds, Positions, Sequences, Starts, TokenStarts,
+};
 use crate::config::PackForm;
 use crate::decode::DType::{self, Float32, Int32, Int64};
 
@@ -15,6 +17,8 @@ pub(super) enum ElementKind {
     /// Token ids, except the first of each sequence: no token of its sequence predicts it. The model shifts them. Or
     /// the labels that come with the ids.
     Labels,
+    /// Token ids, or the labels that come with them, with the first of each sequence: the model shifts them.
+    AllLabels,
     /// The next token id of the sequence for each token but its last one.
     NextIds,
     /// 1 for tokens with a next one in their sequence, otherwise 0.
@@ -41,7 +45,7 @@ impl ElementKind {
 
     /// True if some elements are the label that no loss counts.
     pub(super) fn has_unlabelled(self) -> bool {
-        matches!(self, Self::Labels | Self::NextIds)
+        matches!(self, Self::Labels | Self::AllLabels | Self::NextIds)
     }
 }
 
@@ -54,6 +58,8 @@ pub(super) enum BatchShape {
     Row,
     /// One row of all tokens, without padding.
     Tokens,
+    /// A row for each sequence, padded to the longest one. A skipped sequence has none.
+    Sequences,
 }
 
 /// Output of a form.
@@ -142,5 +148,17 @@ static THD: Form = Form {
 static DOCUMENT_IDS: Form = Form {
     shape: BatchShape::Rows,
     outputs: &[IDS, NEXT_IDS, output("positions", Positions, Int64), output("document_ids", Sequences(0), Int32)],
+    longest: &[],
+};
+
+/// Rows of sequences, as the collators of Hugging Face pad them.
+pub(super) static ROWS: Form = Form {
+    shape: BatchShape::Sequences,
+    outputs: &[
+        IDS,
+        FormOutput { name: Some("labels"), kind: AllLabels, dtype: None },
+        output("attention_mask", Mask, Int64),
+        output("position_ids", Positions, Int64),
+    ],
     longest: &[],
 };

@@ -6,7 +6,7 @@
 //! ```
 
 use super::pack_forms::{self, BatchShape, ElementKind, Form, FormOutput};
-use crate::config::PackConfig;
+use crate::config::{PackConfig, TokenBatch};
 use crate::decode::ragged::{elements, read_ragged};
 use crate::decode::{DType, LABELS, NO_LABEL, Output, RowShape, numeric};
 use crate::error::{Error, Result};
@@ -37,6 +37,7 @@ pub(super) struct PackTensor<'a> {
 /// Contents of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PackContents<'a> {
+    pub(super) rows: usize,
     pub(super) tensors: Vec<PackTensor<'a>>,
     /// Numbers of the batch as a whole.
     pub(super) numbers: Vec<(&'static str, i64)>,
@@ -68,7 +69,7 @@ pub(crate) struct PackLayout {
     form: &'static Form,
     /// True if labels that come with the ids are ids that the token before predicts.
     are_next: bool,
-    /// Tokens of a pack.
+    /// Tokens of a pack, or of a row of sequences the multiple that it is padded to.
     length: usize,
     /// Most sequences of a pack, if there is a limit.
     sequences_max: Option<usize>,
@@ -90,8 +91,28 @@ impl PackLayout {
     /// `Config` for labels that a form shifts, for ids of a type that has no room for a label that does not count or
     /// for the padding, and for batches that do not fit into memory addresses.
     pub(crate) fn new(config: &PackConfig, of_rows: &[Output], are_next: bool, packs: usize) -> Result<Self> {
-        let ids = of_rows.first().ok_or_else(|| Error::internal("packs have no ids"))?;
+        let length = config.length as usize;
+        let sequences_max = config.max_sequences.map(|sequences| length.min(sequences as usize));
         let form = pack_forms::of(config.form);
+        Ok(Self { sequences_max, ..Self::of_form(form, of_rows, are_next, (length, config.pad), &[packs, length])? })
+    }
+
+    /// Layout of batches of a row for each sequence as `config` has them; the remaining arguments and the errors are as
+    /// for [`new`](Self::new).
+    pub(crate) fn of_rows(config: &TokenBatch, of_rows: &[Output], are_next: bool) -> Result<Self> {
+        let sizes = [1, config.max_tokens as usize];
+        Self::of_form(&pack_forms::ROWS, of_rows, are_next, (config.pad_to_multiple_of as usize, config.pad), &sizes)
+    }
+
+    /// Layout of batches of `form`, with at most the product of `sizes` elements.
+    fn of_form(
+        form: &'static Form,
+        of_rows: &[Output],
+        are_next: bool,
+        (length, pad): (usize, i64),
+        sizes: &[usize; 2],
+    ) -> Result<Self> {
+        let ids = of_rows.first().ok_or_else(|| Error::internal("packs have no ids"))?;
         let mut table = form.outputs.to_vec();
         if of_rows.get(1).is_some_and(|output| output.name == LABELS) {
             if !are_next && table.iter().any(|output| output.kind == ElementKind::NextIds) {
@@ -115,12 +136,10 @@ impl PackLayout {
             element(NO_LABEL).map_err(small)?;
         }
         let unfit = |_| Error::config("window.pad does not fit the type of the ids").with("dtype", ids.dtype);
-        let pad = element(config.pad).map_err(unfit)?;
-        let length = config.length as usize;
-        let (outputs, bytes) = places(&table, ids, &[packs, length])?;
-        let sequences_max = config.max_sequences.map(|sequences| length.min(sequences as usize));
+        let pad = element(pad).map_err(unfit)?;
+        let (outputs, bytes) = places(&table, ids, sizes)?;
         let no_label = element(NO_LABEL).ok();
-        Ok(Self { form, are_next, length, sequences_max, pad, no_label, dtype: ids.dtype, outputs, bytes })
+        Ok(Self { form, are_next, length, sequences_max: None, pad, no_label, dtype: ids.dtype, outputs, bytes })
     }
 
     /// Bytes of a slot.
@@ -132,13 +151,13 @@ impl PackLayout {
     pub(crate) fn outputs(&self) -> impl Iterator<Item = Output> + '_ {
         let shape = || match self.form.shape {
             BatchShape::Rows => RowShape::Fixed(vec![self.length]),
-            BatchShape::Row | BatchShape::Tokens => RowShape::Fixed(Vec::new()),
+            BatchShape::Row | BatchShape::Tokens | BatchShape::Sequences => RowShape::Fixed(Vec::new()),
         };
         self.outputs.iter().map(move |output| Output { name: output.name.clone(), dtype: output.dtype, shape: shape() })
     }
 
     /// Copies the fragments of `packs` from `rows`, which are ragged arrays of ids, into `slot`, with the `labels` that
-    /// come with the ids. Rows that were skipped are `None`; their tokens become padding.
+    /// come with the ids. Rows that were skipped are `None`; their tokens become padding, or are in no row.
     ///
     /// # Errors
     ///
@@ -164,15 +183,18 @@ impl PackLayout {
                 return Ok(Err(LengthMismatch { row, planned, found }));
             }
         }
-        let sequences = self.sequences(packs, &ids, labels.as_deref());
-        let all = match self.form.shape {
-            BatchShape::Tokens => sequences.iter().map(|sequence| sequence.tokens).sum(),
-            BatchShape::Rows | BatchShape::Row => packs.packs * self.length,
+        let columns = self.columns(packs, &ids);
+        let sequences = self.sequences(packs, (&ids, columns), labels.as_deref());
+        let (rows, all) = match self.form.shape {
+            BatchShape::Tokens => (packs.packs, sequences.iter().map(|sequence| sequence.tokens).sum()),
+            BatchShape::Rows | BatchShape::Row => (packs.packs, packs.packs * columns),
+            BatchShape::Sequences => (sequences.len(), sequences.len() * columns),
         };
-        let tensor = |output| self.fill(output, packs.packs, &sequences, all, slot);
+        let tensor = |output| self.fill(output, (packs.packs, columns), &sequences, all, slot);
         let tensors = self.outputs.iter().map(tensor).collect();
         let longest = sequences.iter().map(|sequence| sequence.tokens as i64).max().unwrap_or(0);
-        Ok(Ok(PackContents { tensors, numbers: self.form.longest.iter().map(|name| (*name, longest)).collect() }))
+        let numbers = self.form.longest.iter().map(|name| (*name, longest)).collect();
+        Ok(Ok(PackContents { rows, tensors, numbers }))
     }
 
     fn ids_of<'r>(&self, row: &'r [u8]) -> Result<&'r [u8]> {
@@ -183,11 +205,21 @@ impl PackLayout {
         Ok(ids)
     }
 
+    /// Elements of a row of the batch.
+    fn columns(&self, packs: &PackedRows, ids: &[Option<&[u8]>]) -> usize {
+        if self.form.shape != BatchShape::Sequences {
+            return self.length;
+        }
+        let is_there = |row: u32| ids.get(row as usize).copied().flatten().is_some();
+        let there = packs.fragments.iter().filter(|fragment| is_there(fragment.row));
+        there.map(|fragment| fragment.tokens as usize).max().unwrap_or(0).next_multiple_of(self.length)
+    }
+
     /// The sequences in the order of their tokens. Skipped rows have no tokens.
     fn sequences<'r>(
         &self,
         packs: &PackedRows,
-        ids: &[Option<&'r [u8]>],
+        (ids, columns): (&[Option<&'r [u8]>], usize),
         labels: Option<&[Option<&'r [u8]>]>,
     ) -> Vec<Sequence<'r>> {
         let size = self.dtype.size();
@@ -205,7 +237,8 @@ impl PackLayout {
             let tokens = ids.len() / size;
             let start = match self.form.shape {
                 BatchShape::Tokens => all,
-                BatchShape::Rows | BatchShape::Row => pack as usize * self.length + fragment.offset as usize,
+                BatchShape::Rows | BatchShape::Row => pack as usize * columns + fragment.offset as usize,
+                BatchShape::Sequences => sequences.len() * columns,
             };
             if of_row.is_some() || self.form.shape == BatchShape::Row {
                 sequences.push(Sequence { start, number, tokens, ids, labels });
@@ -216,11 +249,12 @@ impl PackLayout {
         sequences
     }
 
-    /// Fills an output of a batch of `packs` packs with `all` elements of tokens and padding.
+    /// Fills an output of a batch of `packs` packs, or of rows of `columns` elements, with `all` elements of tokens and
+    /// padding.
     fn fill<'l>(
         &self,
         output: &'l PackOutput,
-        packs: usize,
+        (packs, columns): (usize, usize),
         sequences: &[Sequence<'_>],
         all: usize,
         slot: &mut [u8],
@@ -237,7 +271,8 @@ impl PackLayout {
             }
             self.write_padding(output, &mut room[end * size..all * size]);
             match self.form.shape {
-                BatchShape::Rows => vec![packs as i64, self.length as i64],
+                BatchShape::Rows => vec![packs as i64, columns as i64],
+                BatchShape::Sequences => vec![sequences.len() as i64, columns as i64],
                 BatchShape::Row | BatchShape::Tokens => vec![1, all as i64],
             }
         } else {
@@ -285,6 +320,7 @@ impl PackLayout {
                     room.chunks_exact_mut(size).take(1).for_each(|first| write_run(first, dtype, NO_LABEL, 0));
                 }
             }
+            ElementKind::AllLabels => room.copy_from_slice(sequence.labels.unwrap_or(sequence.ids)),
             ElementKind::NextIds => {
                 let next = sequence.labels.unwrap_or(sequence.ids).get(size..).unwrap_or_default();
                 let (head, last) = room.split_at_mut(next.len());
@@ -445,6 +481,43 @@ mod tests {
             assert_eq!(of("attention_mask").1, [1, 1, 1, 1, 0, 1, 1, 1, 0, 0]);
             assert_eq!(of("sequence_id").1, [0, 0, 1, 1, -1, 0, 0, 0, -1, -1]);
         });
+    }
+
+    #[test]
+    fn a_batch_of_rows_is_as_wide_as_its_longest_sequence_and_a_skipped_one_has_no_row() {
+        let batch = TokenBatch { max_tokens: 64, pad_to_multiple_of: 4, pad: 9, ..TokenBatch::default() };
+        let ids = Output { name: "input_ids".to_owned(), dtype: DType::Int64, shape: RowShape::RaggedArray };
+        let layout = PackLayout::of_rows(&batch, &[ids], false).expect("a layout");
+        let fragment = |row, first, tokens, document_tokens| RowFragment {
+            row,
+            pack: 0,
+            offset: 0,
+            first,
+            tokens,
+            document_tokens,
+            repeat: false,
+        };
+        let (mut packs, rows) = packed();
+        packs.packs = 1;
+        packs.fragments = vec![fragment(0, 0, 2, 2), fragment(1, 0, 5, 5), fragment(1, 3, 2, 5)];
+        for (skipped, shape, kept, labels) in [
+            (None, vec![3, 8], vec![10, 11, 9, 9, 9, 9, 9, 9, 20, 21], vec![10, 11, -100]),
+            (Some(0), vec![2, 8], vec![20, 21, 22, 23, 24, 9, 9, 9, 23, 24, 9], vec![20, 21, 22]),
+            (Some(1), vec![1, 4], vec![10, 11, 9, 9], vec![10, 11, -100, -100]),
+        ] {
+            let rows = rows.iter().enumerate().map(|(at, row)| (Some(at) != skipped).then_some(&**row));
+            let mut slot = vec![0xa5; layout.bytes()];
+            let contents = layout.assemble(&packs, &rows.collect::<Vec<_>>(), None, &mut slot);
+            let contents = contents.expect("rows of ids").expect("as planned");
+            assert_eq!(contents.rows as i64, shape[0]);
+            let of = |name| values(&contents, &slot, name);
+            assert_eq!(of("input_ids").0, shape);
+            assert_eq!(of("input_ids").1[..kept.len()], kept);
+            assert_eq!(of("labels").1[..labels.len()], labels);
+            let is_padding: Vec<i64> = of("input_ids").1.iter().map(|id| i64::from(*id != 9)).collect();
+            assert_eq!(of("attention_mask"), (shape.clone(), is_padding));
+            assert_eq!(of("position_ids").1[..2], [0, 1]);
+        }
     }
 
     #[test]

@@ -178,7 +178,7 @@ impl PlaceStage {
             (Arc::from(name), Output::Tensor(Tensor::new(memory.clone(), offset, dtype, shape)))
         };
         let outputs = contents.tensors.into_iter().map(tensor).collect();
-        Ok(Batch { rows: packs.packs, outputs, numbers: contents.numbers, ..self.empty(batch) })
+        Ok(Batch { rows: contents.rows, outputs, numbers: contents.numbers, ..self.empty(batch) })
     }
 
     /// Error of a document that has other tokens than the plan, so that its packs are no longer what they should be.
