@@ -95,7 +95,7 @@ impl PackPlan {
         let layout = Arc::new(WindowLayout::new(documents, packing.clone(), lengths.to_vec(), seed));
 
         let counts = match counts {
-            Some(counts) if counts.packs().len() as u64 == layout.windows() => counts,
+            Some(counts) if counts.may_be_of(&layout) => counts,
             Some(_) => return Err(OrderError::PackCounts),
             None => PackCounts::of(&layout, threads)?,
         };
