@@ -429,7 +429,7 @@ void forebay_string_free(char *string);
 //   `mask` (null) of the same: masked language modelling, which adds an output `labels`; an object with the id
 //   `mask`; `vocab_size`, above every random id; `probability` (0.15) that a token is drawn; `mask_replace` (0.8) and
 //   `random_replace` (0.1), the parts of the drawn tokens that become the mask or a random id; `special` (`[]`), ids
-//   that are never drawn.
+//   that are never drawn; `continues` (`[]`), ids of tokens that continue the word before them: words are drawn.
 // * `chat`: token ids of messages, with an output `labels`; `tokenizer`, the text of a `tokenizer.json`; `template`
 //   (null), a chat template in Jinja, with `template_name` ("chat template") for errors, `variables` (none) and `date`
 //   (null), the day that it sees; `train_on` ("assistant"), or "last", "flag"; columns `tools`, `prompt` and `against`

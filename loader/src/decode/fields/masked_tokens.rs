@@ -3,6 +3,9 @@
 //! Most of the drawn tokens become the mask, some a random token, and the rest stays, so that the input does not show
 //! which tokens are asked for: 80, 10 and 10 % in BERT. The labels are the drawn tokens, and the label that no loss
 //! counts for the rest. They are the output `labels`, with a step right after the step of the ids.
+//!
+//! With whole words the first token of a word is drawn for all of its tokens, and each of these tokens becomes the mask
+//! or a random token, or stays, by a draw of its own. A token has one draw in any case.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,9 +41,12 @@ pub struct MaskedTokens {
     /// Part of the drawn tokens that become a random token.
     #[serde(default = "few")]
     pub random_replace: f64,
-    /// Ids that are never drawn.
+    /// Ids that are never drawn. A word ends before them.
     #[serde(default)]
     pub special: Vec<u32>,
+    /// Ids of tokens that continue the word of the token before them, such as "##ing". Words are drawn as a whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub continues: Vec<u32>,
 }
 
 fn fifteen_percent() -> f64 {
@@ -86,6 +92,7 @@ impl MaskedTokens {
         }
         let mut arguments = self.clone();
         arguments.special.sort_unstable();
+        arguments.continues.sort_unstable();
         Ok(TokenMasks { arguments, draws })
     }
 }
@@ -106,23 +113,29 @@ impl TokenMasks {
         (stored, changed): (&'m mut Vec<u32>, &'m mut Vec<u32>),
         labels: &mut Vec<u8>,
     ) -> Result<SampleIds<'m>> {
-        let MaskedTokens { mask, vocab_size, probability, mask_replace, random_replace, special } = &self.arguments;
+        let MaskedTokens { mask, vocab_size, probability, mask_replace, random_replace, .. } = &self.arguments;
+        let MaskedTokens { special, continues, .. } = &self.arguments;
+        let contains = |sorted: &[u32], id: u32| sorted.binary_search(&id).is_ok();
         let mut draws = self.draws.of(key, RandomOp::MaskedTokens, 0);
         changed.clear();
         changed.extend_from_slice(ids.numbers(stored)?);
         labels.clear();
+        // True in a word that is drawn; `None` before the first token and after a special one.
+        let mut word: Option<bool> = None;
         for id in changed.iter_mut() {
             let draw = draws.unit();
-            let is_drawn = draw < *probability && special.binary_search(id).is_err();
-            labels.extend(if is_drawn { i64::from(*id) } else { NO_LABEL }.to_ne_bytes());
-            if is_drawn {
+            let (is_drawn, part) = match word {
+                _ if contains(special, *id) => (false, draw),
+                Some(is_drawn) if contains(continues, *id) => (is_drawn, draw),
                 // Uniform in [0, 1) as well.
-                let part = draw / probability;
-                if part < *mask_replace {
-                    *id = *mask;
-                } else if part < mask_replace + random_replace {
-                    *id = draws.below(*vocab_size);
-                }
+                _ => (draw < *probability, draw / probability),
+            };
+            word = (!contains(special, *id)).then_some(is_drawn);
+            labels.extend(if is_drawn { i64::from(*id) } else { NO_LABEL }.to_ne_bytes());
+            if is_drawn && part < *mask_replace {
+                *id = *mask;
+            } else if is_drawn && part < mask_replace + random_replace {
+                *id = draws.below(*vocab_size);
             }
         }
         Ok(SampleIds::Encoded(changed))
@@ -196,6 +209,35 @@ mod tests {
         assert_ne!(masked(&arguments(), &ids, 3).1, masked(&arguments(), &ids, 4).1);
         // More tokens at the end change nothing before them.
         assert_eq!(masked(&arguments(), &ids[..40], 3).1, masked(&arguments(), &ids, 3).1[..40]);
+    }
+
+    #[test]
+    fn whole_words_are_drawn_together_and_as_often_as_tokens() {
+        // Ids from 50 on continue a word, 1 is special.
+        let whole = MaskedTokens { continues: (50..100).rev().collect(), probability: 0.2, ..arguments() };
+        let ids: Vec<u32> = (0..60_000_u32).map(|at| [10, 60, 70, 11, 1, 61, 12][at as usize % 7]).collect();
+        let (after, labels) = masked(&whole, &ids, 0);
+        let drawn = |at: usize| labels[at] != -100;
+        let (mut words, mut counts) = ([0; 2], [0; 3]);
+        for start in (0..ids.len() - 6).step_by(7) {
+            assert!(drawn(start) == drawn(start + 1) && drawn(start) == drawn(start + 2));
+            assert!(!drawn(start + 4), "a special token is never drawn");
+            words[usize::from(drawn(start))] += 1;
+            // The token after a special one begins a word, whatever its id.
+            words[usize::from(drawn(start + 5))] += 1;
+        }
+        for (at, (before, after)) in ids.iter().zip(&after).enumerate().filter(|(at, _)| drawn(*at)) {
+            assert_eq!(labels[at], i64::from(*before));
+            counts[if *after == 103 { 0 } else { 1 + usize::from(after == before) }] += 1;
+        }
+        let percent = |part: i32, all: i32| (f64::from(part) * 100.0 / f64::from(all)).round() as i32;
+        assert!((19..=21).contains(&percent(words[1], words[0] + words[1])), "{words:?}");
+        let all = counts.iter().sum();
+        assert!((79..=81).contains(&percent(counts[0], all)) && (9..=11).contains(&percent(counts[1], all)));
+        assert_eq!(masked(&whole, &ids[..400], 0).1, labels[..400]);
+        // Without words a token has the draws that it had before there were words.
+        let tokens = MaskedTokens { continues: Vec::new(), ..whole };
+        assert!((0..100).any(|at| masked(&tokens, &ids, 0).1[7 * at] != masked(&tokens, &ids, 0).1[7 * at + 1]));
     }
 
     #[test]

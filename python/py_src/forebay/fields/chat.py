@@ -13,8 +13,9 @@ from .._choices import DType
 from .._convert.ragged import Padding
 from ..errors import ConfigError
 from .base import column_of
-from .tokenize import FileField, contents_of
+from .tokenize import FileField
 from .values import padding_of, token_rows
+from .vocabulary import contents_of
 
 _TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 """Special tokens of `tokenizer_config.json` that templates know as variables."""

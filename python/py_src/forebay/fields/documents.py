@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .._arguments import by_name, real, several, shown, whole
 from ..errors import ConfigError
+from .vocabulary import contents_of, continuing_ids
 
 _ID_MAX = 1 << 32
 """Above every token id."""
@@ -54,7 +56,11 @@ class FillInMiddle:
 
 
 @by_name(
-    mlm_probability="probability", mask_token_id="mask", mask_replace_prob="mask_replace", random_replace_prob="random_replace"
+    mlm_probability="probability",
+    mask_token_id="mask",
+    mask_replace_prob="mask_replace",
+    random_replace_prob="random_replace",
+    whole_word_mask="whole_words",
 )
 @dataclass(frozen=True, kw_only=True)
 class MaskedLM:
@@ -72,6 +78,9 @@ class MaskedLM:
         mask_replace: Part of the drawn tokens that become the mask.
         random_replace: Part of the drawn tokens that become a random token. The rest of them stays.
         special: Token ids that are never drawn.
+        whole_words: Draw whole words instead of tokens, so that all tokens of a drawn word have labels. True, of a `Tokenize`: the words of
+            its tokenizer, where tokens such as "##ing" continue a word of BERT, and tokens without a space before them a word of byte-level and
+            SentencePiece vocabularies. Or the path, URL or contents of such a `tokenizer.json`, or the ids of the tokens that continue a word.
     """
 
     mask: int
@@ -80,15 +89,32 @@ class MaskedLM:
     mask_replace: float = 0.8
     random_replace: float = 0.1
     special: Sequence[int] = ()
+    whole_words: bool | str | os.PathLike[str] | bytes | Sequence[int] = False
 
-    def _spec(self) -> dict[str, Any]:
-        """Returns the engine's form."""
+    def _spec(self, tokenizer: Callable[[], str] | None = None) -> dict[str, Any]:
+        """Returns the engine's form. `tokenizer` returns the contents of the field's own, if it has one."""
         spec: dict[str, Any] = {"mask": whole("mask of MaskedLM", self.mask, 0, _ID_MAX)}
         spec["vocab_size"] = whole("vocab_size of MaskedLM", self.vocab_size, 1, _ID_MAX)
         for name in ("probability", "mask_replace", "random_replace"):
             spec[name] = _probability(f"{name} of MaskedLM", getattr(self, name))
-        special = enumerate(several("special of MaskedLM", self.special, "token ids"))
-        return spec | {"special": [whole(f"special[{place}] of MaskedLM", token, 0, _ID_MAX) for place, token in special]}
+        spec["special"] = _ids("special", self.special)
+        words = self.whole_words
+        if words is True:
+            if tokenizer is None:
+                raise ConfigError(
+                    "whole_words=True of MaskedLM has the words of a Tokenize field's tokenizer.json: pass the path of a tokenizer.json, or the "
+                    "ids of the tokens that continue a word"
+                )
+            words = continuing_ids(tokenizer())
+        elif isinstance(words, (str, bytes, os.PathLike)):
+            words = continuing_ids(contents_of("MaskedLM", words))
+        return spec if words is False else spec | {"continues": _ids("whole_words", words)}
+
+
+def _ids(option: str, ids: Any) -> list[int]:
+    """Checks a list of token ids."""
+    checked = enumerate(several(f"{option} of MaskedLM", ids, "token ids"))
+    return [whole(f"{option}[{place}] of MaskedLM", id, 0, _ID_MAX) for place, id in checked]
 
 
 def _probability(name: str, value: Any) -> float:
@@ -109,7 +135,8 @@ _OPTIONS = {
 
 def spec_of_changes(field: Any) -> dict[str, Any]:
     """Returns the engine's form of the options of a field that change the ids of documents."""
-    spec = {}
+    spec: dict[str, Any] = {}
+    own = [field._contents] if hasattr(field, "_contents") and getattr(field, "encoding", None) is None else []
     for option, (cls, example) in _OPTIONS.items():
         value = getattr(field, option)
         if value is None:
@@ -117,5 +144,5 @@ def spec_of_changes(field: Any) -> dict[str, Any]:
         if not isinstance(value, cls):
             article = f"{option} of {type(field).__name__} is a {cls.__name__}"
             raise ConfigError(f"{article}, such as {cls.__name__}({example}), but it is {shown(value)}")
-        spec[option] = value._spec()
+        spec[option] = value._spec(*own) if isinstance(value, MaskedLM) else value._spec()
     return spec

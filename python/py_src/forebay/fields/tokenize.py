@@ -14,6 +14,7 @@ from ..errors import ConfigError
 from .base import Field, column_of, path_of
 from .documents import FillInMiddle, MaskedLM
 from .values import padding_of, token_rows
+from .vocabulary import contents_of
 
 _Contents = TypeVar("_Contents")
 
@@ -105,7 +106,11 @@ class Tokenize(FileField):
             **path_of(self),
             **token_rows(self),
         }
-        return spec | {"tokenizer": self._once(lambda: contents_of("Tokenize", self.tokenizer))}
+        return spec | {"tokenizer": self._contents()}
+
+    def _contents(self) -> str:
+        """Returns the contents of the tokenizer's file."""
+        return self._once(lambda: contents_of("Tokenize", self.tokenizer))
 
     def _padding(self) -> Padding | None:
         return padding_of(self) if self.length is None else None
@@ -132,21 +137,3 @@ def _encoding(encoding: Any) -> str | dict[str, Any] | None:
         raise ConfigError(f"special_tokens of Tokenize maps texts to ids, but it is {shown(special)}")
     ids = {text("a token of special_tokens of Tokenize", token): whole("an id of special_tokens of Tokenize", id) for token, id in special.items()}
     return {"pattern": text("pattern of Tokenize", encoding["pattern"]), "special_tokens": ids}
-
-
-def contents_of(kind: str, tokenizer: Any) -> str:
-    """Returns the text of the tokenizer of a field of this kind."""
-    if isinstance(tokenizer, str) and (tokenizer.lstrip().startswith("{") or "\n" in tokenizer):
-        return tokenizer
-    if not isinstance(tokenizer, (bytes, str, os.PathLike)):
-        raise ConfigError(f"tokenizer of {kind} is a path or URL of a file, or its contents, but it is {shown(tokenizer)}")
-    data = tokenizer
-    if not isinstance(data, bytes):
-        from ..files.opened import open as open_file  # Imported late: most loaders need no files.
-
-        with open_file(os.fspath(tokenizer)) as file:
-            data = file.read()
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise ConfigError(f"tokenizer of {kind} is not a tokenizer.json or a file of ranks: its bytes are not UTF-8") from None

@@ -1,0 +1,66 @@
+"""Contents of the files of tokenizers, and the tokens in them that continue a word."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from .._arguments import shown
+from ..errors import ConfigError
+
+_MARKS = {"▁": ("▁",), "ByteLevel": ("Ġ", "Ċ", "ĉ", "č")}
+"""Characters that begin a word in a vocabulary, by a part of the tokenizer's document. Byte-level vocabularies have spaces, line breaks and
+tabs as visible characters."""
+
+
+def contents_of(kind: str, tokenizer: Any) -> str:
+    """Returns the text of the tokenizer of a field of this kind."""
+    if isinstance(tokenizer, str) and (tokenizer.lstrip().startswith("{") or "\n" in tokenizer):
+        return tokenizer
+    if not isinstance(tokenizer, (bytes, str, os.PathLike)):
+        raise ConfigError(f"tokenizer of {kind} is a path or URL of a file, or its contents, but it is {shown(tokenizer)}")
+    data = tokenizer
+    if not isinstance(data, bytes):
+        from ..files.opened import open as open_file  # Imported late: most loaders need no files.
+
+        with open_file(os.fspath(tokenizer)) as file:
+            data = file.read()
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ConfigError(f"tokenizer of {kind} is not a tokenizer.json or a file of ranks: its bytes are not UTF-8") from None
+
+
+def continuing_ids(contents: str) -> list[int]:
+    """Returns the ids of the tokens that continue the word of the token before them, by the text of a `tokenizer.json`.
+
+    Raises:
+        ConfigError: The text is no `tokenizer.json`, or its vocabulary does not mark words.
+    """
+    try:
+        document = json.loads(contents)
+        model = document["model"]
+        vocabulary = model["vocab"]
+        pairs = vocabulary.items() if isinstance(vocabulary, dict) else [(piece[0], id) for id, piece in enumerate(vocabulary)]
+        added = {token["id"] for token in document.get("added_tokens") or ()}
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        raise ConfigError("whole_words of MaskedLM needs a tokenizer.json, such as the file next to a model of BERT") from None
+    prefix = model.get("continuing_subword_prefix")
+    if prefix:
+        return [id for token, id in pairs if token.startswith(prefix) and id not in added]
+    starts = _starts(document)
+    if starts is None:
+        raise ConfigError(
+            "the vocabulary of the tokenizer marks neither the beginning nor the continuation of a word: pass the ids of the tokens that "
+            "continue a word as whole_words of MaskedLM"
+        )
+    return [id for token, id in pairs if not token.startswith(starts) and id not in added]
+
+
+def _starts(document: dict[str, Any]) -> tuple[str, ...] | None:
+    """Returns the characters that begin a word in the vocabulary; None if there are none."""
+    parts = json.dumps([document.get(part) for part in ("normalizer", "pre_tokenizer")], ensure_ascii=False)
+    found: Sequence[tuple[str, ...]] = [starts for name, starts in _MARKS.items() if name in parts]
+    return found[0] if found and not document["model"].get("end_of_word_suffix") else None
