@@ -18,7 +18,7 @@ from ._arguments import ByteSize, Count, by_name, checked, checks, whole
 from ._choices import Device, Extra, Framework, Stats
 from ._convert import Batch, converter, replicas
 from ._world import World, check_group, names_of, of_argument, world_of
-from ._epoch import BatchMaker, Epoch, LoaderParts
+from ._epoch import BatchMaker, Epoch, LoaderParts, Transform
 from .errors import ClosedError, ConfigError
 from .fields import Field, paddings, specs
 from ._groups import Engine, Fetch, Order, Pack, Select, Skip, TokenBatch, TokenWindow, extra_outputs, given, group, loader_window, moved
@@ -30,7 +30,6 @@ from ._position import EpochSetter, LeftEpochs, StepsOfRun, load, saved
 from .remotes import library_stores
 from ._samples import Run, Sample, in_any_folder
 from ._streams import Stream, config_of, configs_of
-from ._transform import Transform
 
 if TYPE_CHECKING:
     # Type checkers have this module; programs need not install it.

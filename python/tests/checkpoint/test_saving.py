@@ -289,11 +289,11 @@ def test_of_two_jobs_that_save_to_one_folder_the_last_to_begin_has_a_whole_check
     first, second = (
         saving.Writer(Folder(url, overwrite=True), Alone(), state(number), True, FORMATS["torch"]) for number in (1, 2)
     )
-    starts = [writer._folder.begin() for writer in (first, second)]
+    starts = [writer.folder.begin() for writer in (first, second)]
     parts = [writer._write(start) for writer, start in ((second, starts[1]), (first, starts[0]))]
     with pytest.raises(fb.StateError, match="a second save to .*/last has begun"):
-        first._folder.commit(parts[1:])
-    second._folder.commit(parts[:1])
+        first.folder.commit(parts[1:])
+    second.folder.commit(parts[:1])
     assert equal(checkpoint.load(url), state(2))
 
 
@@ -315,10 +315,10 @@ def test_a_refused_save_leaves_nothing_and_does_not_disturb_a_running_one(run_ur
     url = f"{run_url}/last"
     checkpoint.save(state(1), url)
     saves = saving.Writer(Folder(url, overwrite=True), Alone(), state(2), True, FORMATS["torch"])
-    start = saves._folder.begin()
+    start = saves.folder.begin()
     with pytest.raises(fb.ConfigError, match="is a checkpoint already"):
         checkpoint.save(state(3), url)
-    saves._folder.commit([saves._write(start)])
+    saves.folder.commit([saves._write(start)])
     assert equal(checkpoint.load(url), state(2)) and len(list(fb.list_files(f"{url}/"))) == 3
 
 
@@ -398,10 +398,10 @@ def test_a_save_needs_no_removals_and_no_right_to_read(run_url, monkeypatch, cap
 
 def test_a_save_fails_if_its_parts_are_removed_meanwhile(run_url):
     writer = saving.Writer(Folder(f"{run_url}/1"), Alone(), state(), True, FORMATS["torch"])
-    part = writer._write(writer._folder.begin())
+    part = writer._write(writer.folder.begin())
     assert checkpoint.remove_incomplete(run_url, age=0) == [f"{run_url}/1"]
     with pytest.raises(fb.StateError, match="or the folder was removed"):
-        writer._folder.commit([part])
+        writer.folder.commit([part])
     assert checkpoint.steps(run_url) == []
 
 

@@ -68,7 +68,7 @@ def gate(monkeypatch):
 
     def waiting(self):
         assert gate.wait(600)
-        if self._folder.step == 13:
+        if self.folder.step == 13:
             raise fb.FullError("no room")
         return run(self)
 

@@ -73,9 +73,9 @@ class MappedBatch:
         self._results: list[Any] = [None] * len(self.keys)
         # Rows without a result.
         self._remaining = len(self.keys)
-        # Error of a worker, or of collating.
-        self._error: BaseException | None = None
-        self._batch: dict[str, Any] | None = None
+        # Error of a worker or of collating, which is not about one sample, and the collated outputs: None without a row.
+        self.error: BaseException | None = None
+        self.batch: dict[str, Any] | None = None
         # Of the consumer: its failures were counted, and it needs a new try because `finish` has raised.
         self.is_settled = False
         self.has_raised = False
@@ -91,7 +91,7 @@ class MappedBatch:
         """Makes the results of `rows`. Does not raise."""
         outcomes, error = [None] * len(rows), None
         # With an error of a worker all rows without a result are tried again later.
-        if self._error is None:
+        if self.error is None:
             try:
                 outcomes = caller([self.call_of(row) for row in rows])
             except BaseException as raised:
@@ -99,7 +99,7 @@ class MappedBatch:
         with self._lock:
             for row, outcome in zip(rows, outcomes):
                 self._results[row] = outcome
-            self._error = self._error or error
+            self.error = self.error or error
             self._remaining -= len(rows)
             is_last = self._remaining == 0
         if is_last:
@@ -110,13 +110,13 @@ class MappedBatch:
         try:
             self._collate()
         except failures as raised:
-            self._error = raised
+            self.error = raised
         self._is_done = True
         self._end.release()
 
     def _collate(self) -> None:
         failed = self.failures()
-        if self._error is not None or failed and not self.keeps_failures:
+        if self.error is not None or failed and not self.keeps_failures:
             return
         rows = [row for row in range(len(self)) if row not in failed]
         # Of most samples, or of the first one, so that a sample with different names fails alone.
@@ -131,7 +131,7 @@ class MappedBatch:
         elif rows:
             if self.padding is not None:
                 self.padding.check(names, self.rest)
-            self._batch = collated([self._results[row] for row in rows], rows, self.columns, self.padding)
+            self.batch = collated([self._results[row] for row in rows], rows, self.columns, self.padding)
 
     def wait(self, seconds: float) -> bool:
         """Waits for the last row, at most `seconds`. True if all rows are done."""
@@ -146,16 +146,6 @@ class MappedBatch:
     def open_rows(self) -> list[int]:
         """Returns the rows without a result."""
         return [row for row, result in enumerate(self._results) if result is None]
-
-    @property
-    def error(self) -> BaseException | None:
-        """Error of a worker, which is not about one sample."""
-        return self._error
-
-    @property
-    def batch(self) -> dict[str, Any] | None:
-        """Collated outputs. None: there was an error, or no row is left."""
-        return self._batch
 
     def again(self) -> MappedBatch:
         """Returns a batch that replaces this one, for a new try of the rows without a result. If all have one, it collates again."""

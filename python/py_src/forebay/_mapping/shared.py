@@ -7,7 +7,6 @@ import io
 import mmap
 import os
 import pickle
-import tempfile
 from collections.abc import Callable, Sequence
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
@@ -48,10 +47,7 @@ class Segment:
 
 def anonymous_file() -> int:
     """Returns the descriptor of a file in memory, which has no name."""
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("forebay-map", os.MFD_CLOEXEC)
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
+    return os.memfd_create("forebay-map", os.MFD_CLOEXEC)
 
 
 def _opened(duplicate: Any) -> Segment:

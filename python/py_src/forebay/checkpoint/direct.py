@@ -8,9 +8,8 @@ window, so that requests for a part are in flight before the part before it is c
 from __future__ import annotations
 
 import collections
-import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ..files import StoreOptions
@@ -23,10 +22,26 @@ _IN_FLIGHT = 32
 
 
 class Window:
-    """Blocks in flight, which are received in the order of their requests."""
+    """Blocks in flight, which are received in the order of their requests: all of them at the end of a `with` statement.
+
+    Raises:
+        ChecksumError: A block is damaged. Some of the memory is overwritten by then, and none of it changes later.
+    """
 
     def __init__(self) -> None:
         self._blocks: collections.deque[_Block] = collections.deque()
+
+    def __enter__(self) -> Window:
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        try:
+            if kind is None:
+                self.drain()
+        finally:
+            # After a failure nothing may arrive in tensors that the caller uses again.
+            for block in self._blocks:
+                block.stop()
 
     def add(self, request: Callable[[], _Block]) -> None:
         """Requests a block when there is room for it."""
@@ -42,27 +57,6 @@ class Window:
         """Receives all blocks."""
         while self._blocks:
             self._blocks.popleft().receive()
-
-    def stop(self) -> None:
-        """Ends all requests: nothing is written after that."""
-        for block in self._blocks:
-            block.stop()
-
-
-@contextlib.contextmanager
-def window() -> Iterator[Window]:
-    """Makes a window, and drains it at the end.
-
-    Raises:
-        ChecksumError: A block is damaged. Some of the memory is overwritten by then, and none of it changes later.
-    """
-    opened = Window()
-    try:
-        yield opened
-        opened.drain()
-    finally:
-        # After a failure nothing may arrive in tensors that the caller uses again.
-        opened.stop()
 
 
 class _Open:
@@ -115,7 +109,7 @@ class Direct:
 
     def fill(self, targets: Iterable[Target]) -> None:
         """Fetches the bytes of targets, in the order of the part."""
-        with window() as opened:
+        with Window() as opened:
             self.request(targets, opened)
 
     def request(self, targets: Iterable[Target], into: Window) -> None:

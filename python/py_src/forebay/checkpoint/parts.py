@@ -123,7 +123,7 @@ class Blocks:
             self._ranges = opened(store).open(self._url, first if self._has_front else 1)
         except NotFoundError as error:
             raise NotFoundError(f"{self._url} is missing, which the checkpoint's commit has: load a different step") from error
-        self._front = self._ranges.front()
+        self.front: bytes = self._ranges.front()
         if self._ranges.size != part.size:
             raise ChecksumError(
                 f"{self._url} has {self._ranges.size} bytes and has to have {part.size}: load a different step"
@@ -141,10 +141,6 @@ class Blocks:
     def has(self, number: int) -> bool:
         """Returns true for a block that has arrived as the part was opened."""
         return number == 0 and self._has_front
-
-    def front(self) -> bytes:
-        """Returns the block that has arrived as the part was opened."""
-        return self._front
 
     def fill(self, number: int, memory: Any) -> Any:
         """Requests a block into `memory`, an array of numpy of its length."""
@@ -188,8 +184,8 @@ class Fetched:
         self._filled: Filled | None = None
         self._buffers, self._buffer = buffers, None
         if blocks.has(number):
-            self._bytes = numpy.frombuffer(blocks.front(), numpy.uint8)
-            blocks.compare(number, hex_digest(HASH, blocks.front()))
+            self._bytes = numpy.frombuffer(blocks.front, numpy.uint8)
+            blocks.compare(number, hex_digest(HASH, blocks.front))
         else:
             self._buffer = buffers.take(blocks.block_bytes)
             self._bytes = self._buffer[: blocks.length(number)]

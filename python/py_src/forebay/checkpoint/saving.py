@@ -168,7 +168,7 @@ def save(
         # On all ranks, so that a failure of the last save ends this one on all of them. Ranks exchange only the outcome.
         wait_for_last()
         made.append(prepare())
-        return made[0].url
+        return made[0].folder.url
 
     if len(urls := set(ranks.run(begin))) > 1:
         raise ConfigError(f"the ranks save to different folders: {', '.join(sorted(urls))}")
@@ -183,15 +183,10 @@ class Writer:
     """Save of one rank; its object is written if `is_ours`."""
 
     def __init__(self, folder: Folder, ranks: group.Alone, obj: Any, is_ours: bool, format: Format) -> None:
-        self._folder, self._ranks, self._obj, self._is_ours, self._format = folder, ranks, obj, is_ours, format
-
-    @property
-    def url(self) -> str:
-        """URL of the checkpoint's folder."""
-        return self._folder.url
+        self.folder, self._ranks, self._obj, self._is_ours, self._format = folder, ranks, obj, is_ours, format
 
     def run(self) -> Checkpoint:
-        folder, ranks = self._folder, self._ranks
+        folder, ranks = self.folder, self._ranks
         start = ranks.first(folder.begin)
         parts = [part for part in ranks.run(lambda: self._write(start)) if part is not None]
         done = ranks.first(lambda: folder.commit(parts))
@@ -202,7 +197,7 @@ class Writer:
             return None
         obj, self._obj = self._obj, None
         name = f"{start}rank-{self._ranks.rank:05}{self._format.ending}"
-        with PartWriter(self._folder.url, name, self._folder.store, self._format.size(obj)) as file:
+        with PartWriter(self.folder.url, name, self.folder.store, self._format.size(obj)) as file:
             self._format.write(obj, file)
         assert file.part is not None, "a part that was closed has a description"
         return file.part

@@ -131,7 +131,9 @@ class FileOrder:
             return iter(())
         self._divide(division)
         self._in_order &= self._ordered
-        order = _permutation(len(self._files), self._seed, self.epoch) if self._shuffle else None
+        order = list(range(len(self._files))) if self._shuffle else None
+        if order is not None:
+            random.Random(f"{self._seed} {self.epoch}").shuffle(order)
         positions = itertools.filterfalse(self._ahead.__contains__, itertools.count(self._position(), division.shares))
         return (
             (position, self._files[position if order is None else order[position]])
@@ -273,12 +275,6 @@ def _reaches(files: Sequence[File], at: int) -> bool:
     return files.reaches(at) if isinstance(files, GrowingFiles) else at < len(files)
 
 
-def _permutation(count: int, seed: int, epoch: int) -> list[int]:
-    order = list(range(count))
-    random.Random(f"{seed} {epoch}").shuffle(order)
-    return order
-
-
 def _register() -> None:
     """Makes torch's DataLoader iterate instead of drawing indexes."""
     base = getattr(sys.modules.get("torch.utils.data"), "IterableDataset", None)
@@ -302,7 +298,7 @@ def warn_of_second_division(source: Any, whole: str) -> None:
         source: The data set.
         whole: Argument with which it returns everything.
     """
-    info = getattr(sys.modules.get("torch.utils.data"), "get_worker_info", lambda: None)()
+    info = _worker_info()
     if info is None or info.id > 0 or info.num_workers < 2 or not _divides_again(getattr(info, "dataset", None), type(source)):
         return
     name = type(source).__name__

@@ -202,11 +202,6 @@ def _normalize(transform: Any, kind: Kind) -> native.ImageOp:
     return native.Normalize(*(values * 3 if len(values) == 1 else values for values in (mean, std)))
 
 
-def _jitter(transform: Any, kind: Kind) -> native.ImageOp:
-    names = ("brightness", "contrast", "saturation", "hue")
-    return pixels.ColorJitter(**{name: tuple(getattr(transform, name)) for name in names})
-
-
 def _blur(transform: Any, kind: Kind) -> native.ImageOp:
     """Returns a choice of blurs: the size of the kernel is drawn, and an even one becomes the next odd one."""
     low, high = (int(bound) for bound in transform.blur_limit)
@@ -233,9 +228,9 @@ def _gray(transform: Any, kind: Kind) -> native.ImageOp:
     return pixels.RandomGrayscale()
 
 
-def _hsv(transform: Any, kind: Kind) -> native.ImageOp:
-    names = ("hue_shift_limit", "sat_shift_limit", "val_shift_limit")
-    return pixels.HueSaturationValue(**{name: tuple(getattr(transform, name)) for name in names})
+def _of_ranges(kind_of: type[Any], *names: str) -> Callable[[Any, Kind], native.ImageOp]:
+    """Returns the maker of an operation with ranges that have the names of the transform's attributes."""
+    return lambda transform, kind: kind_of(**{name: tuple(getattr(transform, name)) for name in names})
 
 
 _MAKERS: dict[str, Callable[[Any, Kind], native.ImageOp]] = {
@@ -249,10 +244,10 @@ _MAKERS: dict[str, Callable[[Any, Kind], native.ImageOp]] = {
     "CenterCrop": _crop,
     "RandomCrop": _crop,
     "Normalize": _normalize,
-    "ColorJitter": _jitter,
+    "ColorJitter": _of_ranges(pixels.ColorJitter, "brightness", "contrast", "saturation", "hue"),
     "GaussianBlur": _blur,
     "ToGray": _gray,
-    "HueSaturationValue": _hsv,
+    "HueSaturationValue": _of_ranges(pixels.HueSaturationValue, "hue_shift_limit", "sat_shift_limit", "val_shift_limit"),
 }
 """Makers by the names of albumentations' classes."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Union
+from functools import partial
+from typing import Any, ClassVar, Literal, Union
 
-from .._arguments import by_name, flag, one_of, real, reals, shown, text, whole
+from .._arguments import Check, by_name, flag, one_of, real, reals, shown, text, whole
 from .._choices import DType
 from ..errors import ConfigError
 from ..fields import Array, Field, Image, Scalar
@@ -191,6 +192,8 @@ class _Composed(Field):
     """Fields as those of a `Joint`, where each sample is composed with partners."""
 
     __slots__ = ("fields", "p")
+    _OP: ClassVar[str]
+    _CHECKS: ClassVar[Mapping[str, Check]] = {}
 
     def __init__(self, p: float, fields: dict[str, Any], arguments: dict[str, Any]) -> None:
         name = type(self).__name__
@@ -204,15 +207,14 @@ class _Composed(Field):
         self.p: float = p
         self.fields: dict[str, Any] = fields
 
-    def _arguments(self) -> dict[str, Any]:
-        raise NotImplementedError
-
     def __repr__(self) -> str:
         shown = {name: getattr(self, name) for name in (*type(self).__slots__, "p")} | self.fields
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "compose", "fields": pairs_of(self.fields), "by": self._arguments(), "p": real(f"p of {type(self).__name__}", self.p)}
+        kind = type(self).__name__
+        by = {name: check(f"{name} of {kind}", getattr(self, name)) for name, check in self._CHECKS.items()}
+        return {"kind": "compose", "fields": pairs_of(self.fields), "by": {"op": self._OP} | by, "p": real(f"p of {kind}", self.p)}
 
 
 class Mosaic(_Composed):
@@ -238,6 +240,8 @@ class Mosaic(_Composed):
     """
 
     __slots__ = ("center_range", "fill", "fill_mask", "size")
+    _OP = "mosaic"
+    _CHECKS = {"size": pair_of, "fill": fill_of, "fill_mask": partial(whole, below=256), "center_range": partial(reals, count=2)}
 
     def __init__(
         self,
@@ -254,15 +258,6 @@ class Mosaic(_Composed):
         self.fill: Fill = fill
         self.fill_mask: int = fill_mask
         self.center_range: Sequence[float] = center_range
-
-    def _arguments(self) -> dict[str, Any]:
-        return {
-            "op": "mosaic",
-            "size": pair_of("size of Mosaic", self.size),
-            "fill": fill_of("fill of Mosaic", self.fill),
-            "fill_mask": whole("fill_mask of Mosaic", self.fill_mask, 0, 256),
-            "center_range": reals("center_range of Mosaic", self.center_range, 2),
-        }
 
 
 class CopyPaste(_Composed):
@@ -288,9 +283,7 @@ class CopyPaste(_Composed):
     """
 
     __slots__ = ()
+    _OP = "copy_paste"
 
     def __init__(self, *, p: float = 1.0, **fields: Member) -> None:
         super().__init__(p, fields, {})
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"op": "copy_paste"}

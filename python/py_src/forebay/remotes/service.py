@@ -16,24 +16,19 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 from .. import _forebay
 from ..errors import ClosedError, Error, NotFoundError
 from .folder import CHUNK_BYTES, RemoteFolder, is_temporary
 
 
-class _Queue(Protocol):
-    def close(self) -> None:
-        """Ends every wait for the next request."""
-
-
 class QueueServer(abc.ABC):
-    """A thread that takes the requests of a queue. At shutdown the queue is closed and the thread joined, because no thread
+    """A thread that takes the requests of a queue of the engine. At shutdown the queue is closed and the thread joined, because no thread
     may return from the engine into the interpreter then.
     """
 
-    def __init__(self, queue: _Queue, name: str) -> None:
+    def __init__(self, queue: Any, name: str) -> None:
         self._queue = queue
         self.pid: int = os.getpid()
         self.thread: threading.Thread = threading.Thread(target=self.run, name=name, daemon=True)
