@@ -57,6 +57,9 @@ def bitmaps():
         (0, 0, 0, 0),
     ]
     made |= {f"bmp 32 {masks}": bitmap(32, masks, header=124) for masks in four}
+    values = RNG.integers(0, 256, 36 * 19, dtype=np.uint8).tobytes()
+    head = struct.pack("<IiiHHIIiiII", 40, 33, 19, 1, 8, 0, 0, 0, 0, 7, 0) + RNG.integers(0, 256, 28, dtype=np.uint8).tobytes()
+    made["bmp of numbers after the palette"] = b"BM" + struct.pack("<IHHI", 14 + len(head) + len(values), 0, 0, 14 + len(head)) + head + values
     return made | {"bmp from the top": bitmap(32, from_top=True), "bmp of OS/2": old_bitmap()}
 
 
@@ -80,6 +83,21 @@ def maps():
     }
 
 
+def reversed_bits(tiff):
+    """Returns a TIFF of one strip with the bits of each byte in reverse order."""
+    with Image.open(io.BytesIO(tiff)) as opened:
+        (start,), (length,) = opened.tag_v2[273], opened.tag_v2[279]
+    turn = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+    (directory,) = struct.unpack_from("<I", tiff, 4)
+    (count,) = struct.unpack_from("<H", tiff, directory)
+    # The directory moves to the end, with an entry more, in the order of the tags.
+    entries = [tiff[directory + 2 + 12 * i :][:12] for i in range(count)]
+    entries = sorted([*entries, struct.pack("<HHII", 266, 3, 1, 2)], key=lambda entry: struct.unpack_from("<H", entry))
+    moved = struct.pack("<H", count + 1) + b"".join(entries) + bytes(4)
+    data = tiff[:start] + tiff[start : start + length].translate(turn) + tiff[start + length :]
+    return data[:4] + struct.pack("<I", len(data)) + data[8:] + moved
+
+
 def tiffs():
     made = {}
     for picture in (BITS, GREY, PALETTE, RGB, RGBA, RGBA.convert("LA"), RGB.convert("CMYK")):
@@ -89,6 +107,12 @@ def tiffs():
         made[f"tiff turned {number}"] = saved(RGB, "TIFF", tiffinfo={274: number})
         made[f"tiff turned RGBA {number}"] = saved(RGBA, "TIFF", tiffinfo={274: number})
     made["tiff horizontal differences"] = saved(RGB, "TIFF", compression="tiff_lzw", tiffinfo={317: 2})
+    channels = np.concatenate([np.asarray(RGB), np.asarray(GREY)[..., None]], -1)
+    four = Image.frombytes("RGBX", (33, 19), channels.tobytes())
+    made["tiff four channels"] = saved(four, "TIFF")
+    made["tiff horizontal differences of four channels"] = saved(four, "TIFF", compression="tiff_lzw", tiffinfo={317: 2})
+    for picture, turned in ((GREY, None), (GREY, "tiff_lzw"), (RGB, "packbits"), (BITS, None), (PALETTE, "tiff_adobe_deflate")):
+        made[f"tiff {picture.mode} from the lowest bit {turned}"] = reversed_bits(saved(picture, "TIFF", compression=turned))
     made["tiff short strips"] = saved(RGB, "TIFF", tiffinfo={278: 4})
     made["tiff multiplied"] = saved(RGBA, "TIFF", tiffinfo={338: 1})
     made["tiff two pages"] = saved(RGB, "TIFF", save_all=True, append_images=[GREY])

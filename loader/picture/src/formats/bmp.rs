@@ -153,8 +153,8 @@ impl<'a> Header<'a> {
     fn colour(&self, value: u32) -> ([u8; 3], u8) {
         if self.bits <= 8 {
             let colour = self.palette.get(value as usize * self.colour_bytes..).and_then(|rest| rest.first_chunk());
-            // As in Pillow, a palette that is too short continues with grey levels.
-            return (colour.map_or([value as u8; 3], |[blue, green, red]| [*red, *green, *blue]), 255);
+            // As in Pillow, colours after the end of a palette are black.
+            return (colour.map_or([0; 3], |[blue, green, red]| [*red, *green, *blue]), 255);
         }
         let level = |mask: u32| {
             let largest = mask >> mask.trailing_zeros();

@@ -69,8 +69,8 @@ impl PictureFormat for Gif {
         need_colours("GIF", content)?;
         let palette = decoder.palette().map_err(damaged)?.as_chunks::<3>().0;
         let shown = |value: u8| if transparent == Some(value) { 0 } else { 255 };
-        // As in Pillow, a palette that is too short continues with grey levels.
-        let colour = |value: u8| palette.get(usize::from(value)).copied().unwrap_or([value; 3]);
+        // As in Pillow, colours after the end of a palette are black.
+        let colour = |value: u8| palette.get(usize::from(value)).copied().unwrap_or_default();
         write(region, size, pixels, opacity, |x, y| (colour(value(x, y)), shown(value(x, y))))
     }
 }

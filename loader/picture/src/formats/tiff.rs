@@ -1,10 +1,14 @@
 //! TIFF through the `tiff` crate: the first picture of a file, grey, with a palette, RGB or CMYK, of 1 to 16 bits. As
 //! in Pillow, it is always turned as its orientation directs.
 //!
-//! The crate rejects palettes. Their files are read as grey ones, and this module has the colours.
+//! The crate rejects palettes. Their files are read as grey ones, and this module has the colours. The crate ignores
+//! the order of bits in bytes, so the bytes are turned before it reads them. It adds up horizontal differences wrongly
+//! where it leaves a channel out; so the fourth one of a picture with colours is read as opacity, and more channels are
+//! an error.
 
 use std::borrow::Cow;
 use std::io::Cursor;
+use std::ops::Range;
 
 use tiff::ColorType;
 use tiff::decoder::{BufferLayoutPreference, Decoder, DecodingSampleType, Limits};
@@ -30,9 +34,17 @@ const PHOTOMETRIC: u32 = 262;
 const GREY: u16 = 1;
 const PALETTE: u32 = 3;
 
+/// Value of `FillOrder`: the first pixel of a byte is in its lowest bit.
+const LOWEST_FIRST: u32 = 2;
+
+/// Number of the tag `ExtraSamples`, and value of `Predictor` for horizontal differences.
+const EXTRA_SAMPLES: u32 = 338;
+const DIFFERENCES: u32 = 2;
+
 /// Values of `ExtraSamples`: opacity by which the colours are multiplied, and one by which they are not.
 const ASSOCIATED: u16 = 1;
 const UNSPECIFIED: u16 = 0;
+const OPACITY: u16 = 2;
 
 fn damaged(e: tiff::TiffError) -> Error {
     let error = Error::decode("the TIFF cannot be decoded");
@@ -45,6 +57,62 @@ fn damaged(e: tiff::TiffError) -> Error {
 fn unsupported(field: &'static str, value: impl std::fmt::Debug) -> Error {
     let message = "this kind of TIFF file is not supported: convert it to PNG";
     Error::new(ErrorKind::Unsupported, message).with(field, format!("{value:?}"))
+}
+
+fn decoder_of(file: Cow<'_, [u8]>) -> Result<Decoder<Cursor<Cow<'_, [u8]>>>> {
+    let mut limits = Limits::default();
+    limits.decoding_buffer_size = DECODED_BYTES;
+    limits.intermediate_buffer_size = DECODED_BYTES;
+    Ok(Decoder::new(Cursor::new(file)).map_err(damaged)?.with_limits(limits))
+}
+
+/// Returns the file `bytes` in the form that the crate reads rightly, and true if that differs from it.
+fn changed<'a>(
+    decoder: &mut Decoder<Cursor<Cow<'_, [u8]>>>,
+    extra: &[u16],
+    bytes: &'a [u8],
+) -> Result<(bool, Cow<'a, [u8]>)> {
+    let mut file = Cow::Borrowed(bytes);
+    let mut is_changed = false;
+    if decoder.find_tag_unsigned(Tag::FillOrder).map_err(damaged)? == Some(LOWEST_FIRST) {
+        let file = file.to_mut();
+        for range in chunks(decoder)? {
+            file.get_mut(range).into_iter().flatten().for_each(|byte| *byte = byte.reverse_bits());
+        }
+        is_changed = true;
+    }
+    let samples: Option<u16> = decoder.find_tag_unsigned(Tag::SamplesPerPixel).map_err(damaged)?;
+    let is_apart = decoder.find_tag_unsigned(Tag::PlanarConfiguration).map_err(damaged)? == Some(2_u32);
+    let colour = decoder.colortype().map_err(damaged)?;
+    if decoder.find_tag_unsigned(Tag::Predictor).map_err(damaged)? == Some(DIFFERENCES)
+        && !is_apart
+        && samples.is_some_and(|samples| samples != colour.num_samples())
+    {
+        let entry = TiffEntry::find(bytes, EXTRA_SAMPLES).filter(|_| samples == Some(4) && extra == [UNSPECIFIED]);
+        let entry = entry.ok_or_else(|| unsupported("channels", samples))?;
+        entry.replace(file.to_mut(), OPACITY);
+        is_changed = true;
+    }
+    Ok((is_changed, file))
+}
+
+/// Returns the places of all strips or tiles in the file.
+fn chunks(decoder: &mut Decoder<Cursor<Cow<'_, [u8]>>>) -> Result<Vec<Range<usize>>> {
+    let mut numbers = |tags: [Tag; 2]| -> Result<Vec<u64>> {
+        for tag in tags {
+            if let Some(numbers) = decoder.find_tag_unsigned_vec(tag).map_err(damaged)? {
+                return Ok(numbers);
+            }
+        }
+        Ok(Vec::new())
+    };
+    let starts = numbers([Tag::StripOffsets, Tag::TileOffsets])?;
+    let lengths = numbers([Tag::StripByteCounts, Tag::TileByteCounts])?;
+    let range = |(start, length): (&u64, &u64)| {
+        let start = usize::try_from(*start).unwrap_or(usize::MAX);
+        start..start.saturating_add(usize::try_from(*length).unwrap_or(usize::MAX))
+    };
+    Ok(starts.iter().zip(&lengths).map(range).collect())
 }
 
 /// Headers of a file.
@@ -69,10 +137,15 @@ impl<'a> Picture<'a> {
         if let (Some((entry, _)), true) = (photometric, has_palette) {
             entry.replace(file.to_mut(), GREY);
         }
-        let mut limits = Limits::default();
-        limits.decoding_buffer_size = DECODED_BYTES;
-        limits.intermediate_buffer_size = DECODED_BYTES;
-        let mut decoder = Decoder::new(Cursor::new(file)).map_err(damaged)?.with_limits(limits);
+        let mut decoder = decoder_of(file)?;
+        let extra = decoder.find_tag_unsigned_vec(Tag::ExtraSamples).map_err(damaged)?.unwrap_or_default();
+        let (is_changed, mut file) = changed(&mut decoder, &extra, bytes)?;
+        if is_changed {
+            if let (Some((entry, _)), true) = (photometric, has_palette) {
+                entry.replace(file.to_mut(), GREY);
+            }
+            decoder = decoder_of(file)?;
+        }
         let (w, h) = decoder.dimensions().map_err(damaged)?;
         let size = Size { w, h };
         if w == 0 || h == 0 || size.pixels() > PIXELS_MAX {
@@ -84,7 +157,6 @@ impl<'a> Picture<'a> {
         if has_palette {
             palette = Some(decoder.get_tag_u16_vec(Tag::ColorMap).map_err(damaged)?);
         }
-        let extra = decoder.find_tag_unsigned_vec(Tag::ExtraSamples).map_err(damaged)?.unwrap_or_default();
         let is_inverted = matches!((photometric, colour), (Some((_, 0)), ColorType::Gray(16)));
         Ok(Self { decoder, size, colour, layout, palette, extra, is_inverted })
     }
