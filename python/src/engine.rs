@@ -2,7 +2,7 @@
 
 use crate::library::LibraryStores;
 use crate::own::Own;
-use crate::rows::{Row, WithRows};
+use crate::rows::{Row, WithRows, is_long, moved, text};
 use crate::tensor::Tensor;
 use crate::{enter, error};
 use forebay_gpu::{Libraries, open_delivery};
@@ -272,19 +272,23 @@ impl Engine {
 }
 
 /// Returns the outputs of a batch as a dict in the order of the fields. The batch stays as it is, for a call after an
-/// error.
-pub(crate) fn dict_of<'py>(py: Python<'py>, batch: &Batch) -> PyResult<Bound<'py, PyDict>> {
+/// error, unless it has [long](is_long) rows.
+pub(crate) fn dict_of<'py>(py: Python<'py>, batch: &mut Batch) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    for (name, output) in &batch.outputs {
+    for (name, output) in &mut batch.outputs {
         match output {
             Output::Tensor(tensor) => dict.set_item(&**name, Bound::new(py, Tensor::new(tensor.clone()))?)?,
-            Output::Text(rows) => dict.set_item(&**name, rows)?,
+            Output::Text(rows) if rows.iter().any(|row| is_long(row.len())) => {
+                let texts = std::mem::take(rows).into_iter().map(|row| text(py, row)).collect::<PyResult<Vec<_>>>()?;
+                dict.set_item(&**name, PyList::new(py, texts)?)?;
+            }
+            Output::Text(rows) => dict.set_item(&**name, &*rows)?,
             Output::Bytes(rows) => {
                 let rows = rows.iter().map(|row| object(py, row)).collect::<PyResult<Vec<_>>>()?;
                 dict.set_item(&**name, PyList::new(py, rows)?)?;
             }
             Output::Ragged(rows) => {
-                let rows = rows.iter().map(|row| copied(py, row)).collect::<PyResult<Vec<_>>>()?;
+                let rows = rows.iter_mut().map(|row| array(py, row)).collect::<PyResult<Vec<_>>>()?;
                 let rows = PyList::new(py, rows)?.unbind();
                 dict.set_item(&**name, Bound::new(py, Ragged { rows })?)?;
             }
@@ -307,6 +311,20 @@ fn object(py: Python<'_>, row: &RowBytes) -> PyResult<Py<PyBytes>> {
     }
 }
 
+/// Returns true if [`dict_of`] leaves the batch as it is after an error.
+pub(crate) fn stays_whole(batch: &Batch) -> bool {
+    batch.outputs.iter().all(|(_, output)| match output {
+        Output::Text(rows) => !rows.iter().any(|row| is_long(row.len())),
+        Output::Ragged(rows) => !rows.iter().any(|row| is_long(row.len())),
+        Output::Tensor(_) | Output::Bytes(_) => true,
+    })
+}
+
+/// Returns an encoded array: a copy in `bytes`, or a `bytearray` that takes the place of a long one.
+fn array(py: Python<'_>, row: &mut Vec<u8>) -> PyResult<Py<PyAny>> {
+    if is_long(row.len()) { Ok(moved(py, row)?.unbind()) } else { Ok(copied(py, row)?.into_any()) }
+}
+
 /// Raises MemoryError without memory, where `PyBytes::new` panics.
 fn copied(py: Python<'_>, bytes: &[u8]) -> PyResult<Py<PyBytes>> {
     let copy = |to: &mut [u8]| {
@@ -316,7 +334,7 @@ fn copied(py: Python<'_>, bytes: &[u8]) -> PyResult<Py<PyBytes>> {
     PyBytes::new_with(py, bytes.len(), copy).map(Bound::unbind)
 }
 
-/// Arrays of different shapes, each in the MDS encoding of type, dimensions and values.
+/// Arrays of different shapes, each in an encoding of type, dimensions and values.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Ragged {
     rows: Py<PyList>,
@@ -324,7 +342,7 @@ pub(crate) struct Ragged {
 
 #[pymethods]
 impl Ragged {
-    /// One encoded array per row.
+    /// One encoded array per row, in a `bytearray` if it is long.
     #[getter]
     fn rows<'py>(&self, py: Python<'py>) -> &Bound<'py, PyList> {
         self.rows.bind(py)

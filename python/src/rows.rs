@@ -13,6 +13,7 @@ use forebay_loader::memory::{BatchMemory, Registrar, prefer_huge_pages};
 use forebay_loader::store::FetchMemory;
 use forebay_loader::sync::Arc;
 use forebay_loader::topology::Topology;
+use pyo3::exceptions::PyMemoryError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -25,6 +26,10 @@ const TEACHING_BYTES: usize = 31 << 20;
 
 /// Size from which an allocator takes new pages of the kernel, which are zero.
 const LAZY_BYTES: usize = 1 << 20;
+
+/// Bytes of a piece of a long row: just above the largest threshold of glibc, so that the system has each piece again
+/// as soon as it is freed.
+const PIECE_BYTES: usize = 33 << 20;
 
 /// A wrapped delivery, with rows of bytes in Python's memory.
 #[derive(Debug)]
@@ -153,6 +158,77 @@ impl Row {
     pub(crate) fn into_object(self) -> Py<PyBytes> {
         self.object
     }
+}
+
+/// Returns a text as a `str`. The memory of a long text is released piece by piece while the object grows, so it is not
+/// in memory twice.
+///
+/// # Errors
+///
+/// MemoryError; a [long](is_long) text is lost then.
+pub(crate) fn text(py: Python<'_>, text: String) -> PyResult<Bound<'_, PyAny>> {
+    let mut pieces = pieces(text.into_bytes());
+    let mut whole = pieces.pop().map_or_else(|| piece_text(py, Vec::new()), |first| piece_text(py, first))?;
+    while let Some(piece) = pieces.pop() {
+        let piece = piece_text(py, piece)?;
+        let mut object = whole.into_ptr();
+        // SAFETY: both are `str` objects and alive, and the lock is held. The only reference to the first one is passed
+        // on: the object grows in place, or a new one replaces it.
+        unsafe { ffi::PyUnicode_Append(&raw mut object, piece.as_ptr()) };
+        // SAFETY: the call leaves a new reference, or NULL with an exception.
+        whole = unsafe { Bound::from_owned_ptr_or_err(py, object) }?;
+    }
+    Ok(whole)
+}
+
+/// Returns true for a row of `bytes` bytes that is released while its object is made.
+pub(crate) fn is_long(bytes: usize) -> bool {
+    bytes > PIECE_BYTES
+}
+
+/// Moves a row into a `bytearray`, piece by piece from its end.
+///
+/// # Errors
+///
+/// MemoryError; the row is whole then.
+pub(crate) fn moved<'py>(py: Python<'py>, row: &mut Vec<u8>) -> PyResult<Bound<'py, PyAny>> {
+    let size = isize::try_from(row.len()).map_err(|_| PyMemoryError::new_err("a row is too long"))?;
+    // SAFETY: the lock is held; without a source the contents stay uninitialised.
+    let object = unsafe { ffi::PyByteArray_FromStringAndSize(std::ptr::null(), size) };
+    // SAFETY: the call returns a new reference, or NULL with an exception.
+    let object = unsafe { Bound::from_owned_ptr_or_err(py, object) }?;
+    // SAFETY: the lock is held, and the object is a bytearray.
+    let start = unsafe { ffi::PyByteArray_AsString(object.as_ptr()) }.cast::<MaybeUninit<u8>>();
+    // SAFETY: the contents are `row.len()` bytes, and no other code has the object yet.
+    let contents = unsafe { std::slice::from_raw_parts_mut(start, row.len()) };
+    while !row.is_empty() {
+        let cut = row.len().saturating_sub(PIECE_BYTES);
+        contents[cut..row.len()].write_copy_of_slice(&row[cut..]);
+        row.truncate(cut);
+        row.shrink_to_fit();
+    }
+    Ok(object)
+}
+
+/// Divides UTF-8 into pieces of whole characters, the last one first.
+fn pieces(mut text: Vec<u8>) -> Vec<Vec<u8>> {
+    let mut pieces = Vec::new();
+    while text.len() > PIECE_BYTES {
+        let is_inside = |at: &usize| text[*at] & 0xC0 == 0x80;
+        let cut = (1..text.len() - PIECE_BYTES + 1).rev().find(|at| !is_inside(at)).unwrap_or(1);
+        pieces.push(text.split_off(cut));
+        text.shrink_to_fit();
+    }
+    pieces.push(text);
+    pieces
+}
+
+fn piece_text(py: Python<'_>, piece: Vec<u8>) -> PyResult<Bound<'_, PyAny>> {
+    let bytes = isize::try_from(piece.len()).map_err(|_| PyMemoryError::new_err("a text is too long"))?;
+    // SAFETY: the lock is held, and the bytes are readable.
+    let object = unsafe { ffi::PyUnicode_FromStringAndSize(piece.as_ptr().cast(), bytes) };
+    // SAFETY: the call returns a new reference, or NULL with an exception.
+    unsafe { Bound::from_owned_ptr_or_err(py, object) }
 }
 
 /// Part of a [`Row`] that fetch threads fill, or all of it.

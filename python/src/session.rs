@@ -2,11 +2,11 @@
 //!
 //! [`forebay_loader::session`] has the states. Python's objects are items there, so that an interrupt loses none.
 
-use crate::engine::{DeviceEngine, Engine, dict_of};
+use crate::engine::{DeviceEngine, Engine, dict_of, stays_whole};
 use crate::own::Own;
 use crate::{enter, error};
 use forebay_loader::batch::Batch;
-use forebay_loader::error::{Error, Result};
+use forebay_loader::error::{Error, ErrorKind, Result};
 use forebay_loader::session::{self, Ahead, Setup, SkipLimit, Step, Take, TrainerPosition};
 use forebay_loader::state::LoaderState;
 use forebay_loader::sync::{Arc, AtomicBool, Ordering};
@@ -23,6 +23,8 @@ pub(crate) enum Item {
     Batch(Batch),
     /// The outputs as a dict, or the object that the package has put instead. None while it is dropped.
     Object(Option<Py<PyAny>>),
+    /// A batch that was lost when there was no memory for a long row.
+    Lost,
 }
 
 impl Drop for Item {
@@ -46,7 +48,20 @@ impl Item {
     /// memory for it, the batch remains.
     fn object(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let made = match self {
-            Self::Batch(batch) => dict_of(py, batch)?.into_py_any(py)?,
+            Self::Batch(batch) => {
+                let stays_whole = stays_whole(batch);
+                match dict_of(py, batch).and_then(|dict| dict.into_py_any(py)) {
+                    Err(error) if !stays_whole => {
+                        *self = Self::Lost;
+                        return Err(error);
+                    }
+                    made => made?,
+                }
+            }
+            Self::Lost => {
+                let message = "a batch was lost because there was no memory for a long row: resume from a checkpoint";
+                return Err(error::to_python(py, &Error::new(ErrorKind::Full, message)));
+            }
             Self::Object(object) => {
                 return Ok(object.as_ref().map_or_else(|| py.None(), |object| object.clone_ref(py)));
             }

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import json
 import os
 import subprocess
@@ -221,6 +222,73 @@ def large_file(folder):
     folder.mkdir()
     (folder / "0.mp4").write_bytes(value())
     return folder, "file"
+
+
+def large_text(folder, encoding):
+    letters = np.frombuffer(value(), np.uint8) % 26 + 97
+    text = letters.tobytes().decode()
+    value_of = {"str": text, "json": [text[: VALUE_BYTES - 4]]}[encoding]
+    with fb.MDSWriter(out=folder, columns={"a": "str", "x": encoding}, size_limit=None) as writer:
+        writer.write({"a": "text", "x": value_of})
+    return folder, letters.tobytes() if encoding == "str" else json.dumps(value_of).encode()
+
+
+def large_array(folder, form):
+    numbers = np.frombuffer(value(), np.int32).reshape(2, -1)
+    if form == "npy":
+        folder.mkdir()
+        np.save(folder / "0.npy", numbers)
+        return folder, numbers
+    with fb.MDSWriter(out=folder, columns={"a": "str", "x": form}, size_limit=None) as writer:
+        writer.write({"a": "text", "x": numbers})
+    return folder, numbers
+
+
+ROW = PEAK + """
+import sys, zlib
+import forebay as fb
+remote, field, name, framework = sys.argv[1:]
+stream = fb.Stream(remote=remote, files="each" if name == "npy" else None)
+loader = fb.Loader(streams=[stream], batch_size=1, fields={"x": getattr(fb, field)(name)}, threads=1, framework=framework)
+before = peak()
+(row,) = next(iter(loader))["x"]
+after = peak() - before
+if isinstance(row, str):
+    print(len(row), zlib.crc32(row.encode()), after)
+else:
+    row = row.numpy() if framework == "torch" else row
+    row[0, 0] += 0
+    print(row.shape, row.dtype, zlib.crc32(row), after)
+"""
+
+
+@pytest.mark.parametrize("encoding", ["str", "json"])
+def test_a_large_text_is_in_memory_once_and_a_piece_of_it_twice(tmp_path, encoding):
+    folder, text = large_text(tmp_path / "set", encoding)
+    (line,) = run(ROW, folder, "Text" if encoding == "str" else "Json", "x", "numpy")
+    length, checksum, mebibytes = map(int, line.split())
+    assert (length, checksum) == (len(text), zlib.crc32(text))
+    assert mebibytes < 420, mebibytes
+
+
+@pytest.mark.parametrize("letters", ["aé", "a€", "a€😀", "😀"])
+def test_a_large_text_may_have_any_characters(tmp_path, letters):
+    text = "".join(letter * (n * 977 % 3001) for n, letter in zip(range(40000), itertools.cycle(letters)))
+    assert len(text.encode()) > 70 << 20
+    with fb.MDSWriter(out=tmp_path, columns={"x": "str"}, size_limit=None) as writer:
+        writer.write({"x": text})
+    with fb.Loader(local=str(tmp_path), batch_size=1) as loader:
+        assert next(iter(loader))["x"] == [text]
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@pytest.mark.parametrize("form", ["ndarray", "ndarray:int32", "npy"])
+def test_a_large_array_of_any_shape_is_in_memory_once(tmp_path, form, framework):
+    folder, numbers = large_array(tmp_path / "set", form)
+    (line,) = run(ROW, folder, "Array", "npy" if form == "npy" else "x", framework)
+    shape, kind, checksum, mebibytes = line.rsplit(" ", 3)
+    assert (shape, kind, int(checksum)) == (str(numbers.shape), "int32", zlib.crc32(numbers))
+    assert int(mebibytes) < 450, mebibytes
 
 
 @pytest.mark.parametrize("is_cold", [False, True])

@@ -356,7 +356,7 @@ impl ImageDecoder {
                 &mut **out
             }
             Row::Var(out) => start_ragged(out, field.writer.dtype(), &field.writer.shape(output))?,
-            Row::Sized(_) | Row::Filled => {
+            Row::Sized(_) | Row::Stored(_) | Row::Filled => {
                 return Err(Error::internal("a picture cannot be decoded into memory of this kind"));
             }
         };

@@ -6,7 +6,7 @@ use super::compose::Composition;
 use super::mix::Mix;
 use super::normalise::PictureForm;
 use super::ragged::elements;
-use super::step::{Step, Work};
+use super::step::{Decode, Step, Work};
 use crate::format::Column;
 use crate::format::encoding::DType;
 
@@ -132,13 +132,29 @@ impl FieldPlan {
         self.copies().filter(|(output, _)| self.outputs[*output].row_bytes().is_some())
     }
 
+    /// Returns the outputs with rows that a column's stored bytes become in their own memory, and these columns, which
+    /// no further output needs.
+    pub fn outputs_in_place(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let has_own_memory = |output: usize| match self.outputs[output].shape {
+            RowShape::Text | RowShape::RaggedArray => true,
+            RowShape::Fixed(_) | RowShape::Bytes => false,
+        };
+        self.alone(|decoder| decoder.is_in_place()).filter(move |(output, _)| has_own_memory(*output))
+    }
+
     /// Returns the outputs with a column's stored bytes as rows, and these columns, which no further output needs.
-    fn copies(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        self.steps.iter().enumerate().filter_map(|(output, step)| {
+    pub fn copies(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.alone(|decoder| decoder.is_copy())
+    }
+
+    /// Returns the outputs with a decoder for which `is` returns true, and their columns, which no further output
+    /// needs.
+    fn alone(&self, is: fn(&dyn Decode) -> bool) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.steps.iter().enumerate().filter_map(move |(output, step)| {
             let column = step.column?;
-            let is_copy = |work: &Work| matches!(work, Work::Value(decoder) if decoder.is_copy());
+            let fits = |work: &Work| matches!(work, Work::Value(decoder) if is(&**decoder));
             let is_alone = self.steps.iter().filter(|s| s.column == step.column).count() == 1;
-            (is_alone && is_copy(&step.work)).then_some((output, column))
+            (is_alone && fits(&step.work)).then_some((output, column))
         })
     }
 

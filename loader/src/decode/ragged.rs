@@ -9,21 +9,45 @@ pub fn elements(shape: &[usize]) -> Option<usize> {
 }
 
 /// Offset of the elements in a ragged row of `dimensions` dimensions; a multiple of 8.
-fn header_bytes(dimensions: usize) -> usize {
+const fn header_bytes(dimensions: usize) -> usize {
     8 + 8 * dimensions
 }
 
-/// Starts a ragged row, and returns its room for the elements. The header is one byte for the position of the type in
-/// [`DType::ALL`], one for the number of dimensions, six zeros, and every length as u64 in the machine's byte order.
+/// Most bytes of a header, for the 255 dimensions that it can have.
+pub(crate) const HEADER_BYTES_MAX: usize = header_bytes(255);
+
+/// Returns the header: one byte for the position of the type in [`DType::ALL`], one for the number of dimensions, six
+/// zeros, and every length as u64 in the machine's byte order.
+fn header(dtype: DType, shape: &[usize]) -> Vec<u8> {
+    let code = DType::ALL.iter().position(|d| *d == dtype).expect("every type is in the list");
+    let mut header = Vec::with_capacity(header_bytes(shape.len()));
+    header.extend_from_slice(&[code as u8, shape.len() as u8, 0, 0, 0, 0, 0, 0]);
+    shape.iter().for_each(|d| header.extend_from_slice(&(*d as u64).to_ne_bytes()));
+    header
+}
+
+/// Makes a ragged row of an array in `row`, with its elements from byte `start` to the end.
+pub(super) fn move_ragged(row: &mut Vec<u8>, start: usize, dtype: DType, shape: &[usize]) -> Result<()> {
+    let header = header(dtype, shape);
+    let bytes = row.len() - start;
+    if elements(shape).and_then(|n| n.checked_mul(dtype.size())) != Some(bytes) {
+        return Err(Error::internal("an array does not have the elements of its shape"));
+    }
+    row.resize(row.len().max(header.len() + bytes), 0);
+    row.copy_within(start..start + bytes, header.len());
+    row.truncate(header.len() + bytes);
+    row[..header.len()].copy_from_slice(&header);
+    Ok(())
+}
+
+/// Starts a ragged row, and returns its room for the elements.
 pub(super) fn start_ragged<'a>(row: &'a mut Vec<u8>, dtype: DType, shape: &[usize]) -> Result<&'a mut [u8]> {
     let start = header_bytes(shape.len());
     let bytes = elements(shape).and_then(|n| n.checked_mul(dtype.size())).and_then(|n| n.checked_add(start));
     let bytes = bytes.ok_or_else(|| Error::decode("the array is too large").with("shape", format!("{shape:?}")))?;
     row.clear();
     row.reserve(bytes);
-    let code = DType::ALL.iter().position(|d| *d == dtype).expect("every type is in the list");
-    row.extend_from_slice(&[code as u8, shape.len() as u8, 0, 0, 0, 0, 0, 0]);
-    shape.iter().for_each(|d| row.extend_from_slice(&(*d as u64).to_ne_bytes()));
+    row.extend_from_slice(&header(dtype, shape));
     row.resize(bytes, 0);
     Ok(&mut row[start..])
 }
@@ -56,6 +80,17 @@ pub(crate) mod tests {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
         start_ragged(&mut row, dtype, &[values.len()]).unwrap().copy_from_slice(&bytes);
         row
+    }
+
+    #[test]
+    fn an_array_becomes_a_row_in_its_own_memory() {
+        let elements: Vec<u8> = (0..12).collect();
+        for start in [0, 3, 24, 128] {
+            let mut row = [vec![9; start], elements.clone()].concat();
+            move_ragged(&mut row, start, DType::Int16, &[2, 3]).unwrap();
+            assert_eq!(read_ragged(&row).unwrap(), (DType::Int16, vec![2, 3], &elements[..]), "{start}");
+        }
+        assert!(move_ragged(&mut vec![0; 5], 0, DType::Int16, &[2]).is_err());
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub enum Row<'a> {
     Sized(&'a mut [MaybeUninit<u8>]),
     /// Nothing to do: the value was read directly into its destination.
     Filled,
+    /// A buffer with the stored value, which becomes the row.
+    Stored(&'a mut Vec<u8>),
     /// As `Fixed`, for a picture that a second decoder may take, with the number that it knows the output by. If it
     /// does not, the picture is decoded here.
     Encodable(&'a mut [u8], &'a dyn PictureTaker, usize),
@@ -61,7 +63,7 @@ impl Row<'_> {
     /// Copies `bytes` into a row of variable size.
     pub(super) fn copy_from(&mut self, bytes: &[u8]) -> Result<()> {
         match self {
-            Row::Var(out) => {
+            Row::Var(out) | Row::Stored(out) => {
                 out.clear();
                 out.extend_from_slice(bytes);
                 Ok(())

@@ -51,23 +51,27 @@ impl SampleDecoder {
             let decoded = match step.column {
                 None if matches!(row, Row::Filled) => Ok(()),
                 None => step.write_default(&mut row),
-                Some(number) => match (column(number), &row) {
+                Some(number) => match (column(number), &mut row) {
                     (_, Row::Filled) => Ok(()),
-                    (Some(bytes), _) => match &step.work {
+                    (Some(_), Row::Stored(value)) => match &step.work {
+                        Work::Value(decoder) => decoder.decode_in_place(value, memory),
+                        Work::Picture(_) | Work::Absent => Err(mismatch()),
+                    },
+                    (Some(bytes), row) => match &step.work {
                         Work::Picture(field) => {
                             let file = StoredPicture { bytes, index: index(number), group: step.group };
                             let alike = |later: &&Step| step.group.is_some() && later.group == step.group;
                             let later = later.iter().filter(alike).filter_map(Step::picture);
                             let loaded = memory.load_objects(field, &plan.steps, &column);
-                            loaded.and_then(|()| memory.images.decode(&file, field, later, key, &mut row))
+                            loaded.and_then(|()| memory.images.decode(&file, field, later, key, row))
                         }
                         Work::Value(decoder) => {
                             let stored = Stored { bytes, step, steps: &plan.steps, column: &column, key };
-                            decoder.decode(&stored, &mut row, memory)
+                            decoder.decode(&stored, row, memory)
                         }
-                        Work::Absent => step.write_default(&mut row),
+                        Work::Absent => step.write_default(row),
                     },
-                    (None, _) => step.write_default(&mut row),
+                    (None, row) => step.write_default(row),
                 }
                 .context("column", || &plan.columns()[number].name),
             };

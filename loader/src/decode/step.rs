@@ -22,6 +22,16 @@ pub(super) trait Decode: Any + Debug + Send + Sync {
         false
     }
 
+    /// Returns true if [`decode_in_place`](Self::decode_in_place) makes rows without a fixed size.
+    fn is_in_place(&self) -> bool {
+        false
+    }
+
+    /// Makes a row of the stored value in `row`, which takes no second memory where that is possible.
+    fn decode_in_place(&self, _row: &mut Vec<u8>, _memory: &mut Memory) -> Result<()> {
+        Err(Error::internal("the field makes no row of a stored value"))
+    }
+
     /// Reads a stored value as the corners of boxes, before they follow a picture.
     fn boxes(&self, _stored: &[u8], _memory: &mut Memory) -> Result<Vec<Corners>> {
         Err(Error::internal("the field has no boxes"))

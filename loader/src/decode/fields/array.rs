@@ -9,7 +9,7 @@ use super::kind::{Compiled, FieldKind};
 use crate::decode::draw::FieldDraws;
 use crate::decode::numeric;
 use crate::decode::plan::RowShape;
-use crate::decode::ragged::{elements, start_ragged};
+use crate::decode::ragged::{elements, move_ragged, start_ragged};
 use crate::decode::row::Row;
 use crate::decode::step::{Decode, Memory, Stored};
 use crate::error::{Error, Result};
@@ -83,14 +83,20 @@ struct ArrayDecoder {
     shape: Option<Vec<usize>>,
 }
 
-impl Decode for ArrayDecoder {
-    fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
-        let Memory { shape, values: side, .. } = memory;
-        let (from, values) = match &self.source {
-            source @ ArraySource::Array(_) => source.read_list(stored.bytes, shape, side)?,
+impl ArrayDecoder {
+    /// Reads a stored array: type and elements.
+    fn read<'a>(&self, stored: &'a [u8], shape: &mut Vec<usize>, side: &'a mut Vec<u8>) -> Result<(DType, &'a [u8])> {
+        match &self.source {
+            source @ ArraySource::Array(_) => source.read_list(stored, shape, side),
             // numpy's files may have no dimensions or no elements.
-            source => source.read(stored.bytes, shape, side)?,
-        };
+            source => source.read(stored, shape, side),
+        }
+    }
+
+    /// Decodes the array `stored` into `row`.
+    fn decode_from(&self, stored: &[u8], row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
+        let Memory { shape, values: side, .. } = memory;
+        let (from, values) = self.read(stored, shape, side)?;
         if let Some(fixed) = &self.shape
             && fixed != shape
         {
@@ -108,8 +114,31 @@ impl Decode for ArrayDecoder {
         };
         numeric::convert(values, from, out, to)
     }
+}
+
+impl Decode for ArrayDecoder {
+    fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
+        self.decode_from(stored.bytes, row, memory)
+    }
 
     fn is_copy(&self) -> bool {
         self.source.is_copy(self.dtype)
+    }
+
+    fn is_in_place(&self) -> bool {
+        true
+    }
+
+    fn decode_in_place(&self, row: &mut Vec<u8>, memory: &mut Memory) -> Result<()> {
+        let Memory { shape, values: side, .. } = memory;
+        let (from, values) = self.read(row, shape, side)?;
+        let start = row.len() - values.len().min(row.len());
+        // Elements of a different order or type are made in a second memory.
+        let are_in_row = std::ptr::eq(values, &raw const row[start..]);
+        if are_in_row && cfg!(target_endian = "little") && self.dtype.is_none_or(|to| to == from) {
+            return move_ragged(row, start, from, shape);
+        }
+        let stored = std::mem::take(row);
+        self.decode_from(&stored, &mut Row::Var(row), memory)
     }
 }

@@ -46,15 +46,26 @@ impl FieldKind for Text {
     }
 }
 
+fn check(text: &[u8]) -> Result<()> {
+    let refused = |e: std::str::Utf8Error| Error::decode("the text is not UTF-8").with("byte", e.valid_up_to());
+    std::str::from_utf8(text).map(|_| ()).map_err(refused)
+}
+
 /// Decoder that copies UTF-8.
 #[derive(Debug)]
 pub(super) struct TextDecoder;
 
 impl Decode for TextDecoder {
     fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, _memory: &mut Memory) -> Result<()> {
-        if let Err(e) = std::str::from_utf8(stored.bytes) {
-            return Err(Error::decode("the text is not UTF-8").with("byte", e.valid_up_to()));
-        }
+        check(stored.bytes)?;
         row.copy_from(stored.bytes)
+    }
+
+    fn is_in_place(&self) -> bool {
+        true
+    }
+
+    fn decode_in_place(&self, row: &mut Vec<u8>, _memory: &mut Memory) -> Result<()> {
+        check(row)
     }
 }

@@ -7,7 +7,7 @@
 use super::batch_builder::BatchBuilder;
 use super::batch_layout::BatchLayout;
 use super::consumer_memory::ConsumerMemory;
-use super::decoder::RowDecoder;
+use super::decoder::{LargeRowSource, RowDecoder, RowSources};
 use super::large::LargeValue;
 use super::miss::{LoadedSample, Miss};
 use super::page_cache::{PageCacheRead, PageCacheReader, SampleBytes};
@@ -75,13 +75,13 @@ impl<'a> DecodeThread<'a> {
         let DecodeStage { fields, place, stats, .. } = stage;
         let page_cache = PageCacheReader::new(fields, stage.source.open_shards.clone(), stage.sample_bytes_max);
         let has_stored_list = (0..fields.len()).any(|layout| page_cache.stored_list(layout).is_some());
-        let has_large_list = (0..fields.len()).any(|layout| page_cache.large_list(layout).is_some());
-        let stored_list = |layout| page_cache.stored_list(layout).or_else(|| page_cache.large_list(layout));
+        let has_large_bytes = (0..fields.len()).any(|layout| page_cache.has_large_bytes(layout));
+        let stored_list = |layout| page_cache.stored_list(layout);
         let has_consumer_memory = stage.consumer_memory.is_available();
         Self {
             decoder: RowDecoder::new(place.epoch, fields, &stage.layout, stored_list, place.offload.clone(), stats),
             uses_consumer_memory: has_consumer_memory && has_stored_list,
-            uses_consumer_memory_if_large: has_consumer_memory && has_large_list && place.offload.is_none(),
+            uses_consumer_memory_if_large: has_consumer_memory && has_large_bytes && place.offload.is_none(),
             settled: Vec::new(),
             reading: Tally::new(stats.stage("read")),
             decoding: Tally::new(stats.stage("decode")),
@@ -153,7 +153,8 @@ impl<'a> DecodeThread<'a> {
                         self.reading.lap(&mut start);
                         let at = SampleRow { batch: &batch, row, task, layout_number: open.layout_number };
                         let consumer = consumer.map(RowBytes::Consumer);
-                        decoded = self.decoder.decode(at, open, sample, &mut rows, consumer);
+                        let memory = RowSources { consumer, large: None };
+                        decoded = self.decoder.decode(at, open, sample, &mut rows, memory);
                         self.decoding.lap(&mut start);
                     }
                     rows.iter_mut().zip(&batch.layout.row_bytes).for_each(|(rows, bytes)| rows.skip_front(*bytes));
@@ -167,10 +168,10 @@ impl<'a> DecodeThread<'a> {
                     let rows = batch.split_front(&mut rows, 1);
                     let (batch, task) = (batch.clone(), *task);
                     // A device has its own ways to read rows.
+                    let mut consumer = consumer.map(RowBytes::Consumer);
                     let large =
-                        if offload.is_none() { self.page_cache.large_value(&open, offset, bytes) } else { None };
-                    let large = large.filter(|large| large.fits(&batch.layout.row_bytes));
-                    let consumer = consumer.map(RowBytes::Consumer);
+                        offload.is_none().then(|| self.large_value(&batch, (&open, offset, bytes), &mut consumer));
+                    let large = large.flatten();
                     let miss = Miss { batch, row, task, rows, consumer, open, offset, bytes, rest: None, large };
                     match offload.filter(|offload| offload.reads(&miss.open)) {
                         Some(offload) => offload.read(miss, &self.queues.reads),
@@ -203,6 +204,26 @@ impl<'a> DecodeThread<'a> {
         self.flush();
         // One more for the chunk itself, which no longer borrows the slot.
         self.stage.place.done(&batch, done + 1)
+    }
+
+    /// Returns the value of a sample of `open` that is read directly into its row because it is large. It takes the
+    /// memory of the `consumer` if that is for its row.
+    fn large_value(
+        &self,
+        batch: &BatchBuilder,
+        (open, offset, bytes): (&OpenShard, u64, usize),
+        consumer: &mut Option<RowBytes>,
+    ) -> Option<LargeValue> {
+        let large = self.page_cache.large_value(open, offset, bytes);
+        let mut large = large.filter(|large| large.fits(&batch.layout.row_bytes))?;
+        let list = self.page_cache.stored_list(open.layout_number);
+        if large.is_bytes()
+            && list.is_none_or(|list| list == large.output())
+            && let Some(memory) = consumer.take()
+        {
+            large.set_memory(memory);
+        }
+        Some(large)
     }
 
     /// Takes the consumer's memory for the rows of `chunk`, and looks up the ranges of its samples; `None` if the chunk
@@ -254,7 +275,7 @@ impl<'a> DecodeThread<'a> {
                     return self.send_miss(Miss { offset, bytes, rest: Some(rest), ..miss });
                 }
                 let sample = SampleBytes { bytes: &rest.bytes, stored: Some(&rest.stored), is_whole: false };
-                self.decode(&mut miss, sample)
+                self.decode(&mut miss, sample, None)
             }
         };
         let Miss { batch, row, task, rows, consumer, .. } = miss;
@@ -271,16 +292,22 @@ impl<'a> DecodeThread<'a> {
         let layout_number = miss.open.layout_number;
         let offload = self.stage.place.offload.as_deref();
         let copied = offload.and_then(|offload| offload.begin_copy(&miss.batch, layout_number, &slot));
-        let large = miss.large.take();
+        let mut large = miss.large.take();
+        let memory = large.as_mut().and_then(LargeValue::take_memory);
         let stored = copied.as_deref().or_else(|| large.as_ref().map(LargeValue::columns));
+        let large = large.as_ref().zip(memory).map(|(large, memory)| LargeRowSource {
+            output: large.output(),
+            memory,
+            is_stored: large.is_in_place(),
+        });
         // Decoded first: the sample may turn out to be invalid.
-        self.decode(miss, SampleBytes { bytes: &slot, stored, is_whole: true })?;
+        self.decode(miss, SampleBytes { bytes: &slot, stored, is_whole: true }, large)?;
         let at = SampleRow { batch: &miss.batch, row: miss.row, task: &miss.task, layout_number };
         offload.filter(|_| copied.is_some()).map_or(Ok(()), |offload| offload.copy(at, slot))
     }
 
-    /// Decodes the bytes of `sample` into the rows of `miss`.
-    fn decode(&mut self, miss: &mut Miss, sample: SampleBytes<'_>) -> Result<()> {
+    /// Decodes the bytes of `sample` into the rows of `miss`, and into the row that has a `large` value.
+    fn decode(&mut self, miss: &mut Miss, sample: SampleBytes<'_>, large: Option<LargeRowSource>) -> Result<()> {
         let Miss { batch, row, task, rows, consumer, open, .. } = miss;
         self.decoder.begin();
         if sample.is_done() {
@@ -288,7 +315,7 @@ impl<'a> DecodeThread<'a> {
             return Ok(());
         }
         let at = SampleRow { batch, row: *row, task, layout_number: open.layout_number };
-        self.decoder.decode(at, open, sample, rows, consumer.take())?;
+        self.decoder.decode(at, open, sample, rows, RowSources { consumer: consumer.take(), large })?;
         self.decoding.add(sample.bytes.len());
         Ok(())
     }

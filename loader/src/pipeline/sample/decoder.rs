@@ -28,6 +28,22 @@ enum RowSink {
     Consumer,
 }
 
+/// Memory that comes with a sample, for its rows without a fixed size.
+pub(super) struct RowSources {
+    /// The consumer's, for the output that is read directly into it.
+    pub(super) consumer: Option<RowBytes>,
+    /// Row that was read.
+    pub(super) large: Option<LargeRowSource>,
+}
+
+/// Row without a fixed size that a value was read into.
+pub(super) struct LargeRowSource {
+    pub(super) output: usize,
+    pub(super) memory: RowBytes,
+    /// The row has yet to be made of the stored value in it.
+    pub(super) is_stored: bool,
+}
+
 /// Decodes samples of all layouts, for one thread.
 pub(super) struct RowDecoder {
     epoch: u64,
@@ -93,8 +109,8 @@ impl RowDecoder {
         self.keeps_encoded = self.offload.as_ref().is_some_and(|offload| offload.decodes_pictures());
     }
 
-    /// Decodes a sample of `open` into its row: the fixed outputs into the start of `rows`, the rest into the
-    /// `consumer`'s memory or vectors.
+    /// Decodes a sample of `open` into its row: the fixed outputs into the start of `rows`, the rest into `memory` or
+    /// vectors.
     ///
     /// # Errors
     ///
@@ -105,11 +121,11 @@ impl RowDecoder {
         open: &OpenShard,
         sample: SampleBytes<'_>,
         rows: &mut [RowMut],
-        consumer: Option<RowBytes>,
+        memory: RowSources,
     ) -> Result<()> {
         let whole = sample.bytes;
         let key = || if sample.is_whole { open.layout.format.key_of(whole) } else { None };
-        self.decode_columns(at, open, sample, rows, consumer).map_err(|e| match key() {
+        self.decode_columns(at, open, sample, rows, memory).map_err(|e| match key() {
             Some(key) if e.context().iter().all(|(name, _)| *name != "key") => e.with("key", key),
             _ => e,
         })
@@ -121,17 +137,19 @@ impl RowDecoder {
         open: &OpenShard,
         sample: SampleBytes<'_>,
         rows: &mut [RowMut],
-        mut consumer: Option<RowBytes>,
+        RowSources { mut consumer, mut large }: RowSources,
     ) -> Result<()> {
         let SampleRow { batch, task, layout_number, .. } = at;
         let columns = sample.split(open, &mut self.columns)?;
         let sinks = &self.sinks[layout_number];
-        let list = |sink: &RowSink| match sink {
+        let stored_row = large.as_ref().filter(|large| large.is_stored).map(|large| large.output);
+        let list = |(output, sink): (usize, &RowSink)| match sink {
             RowSink::Slot | RowSink::Encoded(_) => None,
+            _ if large.as_ref().is_some_and(|large| large.output == output) => large.take().map(|large| large.memory),
             RowSink::List => Some(RowBytes::Engine(Vec::new())),
             RowSink::Consumer => Some(consumer.take().unwrap_or(RowBytes::Engine(Vec::new()))),
         };
-        let mut lists: Vec<RowBytes> = sinks.iter().filter_map(list).collect();
+        let mut lists: Vec<RowBytes> = sinks.iter().enumerate().filter_map(list).collect();
         let offload = self.offload.as_deref().filter(|_| self.keeps_encoded);
         let offload = offload.filter(|offload| offload.takes_pictures_of(task, self.pictures));
         let taker = offload.map(|offload| EncodedPictures { offload, at, taken: Cell::new(0) });
@@ -145,7 +163,10 @@ impl RowDecoder {
                 (RowSink::Encoded(number), Some(taker)) => Row::Encodable(fixed.next()?, taker, *number),
                 (RowSink::Slot | RowSink::Encoded(_), _) => Row::Fixed(fixed.next()?),
                 (RowSink::List | RowSink::Consumer, _) => match list.next()? {
-                    RowBytes::Engine(list) => Row::Var(list),
+                    RowBytes::Engine(list) => match stored_row == Some(output) {
+                        true => Row::Stored(list),
+                        false => Row::Var(list),
+                    },
                     RowBytes::Consumer(memory) => Row::Sized(memory.bytes_mut()),
                 },
             };

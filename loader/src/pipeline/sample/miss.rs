@@ -4,8 +4,7 @@ use super::batch_builder::BatchBuilder;
 use super::large::LargeValue;
 use super::stored_columns::StoredColumns;
 use crate::batch::RowBytes;
-use crate::decode::Row;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::memory::{ReadLease, RowMut};
 use crate::pipeline::schedule::Task;
 use crate::pipeline::shard::open_shard::OpenShard;
@@ -71,34 +70,10 @@ impl Miss {
     ///
     /// # Errors
     ///
-    /// Errors of the file system; `Full` without memory for a row.
+    /// As [`LargeValue::read`].
     pub(super) fn read_large(&mut self, into: &mut [u8]) -> Result<()> {
-        let Self { batch, rows, consumer, open, offset, large, .. } = self;
-        let large = large.as_ref().ok_or_else(|| Error::internal("a sample without a large value"))?;
-        let mut row = match large.fixed {
-            Some(number) => batch.first_rows(rows).nth(number).map(Row::Fixed),
-            None => row_of(consumer, large.bytes())?,
-        };
-        let row = row.as_mut().ok_or_else(|| Error::internal("a value without a row"))?;
-        open.read_around(*offset, into, &large.place, row)
+        let Self { batch, rows, open, offset, large, .. } = self;
+        let large = large.as_mut().ok_or_else(|| Error::internal("a sample without a large value"))?;
+        large.read((open, *offset), into, (batch, rows))
     }
-}
-
-/// Returns memory of `bytes` bytes for a row: the consumer's, or a vector.
-fn row_of(row: &mut Option<RowBytes>, bytes: usize) -> Result<Option<Row<'_>>> {
-    let is_whole = match row {
-        Some(RowBytes::Consumer(memory)) => memory.bytes_mut().len() == bytes,
-        _ => false,
-    };
-    if !is_whole {
-        let mut list = Vec::new();
-        let refused = |e| Error::new(ErrorKind::Full, "there is no memory for a row").with("bytes", bytes).caused_by(e);
-        list.try_reserve_exact(bytes).map_err(refused)?;
-        list.resize(bytes, 0);
-        *row = Some(RowBytes::Engine(list));
-    }
-    Ok(row.as_mut().map(|row| match row {
-        RowBytes::Engine(list) => Row::Var(list),
-        RowBytes::Consumer(memory) => Row::Sized(memory.bytes_mut()),
-    }))
 }

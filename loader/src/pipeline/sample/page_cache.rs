@@ -5,7 +5,7 @@
 //! threads share.
 
 use super::batch_builder::BatchBuilder;
-use super::large::{LargeValue, StoredRows};
+use super::large::{LargeOutputs, LargeValue};
 use super::stored_columns::StoredColumns;
 use crate::decode::{FieldPlan, Row, StoredColumn};
 use crate::delivery::RowMemory;
@@ -107,8 +107,8 @@ pub(crate) struct PageCacheReader {
     sample_bytes_max: u64,
     /// For each layout, the output that is read directly into its destination.
     stored: Vec<Option<StoredOutput>>,
-    /// For each layout, the output that the values of large samples are read directly into.
-    large: Vec<Option<StoredRows>>,
+    /// For each layout, the outputs that the values of large samples are read directly into.
+    large: Vec<LargeOutputs>,
     handles: ShardHandleCache,
     /// Offset and length of the current chunk's samples, as far as they are known.
     ranges: Vec<Option<(u64, usize)>>,
@@ -122,7 +122,7 @@ impl PageCacheReader {
         let layouts = fields.iter().zip(open_shards.layouts());
         let stored =
             layouts.map(|(fields, layout)| StoredOutput::new(fields, |column| layout.around(column))).collect();
-        let large = fields.iter().map(|fields| StoredRows::new(fields)).collect();
+        let large = fields.iter().map(|fields| LargeOutputs::new(fields)).collect();
         let (handles, ranges, buffer) = (ShardHandleCache::default(), Vec::new(), Vec::new());
         Self { open_shards, sample_bytes_max, stored, large, handles, ranges, buffer }
     }
@@ -132,20 +132,20 @@ impl PageCacheReader {
         self.stored[layout].as_ref().filter(|stored| stored.fixed.is_none()).map(|stored| stored.column.output)
     }
 
-    /// Returns the output without a fixed size that large samples of layout number `layout` are read directly into.
-    pub(crate) fn large_list(&self, layout: usize) -> Option<usize> {
-        self.large[layout].as_ref().and_then(StoredRows::list)
+    /// Returns true if large values of layout number `layout` may be rows of bytes.
+    pub(crate) fn has_large_bytes(&self, layout: usize) -> bool {
+        self.large[layout].have_bytes()
     }
 
     /// Returns the value of a sample of `open` that is read directly into its row because it is large.
     pub(crate) fn large_value(&self, open: &OpenShard, offset: u64, bytes: usize) -> Option<LargeValue> {
-        self.large[open.layout_number].as_ref()?.large_value(open, offset, bytes)
+        self.large[open.layout_number].large_value(open, offset, bytes)
     }
 
     /// Returns the lengths of the rows of bytes of the chunk that was [looked up](Self::find_ranges) last, if one of
     /// them is large: the rest have no length.
     pub(crate) fn large_lengths(&mut self, chunk: &[Task]) -> Option<Vec<Option<usize>>> {
-        if !self.ranges.iter().flatten().any(|(_, bytes)| StoredRows::may_be_large(*bytes)) {
+        if !self.ranges.iter().flatten().any(|(_, bytes)| LargeOutputs::may_be_large(*bytes)) {
             return None;
         }
         let lengths: Vec<_> = chunk.iter().map(|task| self.length(task)).collect();
@@ -230,8 +230,9 @@ impl PageCacheReader {
         match self.stored[open.layout_number].as_ref().filter(|stored| stored.fixed.is_none()) {
             Some(stored) => bytes.checked_sub(stored.around()),
             None => {
-                let large = self.large[open.layout_number].as_ref().filter(|large| large.list().is_some())?;
-                large.large_value(open, offset, bytes).map(|value| value.bytes())
+                let large = &self.large[open.layout_number];
+                let value = if large.have_bytes() { large.large_value(open, offset, bytes)? } else { return None };
+                value.is_bytes().then(|| value.bytes())
             }
         }
     }

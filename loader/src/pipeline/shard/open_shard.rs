@@ -201,7 +201,7 @@ impl OpenShard {
                 file.read_cached_parts(offset, parts)
             }
             Row::Sized(row) => file.read_cached_around(offset, before, row, after),
-            Row::Var(_) | Row::Filled | Row::Encodable(..) => false,
+            Row::Var(_) | Row::Stored(_) | Row::Filled | Row::Encodable(..) => false,
         }
     }
 }

@@ -28,6 +28,6 @@ pub(super) fn read_row(file: &ShardFile, row: &mut Row<'_>, offset: u64) -> Resu
         Row::Fixed(row) => read_exact_at(file, row, offset),
         Row::Var(row) => read_exact_at(file, row, offset),
         Row::Sized(row) => read_exact_uninit_at(file, row, offset),
-        Row::Filled | Row::Encodable(..) => Err(Error::internal("a row that is not read directly")),
+        Row::Stored(_) | Row::Filled | Row::Encodable(..) => Err(Error::internal("a row that is not read directly")),
     }
 }

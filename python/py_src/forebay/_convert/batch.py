@@ -63,7 +63,7 @@ class Batch:
 
 
 def each(
-    tensor: Callable[[Tensor], Any], row: Callable[[bytes], Any], padded: Callable[[Any], Any] = lambda rows: rows
+    tensor: Callable[[Tensor], Any], row: Callable[[bytes | bytearray], Any], padded: Callable[[Any], Any] = lambda rows: rows
 ) -> Convert:
     """Returns a converter that applies `tensor` to tensors, `row` to each ragged array, and `padded` to arrays of numpy, which
     are padded rows. Lists stay as they are."""

@@ -8,7 +8,7 @@ import torch
 
 from ..errors import ConfigError
 from .batch import Batch, Convert, each
-from .ragged import header
+from .ragged import header, writable
 
 
 def converter(batch: Batch) -> Convert:
@@ -32,10 +32,10 @@ def _tensor(value: Any) -> Any:
     return torch.from_numpy(value) if is_array else value
 
 
-def _array(row: bytes) -> torch.Tensor:
+def _array(row: bytes | bytearray) -> torch.Tensor:
     """Converts one ragged array."""
     dtype, shape, start = header(row)
-    # A bytearray, because torch's tensors are writable and bytes are not. frombuffer rejects an empty buffer.
-    values = bytearray(memoryview(row)[start:])
+    # frombuffer rejects an empty buffer.
+    values = writable(row, start)
     kind = getattr(torch, dtype)
     return torch.frombuffer(values, dtype=kind).reshape(shape) if values else torch.empty(shape, dtype=kind)

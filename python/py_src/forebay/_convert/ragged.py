@@ -24,7 +24,7 @@ PAIR_MASKS = ("attention_mask", "completion_mask")
 DTYPES = get_args(DTypeName)
 
 
-def header(row: bytes) -> tuple[str, tuple[int, ...], int]:
+def header(row: bytes | bytearray) -> tuple[str, tuple[int, ...], int]:
     """Returns type, shape and offset of the values of a ragged array.
 
     Its header is one byte for the type, one for the number of dimensions, six unused bytes, and the dimensions as u64.
@@ -36,16 +36,21 @@ def header(row: bytes) -> tuple[str, tuple[int, ...], int]:
         raise InternalError(f"an array of {len(row)} bytes has a broken header: {error}") from None
 
 
-def array(row: bytes, bfloat16: Any = None, copies: bool = True) -> Any:
-    """Converts a ragged array to numpy; `bfloat16` is the type for such an array. Without `copies` it is read-only."""
+def writable(row: bytes | bytearray, start: int) -> bytearray | memoryview:
+    """Returns the values of a ragged array in memory that a program may write to. A long row is in such memory already."""
+    values = memoryview(row)[start:]
+    return values if isinstance(row, bytearray) else bytearray(values)
+
+
+def array(row: bytes | bytearray, bfloat16: Any = None, copies: bool = True) -> Any:
+    """Converts a ragged array to numpy; `bfloat16` is the type for such an array. Without `copies` it may be read-only."""
     import numpy
 
     dtype, shape, start = header(row)
     kind = bfloat16 if dtype == "bfloat16" else dtype
     if kind is None:
         raise ConfigError('numpy has no bfloat16: use framework="torch", "jax" or "tensorflow", or a different dtype')
-    values = memoryview(row)[start:]
-    return numpy.frombuffer(bytearray(values) if copies else values, kind).reshape(shape)
+    return numpy.frombuffer(writable(row, start) if copies else memoryview(row)[start:], kind).reshape(shape)
 
 
 _HOST = 1
