@@ -38,7 +38,8 @@ impl Distribution {
         let mut bins: Vec<Bin> =
             bounds(min, max).windows(2).map(|ends| Bin { from: ends[0], to: ends[1] - 1, count: 0 }).collect();
         for number in &numbers {
-            let bin = bins.partition_point(|bin| bin.to < *number);
+            // The last bin has the largest number of 64 bits, too.
+            let bin = bins.partition_point(|bin| bin.to < *number).min(bins.len() - 1);
             bins[bin].count += 1;
         }
         Some(Self { count: numbers.len() as u64, min, median: at(50), p95: at(95), max, mean, bins })

@@ -73,6 +73,9 @@ pub(crate) struct PreviewArgs {
     /// Rank of the run
     #[arg(long, value_name = "R", default_value_t = 0, requires = "run")]
     rank: u32,
+    /// Address of the data of a stream of the run, once for each stream, if it is not the one in the file
+    #[arg(long, value_name = "URL", requires = "run")]
+    remote: Vec<String>,
 }
 
 /// Longest side of a picture on a page, and in a terminal.
@@ -83,7 +86,7 @@ impl Command for PreviewArgs {
     fn addresses(&self) -> Vec<String> {
         match (&self.run, &self.address) {
             // The command itself has the error of a file that is no run.
-            (Some(run), _) => run::addresses(run).unwrap_or_default(),
+            (Some(file), _) => run::RunFile { file, remotes: &self.remote }.addresses().unwrap_or_default(),
             (None, address) => address.iter().cloned().collect(),
         }
     }
@@ -123,7 +126,8 @@ impl PreviewArgs {
         let library = session.library.clone();
         if let (Some(file), Some(step)) = (&self.run, self.step) {
             let title = format!("step {step} of rank {}, {}", self.rank, file.display());
-            return Ok((title, run::rows(file, step, self.rank, shape, library)?));
+            let run = run::RunFile { file, remotes: &self.remote };
+            return Ok((title, run.rows(step, self.rank, shape, library)?));
         }
         let address = self.address.as_deref().unwrap_or_default();
         let data = self.data.open(address, library.clone())?;

@@ -29,7 +29,8 @@ article { background: var(--card); border: 1px solid var(--line); border-radius:
 h2 { font-size: .85rem; font-weight: 600; margin: 0 0 .5rem; color: var(--faint); }
 .pictures { display: flex; flex-wrap: wrap; gap: .5rem; }
 figure { margin: 0 0 .5rem; flex: 1 1 8rem; min-width: 0; }
-img { display: block; max-width: 100%; min-width: min(100%, 6rem); height: auto; border-radius: .25rem; }
+img { display: block; max-width: 100%; max-height: 28rem; min-width: min(100%, 6rem); height: auto; object-fit: contain;
+  border-radius: .25rem; }
 img.exact { image-rendering: pixelated; }
 figcaption { font-size: .75rem; color: var(--faint); overflow-wrap: anywhere; }
 dl { display: grid; grid-template-columns: fit-content(40%) 1fr; gap: .15rem .6rem; margin: 0; font-size: .85rem; }

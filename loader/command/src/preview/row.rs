@@ -92,6 +92,13 @@ impl Row {
         }
     }
 
+    /// Number of the sample in its stream, or of the row if it has several samples.
+    pub(super) fn number(&self) -> String {
+        let sample = self.facts.get("sample");
+        let own = sample.and_then(|sample| sample.get("number")).or(sample).filter(|number| number.is_number());
+        own.or_else(|| self.facts.get("row")).map_or_else(String::new, Json::to_string)
+    }
+
     /// Forgets the pixels, which will not be shown.
     pub(super) fn drop_pictures(&mut self) {
         self.fields.iter_mut().for_each(|field| field.pictures.clear());

@@ -30,33 +30,77 @@ const PACKED: &str = "zlib,base64:";
 /// Largest tokenizer that is unpacked.
 const TOKENIZER_BYTES_MAX: u64 = 1 << 30;
 
-/// Returns the addresses of a run's streams.
-///
-/// # Errors
-///
-/// `Config` for a file that is no run.
-pub(super) fn addresses(file: &Path) -> Result<Vec<String>> {
-    let document = document(file)?;
-    let streams = document["config"]["streams"].as_array().cloned().unwrap_or_default();
-    Ok(streams.iter().filter_map(|stream| stream["remote"].as_str().map(str::to_owned)).collect())
+/// File of a run.
+pub(super) struct RunFile<'a> {
+    pub(super) file: &'a Path,
+    /// Addresses of the streams, if they are not the ones in the file.
+    pub(super) remotes: &'a [String],
 }
 
-/// Returns the rows of the batch of `rank` in step number `step`.
-///
-/// # Errors
-///
-/// `Config` for a file that is no run, and for a rank that it does not have; `State` for data that has changed since;
-/// the errors of the loader.
-pub(super) fn rows(
-    file: &Path,
+impl RunFile<'_> {
+    /// Returns the addresses of the run's streams.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for a file that is no run.
+    pub(super) fn addresses(&self) -> Result<Vec<String>> {
+        let document = self.document()?;
+        let streams = document["config"]["streams"].as_array().into_iter().flatten();
+        Ok(streams.filter_map(|stream| stream["remote"].as_str().map(str::to_owned)).collect())
+    }
+
+    /// Returns the rows of the batch of `rank` in step number `step`.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for a file that is no run, and for a rank that it does not have; `State` for data that has changed
+    /// since; the errors of the loader.
+    pub(super) fn rows(
+        &self,
+        step: u64,
+        rank: u32,
+        shape: &Shape<'_>,
+        library: Option<LibraryStores>,
+    ) -> Result<Vec<Row>> {
+        let document = self.document()?;
+        let config = config(&document, rank).map_err(|e| e.with("file", self.file.display()))?;
+        rows(config, &document["state"], step, shape, library)
+    }
+
+    fn document(&self) -> Result<Json> {
+        let (file, no_run) = (self.file, "the file is not of a run, which Loader.save_run writes");
+        let text = std::fs::read_to_string(file).map_err(|e| Error::from_io(e, no_run).with("file", file.display()))?;
+        let mut document: Json =
+            serde_json::from_str(&text).map_err(|e| Error::config(no_run).caused_by(e).with("file", file.display()))?;
+        if !document["config"].is_object() || !document["state"].is_object() {
+            return Err(Error::config(no_run).with("file", file.display()));
+        }
+        let Some(streams) = document["config"]["streams"].as_array_mut() else {
+            return Err(Error::config(no_run).with("file", file.display()));
+        };
+        if !self.remotes.is_empty() && self.remotes.len() != streams.len() {
+            let message = "write --remote once for each stream of the run, in their order";
+            return Err(Error::config(message).with("streams", streams.len()).with("addresses", self.remotes.len()));
+        }
+        for (stream, remote) in streams.iter_mut().zip(self.remotes) {
+            if let Some(stream) = stream.as_object_mut() {
+                stream.insert("remote".to_owned(), json!(remote));
+            }
+        }
+        Ok(document)
+    }
+}
+
+/// Returns the rows of the batch of step number `step` on the rank of `config`.
+fn rows(
+    config: LoaderConfig,
+    state: &Json,
     step: u64,
-    rank: u32,
     shape: &Shape<'_>,
     library: Option<LibraryStores>,
 ) -> Result<Vec<Row>> {
-    let document = document(file)?;
-    let config = config(&document, rank).map_err(|e| e.with("file", file.display()))?;
-    let state = LoaderState::from_json(&document["state"].to_string())?;
+    let rank = config.world.rank;
+    let state = LoaderState::from_json(&state.to_string())?;
     let fields = Forms::of(config.fields.as_deref().unwrap_or_default());
     let ranks = config.world.world_size / config.order.replication.unwrap_or(1).max(1);
     let step_rows = u64::from(config.batch_size) * u64::from(ranks);
@@ -82,17 +126,6 @@ pub(super) fn rows(
     });
     let titles: Vec<_> = titles.collect();
     Ok(titles.into_iter().enumerate().map(|(number, title)| row(&batch, number, title, &fields, shape)).collect())
-}
-
-fn document(file: &Path) -> Result<Json> {
-    let no_run = "the file is not of a run, which Loader.save_run writes";
-    let text = std::fs::read_to_string(file).map_err(|e| Error::from_io(e, no_run).with("file", file.display()))?;
-    let document: Json =
-        serde_json::from_str(&text).map_err(|e| Error::config(no_run).caused_by(e).with("file", file.display()))?;
-    if document["config"].is_object() && document["state"].is_object() {
-        return Ok(document);
-    }
-    Err(Error::config(no_run).with("file", file.display()))
 }
 
 /// Returns the configuration of `rank`, for a loader in host memory that makes one batch.

@@ -42,10 +42,9 @@ fn table(rows: &[Row], output: &Output) {
         let field = row.fields.iter().find(|field| field.name == name);
         field.map_or(String::new(), |field| shortened(&field.text, columns))
     };
-    let number = |row: &Row| row.title.split(',').next().unwrap_or_default().replace("sample ", "");
     let cells = rows
         .iter()
-        .map(|row| std::iter::once(number(row)).chain(names.iter().map(|name| cell(row, name))).collect::<Vec<_>>());
+        .map(|row| std::iter::once(row.number()).chain(names.iter().map(|name| cell(row, name))).collect::<Vec<_>>());
     let shown: Vec<String> = names.iter().map(|name| one_line(name)).collect();
     let header: Vec<&str> = std::iter::once("sample").chain(shown.iter().map(String::as_str)).collect();
     output.table(&header, cells);
