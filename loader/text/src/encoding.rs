@@ -21,6 +21,10 @@ const O200K: &str = concat!(
     r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
 
+/// Patterns of the newer engine with the splits of `R50K`, and of `CL100K` except for white space at the end of a text.
+const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
 /// Names of the encodings.
 const NAMES: &str = "gpt2, r50k_base, p50k_base, p50k_edit, cl100k_base, o200k_base and o200k_harmony";
 
@@ -57,6 +61,16 @@ impl Encoding {
                 _ => Err(unknown(name)),
             },
         }
+    }
+
+    /// Returns the pattern of the newer engine with the same splits, and true if white space at the end of a text is one
+    /// word beyond it. The newer engine may not know the pattern.
+    pub(crate) fn newer_pattern(&self) -> Result<(&str, bool)> {
+        Ok(match self.pattern()? {
+            R50K => (GPT2, false),
+            CL100K => (LLAMA3, true),
+            pattern => (pattern, false),
+        })
     }
 
     /// Returns the special tokens and their ids.

@@ -14,7 +14,7 @@
 //! * `document`: the parts of `tokenizer.json` that decide on special tokens, ends and the largest id;
 //! * `engine`: the two engines of a `tokenizer.json`; `byte_pairs`: the newer one with a model of byte pairs; `scope`:
 //!   tokenizers that the newer one may encode; `characters` and `unicode`: characters that it may encode;
-//! * `ranks`: vocabularies of tiktoken;
+//! * `ranks`: vocabularies of tiktoken; `rank_pairs`: their newer engine; `word_table`: the words that it keeps;
 //! * `long_texts`: ids of long texts that are encoded repeatedly;
 //! * `pieces`: cuts of a long text that do not change its ids; `spans`: the tokens of parts of a text;
 //! * [`chat`]: conversations to the text of a chat template, with the parts that are trained.
@@ -27,12 +27,14 @@
 //! tables. The crate 1.0 is a release candidate that encodes many times as fast, and its wheel is not exact: its
 //! tables of Unicode are newer, and it refuses unknown patterns. It encodes a text if it has code for each part of the
 //! tokenizer, and if both engines treat each character of the text alike; else the stable engine does. `unicode` has
-//! the 5,260 characters without equal treatment: these are letters, signs and digits since Unicode 8, and none of the
-//! characters in wide use. The version of each crate is exact in `Cargo.toml`, because the tests compare these
+//! the 5,261 characters without equal treatment: these are the long s, and letters, signs and digits since Unicode 8, and
+//! none of the characters in wide use. The version of each crate is exact in `Cargo.toml`, because the tests compare these
 //! versions. When 1.0 is released, its wheel is the definition, and the stable engine can go.
 //!
-//! The ids of a file of ranks are tiktoken's. `tiktoken-rs` has a copy of its code. A conversion to a `tokenizer.json`
-//! is not exact, because a list of merges gives an order to pairs with equal ranks.
+//! The ids of a file of ranks are tiktoken's. `tiktoken-rs` has a copy of its code, and is the stable engine. A conversion
+//! to a `tokenizer.json` is not exact, because a list of merges gives an order to pairs with equal ranks. So `rank_pairs`
+//! has the merges of tiktoken, and of the newer engine the splits alone: for the patterns that it has code for, texts
+//! without an allowed special token, and characters that both engines treat alike.
 //!
 //! # Memory
 //!
@@ -62,12 +64,14 @@ pub mod encoding;
 mod engine;
 mod long_texts;
 mod pieces;
+mod rank_pairs;
 mod ranks;
 mod scope;
 pub mod settings;
 mod spans;
 pub mod tokenizer;
 mod unicode;
+mod word_table;
 
 pub use encoding::Encoding;
 pub use settings::{End, Settings, Special};

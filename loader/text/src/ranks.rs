@@ -9,13 +9,19 @@ use forebay_core::error::{Error, Result};
 use tiktoken_rs::CoreBPE;
 use tokenizers::pipeline::PipelineToken;
 
+use crate::characters::Characters;
 use crate::encoding::Encoding;
+use crate::rank_pairs::RankPairs;
 use crate::settings::Special;
 
 /// Tokenizer of a file of ranks.
 pub(crate) struct Ranks {
     engine: CoreBPE,
+    /// The newer engine, if it knows the pattern.
+    pub(crate) fast: Option<RankPairs>,
     allowed: HashSet<String>,
+    /// Text that all allowed tokens begin with.
+    allowed_start: String,
     tokens: Vec<(Vec<u8>, u32)>,
 }
 
@@ -38,12 +44,25 @@ impl Ranks {
         let ranks = tokens.iter().cloned().collect();
         let engine = CoreBPE::new(ranks, special.iter().cloned().collect(), encoding.pattern()?);
         let engine = engine.map_err(|e| Error::config(format!("the pattern of `encoding` is not valid: {e}")))?;
+        let (pattern, ends_whole) = encoding.newer_pattern()?;
+        let fast = RankPairs::new(&tokens, pattern, ends_whole);
         tokens.extend(special.into_iter().map(|(token, id)| (token.into_bytes(), id)));
-        Ok(Self { engine, allowed, tokens })
+        Ok(Self { engine, fast, allowed_start: common_start(&allowed), allowed, tokens })
+    }
+
+    /// Returns the newer engine if it has the ids of `text`.
+    fn fast_for(&self, text: &str) -> Option<&RankPairs> {
+        let may_have_special = !self.allowed.is_empty() && text.contains(&self.allowed_start);
+        let is_short = u32::try_from(text.len()).is_ok();
+        self.fast.as_ref().filter(|_| is_short && !may_have_special && Characters::of_patterns().have_all(text))
     }
 
     /// Adds the ids of `text` to `ids`.
     pub(crate) fn encode(&self, text: &str, ids: &mut Vec<PipelineToken>) -> Result<()> {
+        let broken = |reason: String| Error::decode(format!("the text cannot be tokenised: {reason}"));
+        if let Some(fast) = self.fast_for(text) {
+            return fast.encode(text, ids).map_err(|e| broken(e.to_string()));
+        }
         // The library asserts that a search does not exceed its limit of steps.
         let found = catch_unwind(AssertUnwindSafe(|| {
             if self.allowed.is_empty() {
@@ -53,7 +72,7 @@ impl Ranks {
             self.engine.encode(text, &allowed).map(|(ids, _)| ids).map_err(|e| e.to_string())
         }));
         let found = found.unwrap_or_else(|_| Err("the pattern has too many ways to match it".to_owned()));
-        let found = found.map_err(|e| Error::decode(format!("the text cannot be tokenised: {e}")))?;
+        let found = found.map_err(broken)?;
         ids.extend(found.into_iter().map(PipelineToken::from));
         Ok(())
     }
@@ -72,6 +91,17 @@ impl Ranks {
     pub(crate) fn id_max(&self) -> u32 {
         self.tokens.iter().map(|(_, id)| *id).max().unwrap_or(0)
     }
+}
+
+/// Returns the text that all of `tokens` begin with.
+fn common_start(tokens: &HashSet<String>) -> String {
+    let mut tokens = tokens.iter();
+    let mut start = tokens.next().cloned().unwrap_or_default();
+    for token in tokens {
+        let equal = start.char_indices().zip(token.chars()).find(|((_, one), other)| one != other);
+        start.truncate(equal.map_or(start.len().min(token.len()), |((at, _), _)| at));
+    }
+    start
 }
 
 /// Returns the tokens of a file of ranks with their ids.
