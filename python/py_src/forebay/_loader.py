@@ -51,13 +51,9 @@ _PYTHON_ONLY = {"remote", "local", "split", "streams", "select", "fields", "map"
 _GROUPS = ("order", "fetch", "engine", "skip")
 """Arguments that are groups of the engine's options."""
 
-# Advice for arguments that rival libraries have, or that are in a group.
+# Advice for arguments that are in a group.
 _MOVED = moved("Loader", ("select", "window", "extra", "order", "fetch", "engine", "skip", "world"))
 _MOVED["timeout"] = ". Engine(stall_timeout=60.0) limits the wait for a batch, and Fetch(timeout=60.0) the wait for a store's answer"
-_OF_STREAM = ". it is an option of a stream, as in streams=[Stream(remote=..., files='each')]"
-_OF_FIELD = ". it is an option of a field, as in fields={'ids': Tokens('ids', pad=0, max_length=2048)}"
-_OF_PICTURE = ". operations are a part of the field, as in fields={'x': Image('jpg', RandomResizedCrop(224))}"
-_LOOP = ". each `for batch in loader` is an epoch, as in for epoch in range(loader.epoch, 90)"
 
 
 @atexit.register
@@ -67,63 +63,42 @@ def _close_all() -> None:
         loader.close()
 
 
+_MEANT = {
+    "device": "device_id gpu pin_memory",
+    "drop_last": "drop_remainder",
+    "fields": "columns",
+    "local": "cache_dir download_dir",
+    "local or remote": "data_dir dataset path root",
+    "local, and cache_limit for its size": "cache",
+    "map=Map(..., kind=)": "multiprocessing_context",
+    "map=Map(...): its function gets a generator of the sample": "worker_init_fn",
+    "operations of a field, such as Image('jpg', RandomResizedCrop(224)), or transform for whole batches": "transforms",
+    "remote": "data_files url urls",
+    "seed": "generator shuffle_seed",
+    "shuffle and world": "sampler",
+    "threads": "n_workers num_threads num_workers persistent_workers workers",
+    "transform": "collate collate_fn",
+    ". each `for batch in loader` is an epoch, as in for epoch in range(loader.epoch, 90)": "epochs max_epochs num_epochs",
+    ". it is an option of a field, as in fields={'ids': Tokens('ids', pad=0, max_length=2048)}": "dtype max_length max_seq_len pad",
+    ". it is an option of a field, as in fields={'ids': Tokenize('text', 'tokenizer.json', pad=0)}": "tokenizer",
+    ". it is an option of a stream, as in streams=[Stream(remote=..., files='each')]": "choose files ignore_counts manifest proportion repeat",
+    ". it is in window, as in Loader(batch_size=1, window=TokenBatch(max_tokens=16_384))": "max_tokens",
+    ". loader.load_state_dict(state) resumes": "resume",
+    ". operations are a part of the field, as in fields={'x': Image('jpg', RandomResizedCrop(224))}": "image_size resize",
+    _MOVED["bucket_batches"]: "bucket_size",
+    _MOVED["device_decode"]: "decode_device gpu_decode nvjpeg",
+    _MOVED["prefetch"]: "prefetch_factor",
+    _MOVED["shuffle_block_size"]: "buffer_size shuffle_buffer",
+    _MOVED["world_size"]: "num_replicas",
+}
+"""Arguments that rival libraries have, by the arguments here or the advice."""
+
+_ELSEWHERE = {name: meant for meant, names in _MEANT.items() for name in names.split()}
+
+
 @by_name(
     'local="folder" for shards in a folder, remote="s3://bucket/set" or a different URL for shards elsewhere',
-    bucket_size=_MOVED["bucket_batches"],
-    buffer_size=_MOVED["shuffle_block_size"],
-    cache="local, and cache_limit for its size",
-    cache_dir="local",
-    choose=_OF_STREAM,
-    collate="transform",
-    collate_fn="transform",
-    columns="fields",
-    data_dir="local or remote",
-    data_files="remote",
-    dataset="local or remote",
-    decode_device=_MOVED["device_decode"],
-    device_id="device",
-    download_dir="local",
-    drop_remainder="drop_last",
-    dtype=_OF_FIELD,
-    epochs=_LOOP,
-    files=_OF_STREAM,
-    generator="seed",
-    gpu="device",
-    gpu_decode=_MOVED["device_decode"],
-    image_size=_OF_PICTURE,
-    ignore_counts=_OF_STREAM,
-    manifest=_OF_STREAM,
-    max_epochs=_LOOP,
-    max_length=_OF_FIELD,
-    max_seq_len=_OF_FIELD,
-    max_tokens=". it is in window, as in Loader(batch_size=1, window=TokenBatch(max_tokens=16_384))",
-    multiprocessing_context="map=Map(..., kind=)",
-    n_workers="threads",
-    num_epochs=_LOOP,
-    num_replicas=_MOVED["world_size"],
-    num_threads="threads",
-    num_workers="threads",
-    nvjpeg=_MOVED["device_decode"],
-    pad=_OF_FIELD,
-    path="local or remote",
-    persistent_workers="threads",
-    pin_memory="device",
-    prefetch_factor=_MOVED["prefetch"],
-    proportion=_OF_STREAM,
-    repeat=_OF_STREAM,
-    resize=_OF_PICTURE,
-    resume=". loader.load_state_dict(state) resumes",
-    root="local or remote",
-    sampler="shuffle and world",
-    shuffle_seed="seed",
-    shuffle_buffer=_MOVED["shuffle_block_size"],
-    tokenizer=". tokens are made before, as a column of MDSWriter, or by a function: map=Map(...)",
-    transforms="operations of a field, such as Image('jpg', RandomResizedCrop(224)), or transform for whole batches",
-    url="remote",
-    urls="remote",
-    worker_init_fn="map=Map(...): its function gets a generator of the sample",
-    workers="threads",
-    **_MOVED,
+    **dict(sorted(_ELSEWHERE.items())) | _MOVED,
 )
 class Loader(Generic[BatchT]):
     """Batches of training samples in MosaicML streaming's order, made ahead by threads of this process.

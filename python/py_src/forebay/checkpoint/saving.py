@@ -183,7 +183,8 @@ class Writer:
     """Save of one rank; its object is written if `is_ours`."""
 
     def __init__(self, folder: Folder, ranks: group.Alone, obj: Any, is_ours: bool, format: Format) -> None:
-        self.folder, self._ranks, self._obj, self._is_ours, self._format = folder, ranks, obj, is_ours, format
+        self.folder: Folder = folder
+        self._ranks, self._obj, self._is_ours, self._format = ranks, obj, is_ours, format
 
     def run(self) -> Checkpoint:
         folder, ranks = self.folder, self._ranks

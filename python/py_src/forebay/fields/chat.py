@@ -10,12 +10,11 @@ from typing import Any, ClassVar, Literal
 
 from .._arguments import by_name, one_of, shown, text, whole
 from .._choices import DType
-from .._convert.ragged import Padding
 from ..errors import ConfigError
 from .base import column_of
 from .tokenize import FileField
-from .values import padding_of, token_rows
-from .vocabulary import contents_of
+from .values import token_rows
+from .vocabulary import contents_of, is_contents, read, text_of
 
 _TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 """Special tokens of `tokenizer_config.json` that templates know as variables."""
@@ -113,14 +112,13 @@ class Chat(FileField):
         if self.variables is None:
             return {}
         if not isinstance(self.variables, Mapping):
-            raise ConfigError(f"variables of Chat maps names to values, but it is {shown(self.variables)}")
+            example = 'such as {"enable_thinking": False}'
+            raise ConfigError(f"variables of Chat maps names to values, {example}, but it is {shown(self.variables)}")
         try:
             return json.loads(json.dumps({text("a name in variables of Chat", name): value for name, value in self.variables.items()}))
         except (TypeError, ValueError):
-            raise ConfigError(f"variables of Chat are values of JSON, but one is {shown(self.variables)}") from None
-
-    def _padding(self) -> Padding | None:
-        return padding_of(self) if self.length is None else None
+            values = "text, numbers, bools, None, and lists and dicts of these"
+            raise ConfigError(f"variables of Chat are {values}, but they are {shown(self.variables)}: convert the rest to text") from None
 
     def _has_labels(self) -> bool:
         return self.part == "all"
@@ -137,7 +135,7 @@ def _contents(tokenizer: Any, template: Any) -> tuple[str, tuple[str, str] | Non
         try:
             config = json.loads(found)
         except ValueError as error:
-            raise ConfigError(f"{folder}tokenizer_config.json is not JSON: {error}") from None
+            raise ConfigError(f"{folder}tokenizer_config.json is not JSON: {error}: fetch it again, or repair it") from None
         config = config if isinstance(config, dict) else {}
     tokens = {name: token for name in _TOKENS if (token := _token(config.get(name))) is not None}
     if template is not None:
@@ -171,7 +169,7 @@ def _token(token: Any) -> str | None:
 
 def _folder(tokenizer: Any) -> str | None:
     """Returns the folder of the tokenizer's file with a slash at its end; None for the contents of one."""
-    if isinstance(tokenizer, bytes) or (isinstance(tokenizer, str) and (tokenizer.lstrip().startswith("{") or "\n" in tokenizer)):
+    if is_contents(tokenizer):
         return None
     path = os.fspath(tokenizer)
     return path[: path.rfind("/") + 1]
@@ -186,11 +184,4 @@ def _next_to(folder: str, name: str) -> str | None:
 
 
 def _read(path: str) -> str:
-    from ..files.opened import open as open_file  # Imported late: most loaders need no files.
-
-    with open_file(path) as file:
-        data = file.read()
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not text: its bytes are not UTF-8") from None
+    return text_of(read(path), f"{path} is not text, because its bytes are not UTF-8: write it again, or pass a different path")

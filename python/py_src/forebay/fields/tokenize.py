@@ -9,18 +9,17 @@ from typing import Any, Literal, TypeVar
 
 from .._arguments import by_name, one_of, shown, text, whole
 from .._choices import DType
-from .._convert.ragged import Padding
 from ..errors import ConfigError
-from .base import Field, column_of, path_of
+from .base import column_of, path_of
 from .documents import FillInMiddle, MaskedLM
-from .values import padding_of, token_rows
+from .values import TokenField, token_rows
 from .vocabulary import contents_of
 
 _Contents = TypeVar("_Contents")
 
 
-class FileField(Field):
-    """Field with the contents of files, which each process reads once."""
+class FileField(TokenField):
+    """Field of token ids with the contents of files, which each process reads once."""
 
     def _once(self, read: Callable[[], _Contents]) -> _Contents:
         """Returns the result of `read`, which is called the first time."""
@@ -111,12 +110,6 @@ class Tokenize(FileField):
     def _contents(self) -> str:
         """Returns the contents of the tokenizer's file."""
         return self._once(lambda: contents_of("Tokenize", self.tokenizer))
-
-    def _padding(self) -> Padding | None:
-        return padding_of(self) if self.length is None else None
-
-    def _has_labels(self) -> bool:
-        return self.mask is not None
 
 
 def _end(name: str, value: Any) -> bool | str | None:

@@ -36,9 +36,19 @@ class Scalar(Field):
         return {"kind": "scalar", "column": column_of(self), "dtype": dtype_of(self.dtype)} | default_of(self)
 
 
+class TokenField(Field):
+    """Field of token ids, with the options of `token_rows`."""
+
+    def _padding(self) -> Padding | None:
+        return padding_of(self) if self.length is None else None
+
+    def _has_labels(self) -> bool:
+        return self.mask is not None
+
+
 @by_name(max_length="length and truncate", padding="pad")
 @dataclass(frozen=True)
-class Tokens(Field):
+class Tokens(TokenField):
     """Token ids: a tensor of shape (N, length), or (N, L) where L is the length of the longest row of the batch.
 
         Tokens("ids", 1024, pad=0, truncate=True)                       # (N, 1024)
@@ -74,12 +84,6 @@ class Tokens(Field):
 
     def _spec(self) -> dict[str, Any]:
         return {"kind": "tokens", "column": column_of(self), "stored": dtype_of(self.stored), **token_rows(self)}
-
-    def _padding(self) -> Padding | None:
-        return padding_of(self) if self.length is None else None
-
-    def _has_labels(self) -> bool:
-        return self.mask is not None
 
 
 @by_name()

@@ -15,22 +15,33 @@ _MARKS = {"▁": ("▁",), "ByteLevel": ("Ġ", "Ċ", "ĉ", "č")}
 tabs as visible characters."""
 
 
+def is_contents(tokenizer: Any) -> bool:
+    """Returns True for the contents of a tokenizer's file, and False for its path."""
+    return isinstance(tokenizer, bytes) or isinstance(tokenizer, str) and (tokenizer.lstrip().startswith("{") or "\n" in tokenizer)
+
+
 def contents_of(kind: str, tokenizer: Any) -> str:
     """Returns the text of the tokenizer of a field of this kind."""
-    if isinstance(tokenizer, str) and (tokenizer.lstrip().startswith("{") or "\n" in tokenizer):
-        return tokenizer
     if not isinstance(tokenizer, (bytes, str, os.PathLike)):
         raise ConfigError(f"tokenizer of {kind} is a path or URL of a file, or its contents, but it is {shown(tokenizer)}")
-    data = tokenizer
-    if not isinstance(data, bytes):
-        from ..files.opened import open as open_file  # Imported late: most loaders need no files.
+    advice = f"tokenizer of {kind} is not a tokenizer.json or a file of ranks, because its bytes are not UTF-8: pass the path of one"
+    return text_of(tokenizer if is_contents(tokenizer) else read(os.fspath(tokenizer)), advice)
 
-        with open_file(os.fspath(tokenizer)) as file:
-            data = file.read()
+
+def read(path: str) -> bytes:
+    """Returns the bytes of a file of any store."""
+    from ..files.opened import open as open_file  # Imported late: most loaders need no files.
+
+    with open_file(path) as file:
+        return file.read()
+
+
+def text_of(data: str | bytes, advice: str) -> str:
+    """Returns the text of a file; `advice` is the message if it has none."""
     try:
-        return data.decode()
+        return data if isinstance(data, str) else data.decode()
     except UnicodeDecodeError:
-        raise ConfigError(f"tokenizer of {kind} is not a tokenizer.json or a file of ranks: its bytes are not UTF-8") from None
+        raise ConfigError(advice) from None
 
 
 def continuing_ids(contents: str) -> list[int]:
