@@ -2,7 +2,7 @@
 
 use crate::enter;
 use crate::library::LibraryStores;
-use forebay_command::{Exit, Request, Run};
+use forebay_command::{Exit, Request, Run, Stop};
 use forebay_gpu::{Libraries, device_count};
 use forebay_loader::Error;
 use forebay_loader::sync::Mutex;
@@ -43,7 +43,9 @@ impl Command {
             Some(run) if run.shows_facts() => with_cuda(facts.call0(py)?.extract(py)?),
             _ => Vec::new(),
         };
-        let exit: PyResult<Exit> = enter::apart(py, move || {
+        let stop = run.as_ref().map(Run::stop);
+        let cancel = move || stop.iter().for_each(Stop::set);
+        let exit: PyResult<Exit> = enter::apart_until(py, cancel, move || {
             let run = run.ok_or_else(|| Error::internal("a command runs once"))?;
             Ok(run.run(library, facts))
         });

@@ -97,7 +97,9 @@ pub(crate) fn apart_until<T: Send + 'static>(
                 None => result.map_err(|e| error::to_python(py, &e)),
             };
         }
-        if let Err(raised) = py.check_signals() {
+        // A signal's handler may have run in a log handler.
+        let raised = logging::raised().or_else(|| py.check_signals().err());
+        if let Some(raised) = raised {
             if let Some(first) = interrupt {
                 return Err(first);
             }

@@ -1,6 +1,8 @@
 //! The grammar: all commands and their arguments.
 
+use crate::cat::CatArgs;
 use crate::completion::CompletionArgs;
+use crate::cp::CpArgs;
 use crate::doctor::DoctorArgs;
 use crate::info::InfoArgs;
 use crate::ls::LsArgs;
@@ -30,11 +32,13 @@ enum Commands {
     Preview(PreviewArgs),
     Doctor(DoctorArgs),
     Ls(LsArgs),
+    Cat(CatArgs),
+    Cp(CpArgs),
     Top(TopArgs),
     Verify(VerifyArgs),
     Which(WhichArgs),
     Diff(DiffArgs),
-    Index(IndexArgs),
+    Index(Box<IndexArgs>),
     Convert(ConvertArgs),
     Checkpoint(CheckpointArgs),
     Completion(CompletionArgs),
@@ -60,6 +64,8 @@ impl Commands {
             Self::Preview(command) => run(command, output),
             Self::Doctor(command) => run(command, output),
             Self::Ls(command) => run(command, output),
+            Self::Cat(command) => run(command, output),
+            Self::Cp(command) => run(command, output),
             Self::Top(command) => run(command, output),
             Self::Verify(arguments) => package("verify", arguments, output),
             Self::Which(arguments) => package("which", arguments, output),
@@ -85,4 +91,74 @@ fn package(command: &'static str, arguments: impl Serialize, output: OutputArgs)
     };
     arguments.insert("json".to_owned(), output.json.into());
     Request::Package { command, arguments }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parsed(line: &str) -> Request {
+        parse(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn the_grammar_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn commands_of_the_package_have_their_arguments_by_name() {
+        for (line, name, some) in [
+            (
+                "verify a --remote b --repair --json",
+                "verify",
+                json!({"place": "a", "remote": "b", "repair": true, "complete": false, "threads": null, "json": true}),
+            ),
+            (
+                "which --step 7 run.json --remote a --remote b",
+                "which",
+                json!({"run": "run.json", "step": 7, "epoch": null, "remote": ["a", "b"], "keys": false, "json": false}),
+            ),
+            (
+                "convert a b --columns x,y",
+                "convert",
+                json!({"columns": ["x", "y"], "hashes": ["xxh64"], "size_limit": "64mb"}),
+            ),
+            (
+                "index a --files stem",
+                "index",
+                json!({"out": null, "files": "stem", "column": "text", "errors": "strict"}),
+            ),
+            ("checkpoint a", "checkpoint", json!({"prefix": "a", "remove_incomplete": false, "age": 86400.0})),
+        ] {
+            let Request::Package { command, arguments } = parsed(line) else { panic!("{line}") };
+            assert_eq!(command, name);
+            for (argument, value) in some.as_object().expect("an object") {
+                assert_eq!(arguments.get(argument), Some(value), "{line}: {argument}");
+            }
+        }
+    }
+
+    #[test]
+    fn commands_of_the_crate_name_the_addresses_that_they_open() {
+        for (line, addresses) in [
+            ("ls -rl s3://a sftp://b/c", &["s3://a", "sftp://b/c"][..]),
+            ("cat a --range 0-9", &["a"]),
+            ("cp a b c --skip-existing", &["a", "b", "c"]),
+        ] {
+            let Request::Run(run) = parsed(line) else { panic!("{line}") };
+            assert_eq!(run.addresses(), addresses);
+        }
+    }
+
+    #[test]
+    fn wrong_arguments_are_a_failure_and_help_is_none() {
+        for line in ["", "unknown", "ls", "cp a", "cat a --range 9-1", "convert a b --window 0", "verify a --repair"] {
+            assert!(matches!(parsed(line), Request::Done(Exit::Failure)), "{line}");
+        }
+        for line in ["--help", "help cp", "ls -h", "--version", "completion fish"] {
+            assert!(matches!(parsed(line), Request::Done(Exit::Success)), "{line}");
+        }
+    }
 }

@@ -5,7 +5,9 @@ use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 use std::io::Write as _;
 
-/// Print the completion script of a shell, as in `forebay completion bash > ~/.local/share/bash-completion/completions/forebay`
+/// Print the completion script of a shell
+///
+/// For bash: forebay completion bash > ~/.local/share/bash-completion/completions/forebay
 #[derive(Args, Debug)]
 pub(crate) struct CompletionArgs {
     /// The shell

@@ -6,7 +6,7 @@
 pub enum Exit {
     /// The command did its work, and found nothing wrong.
     Success = 0,
-    /// The command did its work, and found damage, defects or differences.
+    /// The command did its work, and found damage, defects or differences, or a part of it failed.
     Found = 1,
     /// The arguments are wrong, or the data cannot be read.
     Failure = 2,

@@ -11,6 +11,8 @@
 //! * `exit`: the exit codes;
 //! * `completion`: completion in bash, zsh and fish;
 //! * `data`: the data set that a command reads; `samples`: its samples as values; `text`: numbers and values as text;
+//! * `addresses`: objects, folders and patterns of stores; `reading`: the bytes of an object; `figures`: sizes and
+//!   times for people; `tally`: figures over many objects;
 //! * `package`: the arguments of the commands of the Python package;
 //! * one module for each command, with its `Args` and its [`Command`].
 //!
@@ -21,7 +23,8 @@
 //!
 //! let folder = tempfile::tempdir()?;
 //! std::fs::write(folder.path().join("a.txt"), "text")?;
-//! let Request::Run(run) = parse(["ls".into(), folder.path().into()]) else { panic!("`ls` is a command of the crate") };
+//! let request = parse(["ls".into(), folder.path().into()]);
+//! let Request::Run(run) = request else { panic!("`ls` is a command of the crate") };
 //! assert_eq!(run.run(None, Vec::new()), Exit::Success);
 //! # Ok::<(), std::io::Error>(())
 //! ```
@@ -31,26 +34,42 @@
 //! Write a module with an `Args` and a [`Command`], and name it in `cli`. Results go to the standard output through
 //! `Output`, progress and errors to the standard error.
 
+mod addresses;
+mod cat;
 mod cli;
 mod completion;
+mod cp;
 mod data;
 mod doctor;
 mod exit;
+mod figures;
 mod info;
 mod ls;
 mod output;
 mod package;
 mod preview;
+mod reading;
 mod samples;
+mod tally;
 mod text;
 mod top;
 
 pub use cli::parse;
 pub use exit::Exit;
 
-use forebay_loader::Result;
-use forebay_loader::store::LibraryStores;
+use forebay_loader::objects::{Objects, settings_from_json};
+use forebay_loader::store::{LibraryStores, StoreConfig};
+use forebay_loader::sync::{self, Arc};
+use forebay_loader::{Error, Result};
 use output::Output;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+/// Interval in which a run notices that it was stopped.
+const STOPPED_EVERY: Duration = Duration::from_millis(100);
+
+/// Intervals after a stop in which a command may tidy up: 3 seconds.
+const STOP_INTERVALS: u32 = 30;
 
 /// Meaning of the arguments of a command line.
 #[derive(Debug)]
@@ -87,12 +106,46 @@ impl Run {
         self.command.shows_facts()
     }
 
-    /// Runs the command, and prints its result or its error. `facts` are names and values that belong to the calling
-    /// program, such as the versions of its libraries.
+    /// Returns the switch that stops the run.
+    pub fn stop(&self) -> Stop {
+        Stop(self.output.clone())
+    }
+
+    /// Runs the command in a thread, and prints its result or its error. It returns soon after a stop, also if the
+    /// command waits for a store. `facts` are names and values that belong to the calling program, such as the versions
+    /// of its libraries.
     pub fn run(self, library: Option<LibraryStores>, facts: Vec<(String, String)>) -> Exit {
+        let output = self.output.clone();
         let session = Session { output: self.output, library, facts };
-        let ended = self.command.run(&session).unwrap_or_else(|error| session.output.fail(&error));
-        session.output.finish(ended)
+        let (sender, receiver) = sync_channel(1);
+        let started = sync::spawn("forebay-command", move || {
+            let ended = self.command.run(&session).unwrap_or_else(|error| session.output.fail(&error));
+            // After a stop the receiver may be gone.
+            let _ = sender.send(ended);
+        });
+        if let Err(e) = started {
+            return output.fail(&Error::from_io(e, "the system cannot start a thread"));
+        }
+        let mut intervals = 0;
+        while intervals < STOP_INTERVALS {
+            match receiver.recv_timeout(STOPPED_EVERY) {
+                Ok(exit) => return output.finish(exit),
+                Err(RecvTimeoutError::Disconnected) => return output.fail(&Error::internal("the command panicked")),
+                Err(RecvTimeoutError::Timeout) => intervals += u32::from(output.is_stopped()),
+            }
+        }
+        output.finish(Exit::Failure)
+    }
+}
+
+/// Switch that stops a run: the command ends where it is, and leaves nothing half done.
+#[derive(Clone, Debug)]
+pub struct Stop(Output);
+
+impl Stop {
+    /// Stops the run.
+    pub fn set(&self) {
+        self.0.stop();
     }
 }
 
@@ -121,4 +174,16 @@ struct Session {
     library: Option<LibraryStores>,
     /// Facts of the calling program: names and values.
     facts: Vec<(String, String)>,
+}
+
+impl Session {
+    /// Opens the objects of all stores.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses threads.
+    fn objects(&self) -> Result<Arc<Objects>> {
+        let config = StoreConfig { library: self.library.clone(), ..settings_from_json("{}")? };
+        Ok(Arc::new(Objects::new(config)?))
+    }
 }

@@ -1,34 +1,117 @@
 //! `forebay ls`: objects below an address.
 
+use crate::addresses::{Address, Found};
+use crate::figures;
+use crate::tally::Tally;
 use crate::{Command, Exit, Session};
 use clap::Args;
 use forebay_loader::Result;
-use forebay_loader::objects::{Objects, settings_from_json};
+use forebay_loader::objects::{ObjectEntry, Objects};
 
-/// List the objects below an address: size, time of the last change, URL
+/// List the objects of a folder, or the ones with names that fit a pattern
+///
+/// An address is a folder, an object, or a pattern with braces and wildcards, such as
+/// 's3://bucket/train-{000..146}.tar' or 's3://bucket/*/meta.json'. Times are in UTC.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  forebay ls s3://bucket/train
+  forebay ls -r -l s3://bucket
+  forebay ls 'gs://bucket/train-*.tar'")]
 pub(crate) struct LsArgs {
-    /// Folder, URL, or the beginning of URLs
-    address: String,
+    /// Folder, object or pattern
+    #[arg(required = true, value_name = "ADDRESS")]
+    addresses: Vec<String>,
     /// List all objects below, not only the first level
     #[arg(short, long)]
     recursive: bool,
+    /// Show sizes and times of the last change too, and the total
+    #[arg(short, long)]
+    long: bool,
+    /// Show sizes in bytes, as -l
+    #[arg(long)]
+    bytes: bool,
 }
 
 impl Command for LsArgs {
     fn addresses(&self) -> Vec<String> {
-        vec![self.address.clone()]
+        self.addresses.clone()
     }
 
     fn run(&self, session: &Session) -> Result<Exit> {
-        let objects = Objects::new(settings_from_json("{}")?)?;
-        let mut listing = objects.list(&self.address, self.recursive)?;
-        while let Some(page) = listing.next_page()? {
-            for entry in page {
-                let record = serde_json::json!({"url": entry.url, "bytes": entry.size});
-                session.output.line(&record, || format!("{:>14}  {}", entry.size, entry.url));
+        let objects = session.objects()?;
+        let mut tally = Tally::default();
+        for text in &self.addresses {
+            match Address::all(text) {
+                Ok(addresses) => {
+                    addresses.iter().for_each(|address| self.list(session, &objects, address, &mut tally));
+                }
+                Err(error) => tally.fail(session, &error),
             }
         }
-        Ok(Exit::Success)
+        if self.is_long() && !session.output.is_json() && tally.done > 0 {
+            let size = if self.bytes { format!("{} bytes", tally.bytes) } else { figures::size(tally.bytes) };
+            session.output.bytes(format!("{}, {size}\n", tally.counted()).as_bytes());
+        }
+        Ok(tally.exit())
     }
+}
+
+impl LsArgs {
+    fn is_long(&self) -> bool {
+        self.long || self.bytes
+    }
+
+    fn list(&self, session: &Session, objects: &Objects, address: &Address, tally: &mut Tally) {
+        match address.find(objects, self.recursive) {
+            Ok(Found::Object(entry)) => self.show(session, &[entry], tally),
+            Ok(Found::Several(mut entries)) => loop {
+                match entries.next_page() {
+                    Ok(Some(page)) => self.show(session, &page, tally),
+                    Ok(None) => return tally.found(),
+                    Err(error) => return tally.fail(session, &error),
+                }
+                if session.output.is_closed() {
+                    return;
+                }
+            },
+            Err(error) => tally.fail(session, &error),
+        }
+    }
+
+    fn show(&self, session: &Session, page: &[ObjectEntry], tally: &mut Tally) {
+        let lines = page.iter().map(|entry| {
+            if !entry.url.ends_with('/') {
+                tally.count(entry.size);
+            }
+            session.output.text(|| record(entry), || self.text(entry))
+        });
+        // In one write: a page has 1,000 objects.
+        let text: String = lines.collect();
+        session.output.bytes(text.as_bytes());
+    }
+
+    fn text(&self, entry: &ObjectEntry) -> String {
+        if !self.is_long() {
+            return entry.url.clone();
+        }
+        let size = match entry.url.ends_with('/') {
+            true => "-".to_owned(),
+            false if self.bytes => entry.size.to_string(),
+            false => figures::size(entry.size),
+        };
+        let (width, time) =
+            (if self.bytes { 15 } else { 7 }, entry.modified.map_or_else(|| "-".to_owned(), figures::time));
+        format!("{size:>width$}  {time:<19}  {}", entry.url)
+    }
+}
+
+fn record(entry: &ObjectEntry) -> serde_json::Value {
+    let is_folder = entry.url.ends_with('/');
+    serde_json::json!({
+        "url": entry.url,
+        "bytes": (!is_folder).then_some(entry.size),
+        "modified": entry.modified.map(figures::json_time),
+        "etag": entry.etag,
+    })
 }

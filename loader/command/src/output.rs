@@ -10,10 +10,10 @@ use forebay_loader::Error;
 use forebay_loader::sync::{Arc, AtomicBool, Ordering};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use terminal_size::{Height, Width, terminal_size};
 
-/// Columns of a terminal that does not say its width, and of files and pipes.
+/// Columns of a terminal without a width, and of files and pipes.
 const COLUMNS: usize = 80;
 
 /// Options of all commands about the form of results.
@@ -40,9 +40,20 @@ pub(crate) struct Output {
     is_json: bool,
     has_colours: bool,
     is_terminal: bool,
+    is_dumb: bool,
     size: (usize, usize),
+    end: Arc<End>,
+}
+
+/// Reasons for an early end.
+#[derive(Debug, Default)]
+struct End {
+    /// The command was stopped.
+    is_stopped: AtomicBool,
     /// The reader of the standard output is gone.
-    is_closed: Arc<AtomicBool>,
+    is_unread: AtomicBool,
+    /// The standard output cannot be written for a different reason, such as a full disk.
+    has_failed: AtomicBool,
 }
 
 impl Output {
@@ -58,7 +69,7 @@ impl Output {
         let size =
             terminal_size().map_or((COLUMNS, 24), |(Width(columns), Height(rows))| (columns.into(), rows.into()));
         let size = if is_terminal { size } else { (COLUMNS, 24) };
-        Self { is_json: arguments.json, has_colours, is_terminal, size, is_closed: Arc::default() }
+        Self { is_json: arguments.json, has_colours, is_terminal, is_dumb, size, end: Arc::default() }
     }
 
     /// True if results are JSON.
@@ -81,9 +92,19 @@ impl Output {
         self.size
     }
 
-    /// True if nobody reads the results any more: the command may stop.
+    /// True if no further results are needed, because their reader is gone or the command was stopped: it may end.
     pub(crate) fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Relaxed)
+        [&self.end.is_stopped, &self.end.is_unread, &self.end.has_failed].iter().any(|end| end.load(Ordering::Relaxed))
+    }
+
+    /// True if the command was stopped, also one with work besides its results.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.end.is_stopped.load(Ordering::Relaxed)
+    }
+
+    /// Stops the command.
+    pub(crate) fn stop(&self) {
+        self.end.is_stopped.store(true, Ordering::Relaxed);
     }
 
     /// Prints `record` as JSON, or `text` of it as a line.
@@ -92,11 +113,27 @@ impl Output {
         self.bytes(format!("{line}\n").as_bytes());
     }
 
+    /// Returns a line, for several that are printed at once.
+    pub(crate) fn text(&self, record: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
+        let mut line = if self.is_json { record().to_string() } else { text() };
+        line.push('\n');
+        line
+    }
+
     /// Prints bytes as they are.
     pub(crate) fn bytes(&self, bytes: &[u8]) {
-        let mut out = std::io::stdout().lock();
-        if !self.is_closed() && out.write_all(bytes).and_then(|()| out.flush()).is_err() {
-            self.is_closed.store(true, Ordering::Relaxed);
+        if self.is_closed() {
+            return;
+        }
+        let written = {
+            let mut out = std::io::stdout().lock();
+            out.write_all(bytes).and_then(|()| out.flush())
+        };
+        let Err(error) = written else { return };
+        if error.kind() == ErrorKind::BrokenPipe {
+            self.end.is_unread.store(true, Ordering::Relaxed);
+        } else if !self.end.has_failed.swap(true, Ordering::Relaxed) {
+            self.fail(&Error::from_io(error, "the standard output cannot be written"));
         }
     }
 
@@ -110,28 +147,49 @@ impl Output {
 
     /// Bar on the standard error for work of `total` steps, on a terminal alone.
     pub(crate) fn progress(&self, total: u64, unit: &str) -> ProgressBar {
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-        let template = format!("{{bar:30}} {{human_pos}} of {{human_len}} {unit}, {{elapsed}}, {{eta}} left  {{msg}}");
-        match ProgressStyle::with_template(&template) {
+        self.bar(
+            total,
+            &format!("{{bar:30}} {{human_pos}} of {{human_len}} {unit}, {{elapsed}}, {{eta}} left  {{msg}}"),
+        )
+    }
+
+    /// Bar for bytes, which are found and moved at the same time.
+    pub(crate) fn progress_bytes(&self) -> ProgressBar {
+        self.bar(0, "{bar:30} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left  {msg}")
+    }
+
+    fn bar(&self, total: u64, template: &str) -> ProgressBar {
+        // A dumb terminal cannot replace a line.
+        let target = if self.is_dumb { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(total), target);
+        match ProgressStyle::with_template(template) {
             Ok(style) => bar.with_style(style),
             Err(_) => bar,
         }
     }
 
-    /// Prints an error.
+    /// Prints an error, unless it is one of the end of a command that was stopped.
     pub(crate) fn fail(&self, error: &Error) -> Exit {
+        if self.is_stopped() {
+            return Exit::Failure;
+        }
         if self.is_json {
             let record = serde_json::json!({"error": error.kind().name(), "message": error.to_string()});
             self.line(&record, String::new);
         }
         let label = if self.has_colours { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
-        // Nobody can be told of an error of the standard error.
+        // An error of the standard error cannot be reported.
         let _ = writeln!(std::io::stderr(), "{label} {error}");
         Exit::Failure
     }
 
     /// Ends the results. A reader that has seen enough, as `head` has, is no failure.
     pub(crate) fn finish(&self, exit: Exit) -> Exit {
-        if self.is_closed() { Exit::Success } else { exit }
+        let is_set = |end: &AtomicBool| end.load(Ordering::Relaxed);
+        match exit {
+            _ if is_set(&self.end.has_failed) => Exit::Failure,
+            Exit::Failure if is_set(&self.end.is_unread) => Exit::Success,
+            exit => exit,
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Contents of objects in sequence: lines of texts, files of tars. Nothing is indexed or converted.
+//! Contents of objects in sequence: their bytes, lines of texts, files of tars. Nothing is indexed or converted.
 //!
 //! ```text
 //!   push(Wanted) --> Pieces: ranges of the objects in flight, in order, in memory that is used again
@@ -6,6 +6,7 @@
 //!                       v
 //!                    Content: the bytes of one object, unpacked if it is compressed
 //!                       |
+//!                       +--> stored: the pieces as they are
 //!                       +--> lines:  LineBatch: lines as they are in a piece, or one that is in several
 //!                       '--> tars:   ForwardArchive --> format::tar::Members --> TarPart: a file, or more of its bytes
 //!                       |
@@ -24,6 +25,7 @@ mod content;
 mod lines;
 mod packing;
 mod pieces;
+mod stored;
 mod tars;
 #[cfg(test)]
 mod tests;
@@ -32,6 +34,7 @@ pub use ahead::{Ahead, Event};
 pub use lines::{LineBatch, lines};
 pub use packing::Packing;
 pub use pieces::Wanted;
+pub use stored::stored;
 pub use tars::{TarPart, tar_files};
 
 /// Bounds of the memory for contents.

@@ -47,6 +47,28 @@ fn next<T: Send + 'static>(ahead: &Ahead<T>) -> Result<Event<T>> {
     ahead.next(LONG).map(|event| event.expect("an event"))
 }
 
+#[test]
+fn stored_bytes_are_a_whole_object_or_its_rest() {
+    let content: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
+    let folder = folder(&[("a.gz", &content), ("empty", b"")]);
+    for (bytes, rate) in WINDOWS {
+        let ahead = stored(objects(), ContentLimits::of_bytes(bytes.max(rate.min(1 << 20)))).expect("started");
+        for (name, start) in [("a.gz", 0), ("a.gz", 1_048_577), ("empty", 0), ("a.gz", 3_000_000)] {
+            ahead.push(Wanted { packing: Packing::Plain, start, ..wanted(&folder, name) }).expect("room");
+            let mut found = Vec::new();
+            loop {
+                match next(&ahead).expect("read") {
+                    Event::Begin(_) => {}
+                    Event::Item(piece) => found.extend_from_slice(&piece),
+                    Event::End => break,
+                }
+            }
+            let whole: &[u8] = if name == "empty" { b"" } else { &content };
+            assert!(found == whole[start as usize..], "{name} from {start}");
+        }
+    }
+}
+
 /// Lines of the next object, and the offsets after them.
 fn next_lines(ahead: &Ahead<LineBatch>) -> Result<Vec<(Vec<u8>, u64)>> {
     let mut lines = Vec::new();

@@ -48,4 +48,5 @@ mod yaml;
 
 pub use kind::{FileKind, InFolder, Pair};
 pub use kinds::{KINDS, kind_of, kind_of_folder};
-pub use names::{Names, ShardNames, names_of_kind, sample_names, shard_names};
+pub use names::{Names, ShardNames, expanded, names_of_kind, sample_names, shard_names};
+pub use wildcards::{Pattern, is_pattern};

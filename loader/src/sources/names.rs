@@ -178,6 +178,15 @@ pub fn names_of_kind(kind: &FileKind, files: &[String]) -> Result<Vec<String>> {
 /// Start of an entry that is a command.
 const PIPE: &str = "pipe:";
 
+/// Returns the addresses that a text with braces expands to, in order.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] for braces without their counterpart, and for more than [`NAMES_MAX`] addresses.
+pub fn expanded(address: &str) -> Result<Vec<String>> {
+    braces::expand(address, NAMES_MAX)
+}
+
 fn expand(list: &str, names_max: usize) -> Result<Vec<String>> {
     let mut urls = Vec::new();
     for part in list.split("::") {

@@ -5,13 +5,13 @@
 use std::ops::RangeInclusive;
 
 /// Returns true if `name` has a wildcard.
-pub(super) fn is_pattern(name: &str) -> bool {
+pub fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?'])
 }
 
 /// Pattern of names.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub struct Pattern {
     parts: Vec<PatternPart>,
     /// A last part `**` may also be nothing.
     may_end_early: bool,
@@ -43,7 +43,7 @@ struct Class {
 
 impl Pattern {
     /// Compiles a pattern of a list of files.
-    pub(super) fn new(pattern: &str) -> Self {
+    pub fn new(pattern: &str) -> Self {
         let token = |c| match c {
             '*' => Token::Any,
             '?' => Token::One,
@@ -81,7 +81,7 @@ impl Pattern {
     }
 
     /// Returns true if the whole of `name` fits the pattern.
-    pub(super) fn fits(&self, name: &str) -> bool {
+    pub fn fits(&self, name: &str) -> bool {
         self.fits_parts(name, |_, _| ())
     }
 

@@ -8,6 +8,8 @@ import sys
 import time
 from typing import Any, NoReturn
 
+from .errors import IoError
+
 
 class Results:
     """Results of a command on the standard output, and its progress on the standard error.
@@ -26,13 +28,16 @@ class Results:
         self.progress("")
         try:
             print(json.dumps(record) if self.is_json else text, flush=True)
-        except BrokenPipeError:
-            # The reader has seen enough, as `head` has. The rest of the results, also in the buffer, goes nowhere.
+        except OSError as error:
+            # The rest of the results, also in the buffer, goes nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # A reader that has seen enough, as `head` has, is no failure.
+            if not isinstance(error, BrokenPipeError):
+                raise IoError(f"the standard output cannot be written: {error}") from None
 
     def progress(self, text: str) -> None:
         """Shows how far the work is, on a terminal alone: one line, which the next one replaces."""
-        if (text or self._has_progress) and sys.stderr.isatty():
+        if (text or self._has_progress) and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
             print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
             self._has_progress = bool(text)
 

@@ -47,7 +47,8 @@ impl ObjectListing {
     }
 }
 
-fn located(root: &str, entry: ListedEntry) -> ObjectEntry {
+/// Returns an entry with its address.
+pub(super) fn located(root: &str, entry: ListedEntry) -> ObjectEntry {
     let ListedEntry { key, size, etag, modified } = entry;
     ObjectEntry { url: format!("{root}{key}"), size, etag, modified }
 }

@@ -1,6 +1,6 @@
 //! Roots of objects: buckets, containers, servers, the file system.
 
-use super::listing::ObjectListing;
+use super::listing::{ObjectEntry, ObjectListing, located};
 use crate::{
     Destination, Encoded, Expected, FetchMemory, FetchRequest, FetchTicket, KeyForm, Peek, Remote, RemoteLocation,
     StoreConfig, Stores, Upload, Version, redact, split_object,
@@ -71,14 +71,25 @@ impl Objects {
         Ok(ObjectListing::new(name.into(), destination.list(&key, is_recursive)?))
     }
 
-    /// Returns the size of an object; `None` if it does not exist.
+    /// Returns an object as listings have it; `None` if it does not exist.
     ///
     /// # Errors
     ///
     /// Errors of the store; `Unsupported` for web servers.
+    pub fn find(&self, url: &str) -> Result<Option<ObjectEntry>> {
+        let (location, name, key) = split_object(url)?;
+        let key = key_of_object(key, url)?;
+        let found = self.destination(location, &name)?.find(&key)?;
+        Ok(found.map(|entry| located(&name, entry)))
+    }
+
+    /// Returns the size of an object; `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// As [`find`](Self::find).
     pub fn size(&self, url: &str) -> Result<Option<u64>> {
-        let object = self.object(url)?;
-        Ok(object.root.find(&object.key)?.map(|entry| entry.size))
+        Ok(self.find(url)?.map(|entry| entry.size))
     }
 
     /// Removes objects, objects of one root in parallel. An object that does not exist is no error.

@@ -236,6 +236,9 @@ fn objects_are_written_listed_and_removed_by_their_urls() {
     assert_eq!(list("a/", true), ["a/1", "a/2"]);
     assert_eq!(list("c", true), [""; 0]);
     assert_eq!(objects.size(&url(&folder, "a/1")).expect("asked"), Some(3));
+    let found = objects.find(&url(&folder, "a/1")).expect("asked").expect("there");
+    assert_eq!((found.url.as_str(), found.size), (url(&folder, "a/1").as_str(), 3));
+    assert_eq!(objects.find(&url(&folder, "a")).expect("a folder is no object"), None);
     let (first, absent) = (url(&folder, "a/1"), url(&folder, "a/9"));
     objects.remove([first.as_str(), absent.as_str()]).expect("removed");
     assert_eq!(list("a/", true), ["a/2"]);

@@ -1,0 +1,69 @@
+//! Bytes of one object, fetched ahead of their use.
+
+use forebay_loader::Result;
+use forebay_loader::contents::{Ahead, ContentLimits, Event, Packing, Wanted, stored};
+use forebay_loader::error::Context as _;
+use forebay_loader::objects::{ObjectEntry, Objects};
+use forebay_loader::store::{UploadBuffer, redact};
+use forebay_loader::sync::Arc;
+use std::time::Duration;
+
+/// Most bytes of an object in flight or ready.
+pub(crate) const AHEAD_BYTES: u64 = 64 << 20;
+
+/// Interval in which a command notices that it is to stop.
+const STOPPED_EVERY: Duration = Duration::from_millis(100);
+
+/// Object that is read.
+pub(crate) struct Reading {
+    ahead: Ahead<UploadBuffer>,
+    url: String,
+}
+
+/// Progress of a reading.
+pub(crate) enum Piece {
+    /// Nothing has arrived in a short time.
+    None,
+    /// The object exists.
+    Begin,
+    /// The next bytes.
+    Bytes(UploadBuffer),
+    /// All bytes were returned.
+    End,
+}
+
+impl Reading {
+    /// Starts to read the object at `url` from the byte `first` on. One with an `entry` of a list must be the same
+    /// still.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses a thread.
+    pub(crate) fn start(objects: &Arc<Objects>, url: &str, entry: Option<&ObjectEntry>, first: u64) -> Result<Self> {
+        let ahead = stored(objects.clone(), ContentLimits::of_bytes(AHEAD_BYTES))?;
+        ahead.push(Wanted {
+            url: url.to_owned(),
+            len: entry.map(|entry| entry.size),
+            packing: Packing::Plain,
+            start: first,
+            version: None,
+            listed_tag: entry.and_then(|entry| entry.etag.clone()),
+        })?;
+        Ok(Self { ahead, url: url.to_owned() })
+    }
+
+    /// Waits a short time for more.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the store, with the address.
+    pub(crate) fn next(&self) -> Result<Piece> {
+        let event = self.ahead.next(STOPPED_EVERY).context("url", || redact(&self.url))?;
+        Ok(match event {
+            None => Piece::None,
+            Some(Event::Begin(_)) => Piece::Begin,
+            Some(Event::Item(bytes)) => Piece::Bytes(bytes),
+            Some(Event::End) => Piece::End,
+        })
+    }
+}

@@ -1,0 +1,50 @@
+//! Figures of a command over many objects, and its exit code.
+
+use crate::{Exit, Session};
+use forebay_loader::Error;
+
+/// Objects of a command so far.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Objects that it has done its work for.
+    pub(crate) done: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// Addresses that were found.
+    pub(crate) found: u64,
+    /// Objects and addresses that failed.
+    pub(crate) failed: u64,
+}
+
+impl Tally {
+    /// Counts an object.
+    pub(crate) fn count(&mut self, bytes: u64) {
+        self.done += 1;
+        self.bytes += bytes;
+    }
+
+    /// Counts an address without an error, which may be an empty folder.
+    pub(crate) fn found(&mut self) {
+        self.found += 1;
+    }
+
+    /// Counts a failure, and prints it.
+    pub(crate) fn fail(&mut self, session: &Session, error: &Error) {
+        self.failed += 1;
+        session.output.fail(error);
+    }
+
+    /// Number of the objects as text.
+    pub(crate) fn counted(&self) -> String {
+        format!("{} object{}", self.done, if self.done == 1 { "" } else { "s" })
+    }
+
+    /// Exit code: a failure is one of the data, unless nothing succeeded.
+    pub(crate) fn exit(&self) -> Exit {
+        match (self.failed, self.done + self.found) {
+            (0, _) => Exit::Success,
+            (_, 0) => Exit::Failure,
+            _ => Exit::Found,
+        }
+    }
+}
