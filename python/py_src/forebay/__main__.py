@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from . import _forebay
 from ._command import Results
@@ -37,6 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.flush()
         # An exit would wait for the work that is in flight.
         os._exit(130)
+
+
+def run_module(name: str) -> NoReturn:
+    """Runs the command of a module that is a program: `python -m forebay.NAME`."""
+    sys.exit(main([name, *sys.argv[1:]]))
 
 
 if __name__ == "__main__":

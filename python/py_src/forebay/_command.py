@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from typing import Any, NoReturn
+from typing import Any
 
 from .errors import IoError
 
@@ -56,10 +56,3 @@ class Results:
     def per_second(self, count: float) -> float:
         """Rate of `count` since the start of the command."""
         return count / max(time.monotonic() - self._start, 1e-9)
-
-
-def run_module(name: str) -> NoReturn:
-    """Runs the command of a module that is a program: `python -m forebay.NAME`."""
-    from .__main__ import main
-
-    sys.exit(main([name, *sys.argv[1:]]))

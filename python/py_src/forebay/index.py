@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _forebay, remotes
 from ._arguments import folder, shown
-from ._command import Results, run_module
+from ._command import Results
 from .errors import ConfigError, Error
 from ._indexes import FileReport, LengthReport, TarReport, index_files, index_lengths, index_tars
 from .fields import Tokenize
@@ -189,4 +189,6 @@ def _index_tars(results: Results, given: types.SimpleNamespace) -> None:
 
 
 if __name__ == "__main__":
+    from .__main__ import run_module
+
     run_module("index")

@@ -18,7 +18,7 @@ from ._arguments import anywhere, byte_size, destination, flag, path, shown, tex
 from ._choices import Hash
 from ._command import Results
 from ._converted_columns import ConvertedColumns
-from .errors import ConfigError, Error, NotFoundError, StateError, UnsupportedError
+from .errors import ConfigError, NotFoundError, StateError, UnsupportedError
 from .files import list_files
 from .files import open as open_file
 from ._groups import Order, TokenWindow, token_window

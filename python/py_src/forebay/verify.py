@@ -7,14 +7,14 @@ index has, compressed files with raw ones, and the tables of offsets.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import _forebay
 from ._arguments import path
-from ._command import Results, run_module
+from ._command import Results
 from .errors import ConfigError, Error
 from .remotes import library_stores
 
@@ -133,4 +133,6 @@ def command(results: Results, **options: Any) -> int:
 
 
 if __name__ == "__main__":
+    from .__main__ import run_module
+
     run_module("verify")

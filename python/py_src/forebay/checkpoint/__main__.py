@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 
-from .._command import Results, run_module
+from .._command import Results
 from .retention import Found, remove_incomplete as remove, survey
 
 _DAY = 86400.0
@@ -58,4 +58,6 @@ def _age(now: datetime.datetime, time: datetime.datetime | None) -> str:
 
 
 if __name__ == "__main__":
+    from ..__main__ import run_module
+
     run_module("checkpoint")
