@@ -317,6 +317,7 @@ void forebay_string_free(char *string);
 // * `form` ("padding_free"): Outputs of a batch: "padding_free", "segments", "indexed_mask", "sequence_id", "thd" or
 //   "document_ids".
 // * `pad` (0): Token id that fills the rest of a row.
+// * `proportion_unit` ("samples"): Unit of the proportions of streams: "samples" or "tokens".
 //
 // Options of batches by tokens, which `window` of the document may have instead; `batch_size` is then 1. A batch is
 // made of one field as for packs, and has `labels`, `attention_mask` and `position_ids`:
@@ -329,6 +330,7 @@ void forebay_string_free(char *string);
 // * `lengths` (null): Numbers of tokens, as for `weights`. null: taken from the sizes of stored ids, or counted once
 //   and kept.
 // * `pad` (0): Token id that fills the rest of a row.
+// * `proportion_unit` ("samples"): Unit of the proportions of streams: "samples" or "tokens".
 //
 // Options of `order`, equal on all ranks:
 //

@@ -354,3 +354,57 @@ def test_the_names_of_other_libraries_lead_to_the_options(tmp_path):
     with pytest.raises(TypeError, match=r"TokenBatch\(max_tokens"):
         fb.Loader(remote="data", batch_size=8, max_tokens=4096)
     assert repr(fb.TokenBatch(4096, pad_to_multiple_of=8)) == "TokenBatch(max_tokens=4096, pad_to_multiple_of=8)"
+
+
+@pytest.mark.parametrize("kind", ["packs", "batches"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_tokens_of_an_epoch_have_the_proportions_of_the_streams(kind, seed, tmp_path):
+    draw = random.Random(seed)
+    overflow, shares, streams, sizes = draw.choice(["split", "truncate", "drop"]), [], [], []
+    for number, made in enumerate(KINDS.values()):
+        longest = draw.choice([12, 30, 120])
+        found = [np.arange(draw.randint(1, longest)) for _ in range(draw.choice([40, 300]))]
+        remote = made(tmp_path / str(number), found)
+        shares.append(draw.choice([1, 2, 0.5]))
+        streams.append(fb.Stream(remote=remote, proportion=shares[-1]))
+        sizes.append([len(ids) if len(ids) <= 32 else {"split": len(ids), "truncate": 32, "drop": 0}[overflow] for ids in found])
+    options = {"overflow": overflow, "proportion_unit": "tokens"}
+    window = fb.Pack(32, **options) if kind == "packs" else fb.TokenBatch(96, max_length=32, **options)
+
+    def loader(rank, ranks):
+        return fb.Loader(
+            streams=streams, batch_size=4 // ranks if kind == "packs" else 1, window=window, world=fb.World(rank, ranks, rank, ranks),
+            fields={"input_ids": fb.Tokens("tokens", dtype="int64")}, framework="numpy", shuffle=True, order=fb.Order(num_canonical_nodes=2), threads=1,
+        )  # fmt: skip
+
+    with loader(0, 1) as each:
+        for epoch in range(2):
+            tokens = np.zeros(len(streams))
+            for step in itertools.count():
+                try:
+                    named = each.samples_of(step, epoch=epoch)
+                except ConfigError:
+                    break
+                for sample in named:
+                    tokens[sample.stream] += 0 if sample.repeat else sample.tokens
+            # Within 1 %, or half a document of these few.
+            wanted = np.array(shares) / sum(shares) * sum(map(sum, sizes))
+            assert (np.abs(tokens - wanted) <= np.maximum(wanted / 100, np.array([max(each) for each in sizes]) / 2)).all()
+        names = [sorted((s.stream, s.number, s.first_token) for s in each.samples_of(step, epoch=1) if not s.repeat) for step in range(8)]
+        taken = iter(each)
+        next(taken)
+        state = each.state_dict()
+        following = next(taken)["input_ids"].tolist()
+        del taken
+    for ranks in (2, 4):
+        found = []
+        for rank in range(ranks):
+            with loader(rank, ranks) as other:
+                count = 8 if kind == "packs" else 8 // ranks
+                found.append([[(s.stream, s.number, s.first_token) for s in other.samples_of(step, epoch=1) if not s.repeat] for step in range(count)])
+        steps = [sorted(itertools.chain(*step)) for step in zip(*found, strict=True)]
+        size = 1 if kind == "packs" else ranks
+        assert steps == [sorted(itertools.chain(*names[first : first + size])) for first in range(0, 8, size)]
+    with loader(0, 1) as other:
+        other.load_state_dict(state)
+        assert next(iter(other))["input_ids"].tolist() == following

@@ -220,6 +220,7 @@ fn annotation(option: &OptionInfo) -> String {
         ("method", _) => "PackMethod",
         ("overflow", _) => "PackOverflow",
         ("partition_algo", _) => "PartitionAlgo",
+        ("proportion_unit", _) => "ProportionUnit",
         ("sampling_method", _) => "SamplingMethod",
         ("shuffle_algo", _) => "ShuffleAlgo",
         ("validate_hash", _) => "Hash",

@@ -138,7 +138,8 @@ pub fn resample(
         "the stream",
         "one of the data set's",
     )?;
-    let draws = Draws::new(shape, streams, granularity, SamplingSeeds { shares: share_seed, picks: pick_seed }, &[])?;
+    let draws =
+        Draws::new(shape, streams, granularity, SamplingSeeds { shares: share_seed, picks: pick_seed }, (&[], None))?;
     let units = (0..draws.units.len()).map(|unit| draws.units.size(unit)).collect();
     let mut samples = reserve(draws.len())?;
     samples.extend((0..draws.len()).map(|draw| draws.sample(shape, draw).0));

@@ -11,6 +11,7 @@ use super::resume::{Resume, Start};
 use super::sample_numbers::hash_of;
 use super::sampling::check_units;
 use super::shape::{DataSetShape, Hasher};
+use super::token_targets::TokenTargets;
 use super::weights::{EpochShares, epoch_shares};
 use super::world::World;
 
@@ -88,6 +89,32 @@ impl EpochPlan {
         epoch: u64,
         resume: Option<&Resume>,
     ) -> Result<Self, OrderError> {
+        Self::of_targets(shape, config, (shares, None), world, epoch, resume)
+    }
+
+    /// Plans an epoch for a single rank, with the streams cut to `targets`; `samples` of each stream are drawn first.
+    pub(super) fn of_tokens(
+        shape: &DataSetShape,
+        config: &OrderConfig,
+        samples: Vec<u64>,
+        targets: &TokenTargets,
+        epoch: u64,
+        resume: &Resume,
+    ) -> Result<Self, OrderError> {
+        let epoch_size = samples.iter().fold(0_u64, |sum, samples| sum.saturating_add(*samples));
+        let proportion = samples.iter().map(|&samples| samples as f64 / epoch_size as f64).collect();
+        let shares = EpochShares { choose: samples, proportion, epoch_size };
+        Self::of_targets(shape, config, (shares, Some(targets)), World::single(), epoch, Some(resume))
+    }
+
+    fn of_targets(
+        shape: &DataSetShape,
+        config: &OrderConfig,
+        (shares, targets): (EpochShares, Option<&TokenTargets>),
+        world: World,
+        epoch: u64,
+        resume: Option<&Resume>,
+    ) -> Result<Self, OrderError> {
         let parallel = parallel_world(shape, config, world)?;
         let counts = [shares.choose.len(), shares.proportion.len()];
         OrderError::unless(counts == [shape.num_streams(); 2], "shares", "as many as streams")?;
@@ -95,7 +122,7 @@ impl EpochPlan {
         // Methods that draw each stream by itself check no more than that one.
         check_units(shape, &streams.collect::<Vec<_>>())?;
         let start = Start::new(config, parallel, epoch, resume)?;
-        let args = BatchingArgs { shape, config, shares: &shares, world: parallel, start };
+        let args = BatchingArgs { shape, config, shares: &shares, world: parallel, start, targets };
         let mut warnings = Vec::new();
         let (sequences, batching) = Batching::build(&args, &mut warnings)?;
         Ok(Self(Arc::new(PlanParts {

@@ -75,6 +75,7 @@ mod sample_numbers;
 mod sampling;
 mod shape;
 mod shuffle;
+mod token_targets;
 mod uses;
 mod weighted;
 mod weights;
@@ -90,7 +91,7 @@ pub use error::{OrderError, OrderWarning};
 pub use ids::{Node, Rank, SampleId, ShardId, StreamId};
 pub use packing::{
     AddedTokens, Overflow, PACK_LENGTH_MAX, PACK_WINDOW_MAX, PACKING, PackBatch, PackConfig, PackCounts, PackMethod,
-    PackOrder, PackPlan, PackTotals, PackedFragment, TokenLengths,
+    PackOrder, PackPlan, PackTotals, PackedFragment, ProportionUnit, TokenLengths,
 };
 pub use rank::{NEIGHBOURS, PlannedSample, RankOrder, WorkerOrder};
 pub use resume::Resume;

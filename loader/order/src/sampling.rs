@@ -13,11 +13,14 @@ use super::numbers::Numbers;
 use super::rng::{ChooseScratch, Generator};
 use super::sample_numbers::SampleNumbers;
 use super::shape::{DataSetShape, SAMPLES_MAX, Steps};
+use super::token_targets::TokenTargets;
 use super::weighted::{Counts, WeightTable};
 
 /// Units that an epoch may have even if the data set has fewer shards. A unit takes some 30 bytes here and 50 in the
 /// shuffle, so that they are up to 1.3 GB in every process.
 const UNITS_MAX: u64 = 1 << 24;
+/// Draws in succession that are too long to be taken out, or are out already, after which a stream keeps the rest.
+const MISSES_MAX: u32 = 1000;
 /// In `Draws::picks_at`: the unit is the whole shard.
 const WHOLE: u64 = u64::MAX;
 
@@ -66,13 +69,14 @@ pub(super) fn check_units(shape: &DataSetShape, streams: &[(StreamId, u64)]) -> 
 
 impl Draws {
     /// Makes the list for `streams` of `shape`, `choose[i]` samples of the i-th, all from one generator. `weights` has
-    /// the weights of each stream's samples; a stream after its end has none.
+    /// the weights of each stream's samples; a stream after its end has none. With `targets` each stream has as many
+    /// samples as its tokens need, and `choose[i]` is a first estimate.
     pub(super) fn new(
         shape: &DataSetShape,
         streams: &[(StreamId, u64)],
         granularity: u64,
         seeds: SamplingSeeds,
-        weights: &[Option<Arc<SampleNumbers>>],
+        (weights, targets): (&[Option<Arc<SampleNumbers>>], Option<&TokenTargets>),
     ) -> Result<Self, OrderError> {
         let weights_of = |stream: StreamId| weights.get(stream.index()).and_then(Option::as_deref);
         let is_plain = |(stream, _): &&(StreamId, u64)| weights_of(*stream).is_none();
@@ -80,33 +84,32 @@ impl Draws {
         let mut generator = Generator::new(seeds.picks);
         let mut scratch = ChooseScratch::default();
         let mut units = Units { starts: vec![0], ..Units::default() };
-        for &(stream, choose) in streams {
-            if let Some(weights) = weights_of(stream) {
-                // The picks of the remaining streams do not depend on it.
-                let seed = seeds.picks | (u128::from(stream.0) + 1) << 96;
-                units.add_weighted(shape, stream, choose, weights, Generator::new(seed))?;
-                continue;
-            }
-            let shards = shape.shards_of(stream);
-            let samples = shards.clone().map(|shard| shape.samples_in(ShardId(shard)));
-            // The shape bounds a shard to 2^32 - 1 samples.
-            let sizes: Vec<u32> = samples.map(|samples| (samples.end - samples.start) as u32).collect();
-            let shares = shares(&sizes, choose, granularity, seeds.shares)?;
-            for (at, shard) in shards.enumerate() {
-                let (size, share) = (u64::from(sizes[at]), shares[at]);
-                if size == 0 || share == 0 {
-                    continue;
+        for &(stream, mut choose) in streams {
+            let (weights, before) = (weights_of(stream), units.end());
+            // The picks of the remaining streams do not depend on a stream with weights.
+            let seed = seeds.picks | (u128::from(stream.0) + 1) << 96;
+            let beyond = loop {
+                match weights {
+                    Some(weights) => units.add_weighted(shape, stream, choose, weights, Generator::new(seed))?,
+                    None => {
+                        let sizes = sizes_of(shape, stream);
+                        let shares = shares(&sizes, choose, granularity, seeds.shares)?;
+                        // Samples beyond the repeats of the whole stream may be taken out again.
+                        let repeats = targets.map(|targets| targets.repeats(stream));
+                        let shares = (&*sizes, &*shares, repeats);
+                        units.add_shares(shape.shards_of(stream), shares, &mut generator, &mut scratch)?;
+                    }
                 }
-                let (times, part) = (share / size, share % size);
-                units.check_room(share)?;
-                for _ in 0..times {
-                    units.add(shard, size);
+                let Some(targets) = targets else { break None };
+                let (tokens, target) = (units.tokens_from(before, shape, stream, targets), targets.of(stream));
+                if tokens >= target {
+                    break Some((targets, tokens - target));
                 }
-                if part > 0 {
-                    units.start_picks();
-                    units.picks.extend_from_slice(generator.choose_sorted(size as u32, part as u32, &mut scratch));
-                    units.add(shard, part);
-                }
+                units.truncate(before);
+                choose = targets.more_samples(stream, weights.is_some(), choose, target - tokens);
+            };
+            if let Some((targets, excess)) = beyond {
+                units.take_out(before, (shape, stream), targets, excess, Generator::new(seed | 1 << 90));
             }
         }
         if units.total() == 0 {
@@ -152,6 +155,12 @@ impl Draws {
     }
 }
 
+/// Samples of each shard of a stream. The shape bounds a shard to 2^32 - 1 samples.
+fn sizes_of(shape: &DataSetShape, stream: StreamId) -> Vec<u32> {
+    let samples = shape.shards_of(stream).map(|shard| shape.samples_in(ShardId(shard)));
+    samples.map(|samples| (samples.end - samples.start) as u32).collect()
+}
+
 /// Units as they are added.
 #[derive(Default)]
 struct Units {
@@ -183,6 +192,133 @@ impl Units {
     fn start_picks(&mut self) {
         self.picks_at.resize(self.shards.len(), WHOLE);
         self.picks_at.push(self.picks.len() as u64);
+    }
+
+    /// Adds the `shares` of the samples of `shards`, which have these `sizes`. Beyond `repeats` repeats they are picks,
+    /// also of all samples of a shard.
+    fn add_shares(
+        &mut self,
+        shards: std::ops::Range<u32>,
+        (sizes, shares, repeats): (&[u32], &[u64], Option<u64>),
+        generator: &mut Generator,
+        scratch: &mut ChooseScratch,
+    ) -> Result<(), OrderError> {
+        for (at, shard) in shards.enumerate() {
+            let (size, share) = (u64::from(sizes[at]), shares[at]);
+            if size == 0 || share == 0 {
+                continue;
+            }
+            let (mut times, mut part) = (share / size, share % size);
+            if part == 0 && repeats.is_some_and(|repeats| times > repeats) {
+                (times, part) = (times - 1, size);
+            }
+            self.check_room(share)?;
+            for _ in 0..times {
+                self.add(shard, size);
+            }
+            if part > 0 {
+                self.start_picks();
+                match part == size {
+                    true => self.picks.extend(0..size as u32),
+                    false => self.picks.extend_from_slice(generator.choose_sorted(size as u32, part as u32, scratch)),
+                }
+                self.add(shard, part);
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers of units and of picks.
+    fn end(&self) -> (usize, usize) {
+        (self.shards.len(), self.picks.len())
+    }
+
+    /// Removes the units and picks after these numbers.
+    fn truncate(&mut self, (units, picks): (usize, usize)) {
+        self.starts.truncate(units + 1);
+        self.shards.truncate(units);
+        self.picks_at.truncate(units);
+        self.picks.truncate(picks);
+    }
+
+    /// The shard of each unit from the number `first` on, with its draws and the start of its picks if it has some.
+    fn units_from(&self, first: usize) -> impl Iterator<Item = (u32, u64, Option<usize>)> + '_ {
+        (first..self.shards.len()).map(|unit| {
+            let picks = self.picks_at.get(unit).filter(|at| **at != WHOLE).map(|at| *at as usize);
+            (self.shards[unit], self.starts[unit + 1] - self.starts[unit], picks)
+        })
+    }
+
+    /// Tokens of the units of `stream`, which begin at `before`.
+    fn tokens_from(
+        &self,
+        before: (usize, usize),
+        shape: &DataSetShape,
+        stream: StreamId,
+        targets: &TokenTargets,
+    ) -> u64 {
+        let of_stream = shape.samples_of(stream).start;
+        let tokens_of = |(shard, draws, picks): (u32, u64, Option<usize>)| -> u64 {
+            let first = shape.samples_in(ShardId(shard)).start - of_stream;
+            match picks {
+                None => (first..first + draws).map(|number| targets.tokens_of(stream, number)).sum(),
+                Some(at) => {
+                    let picks = &self.picks[at..at + draws as usize];
+                    picks.iter().map(|&pick| targets.tokens_of(stream, first + u64::from(pick))).sum()
+                }
+            }
+        };
+        self.units_from(before.0).map(tokens_of).sum()
+    }
+
+    /// Takes random picks out of the units of `stream`, which begin at `before`, until they have `excess` tokens less,
+    /// or nearly.
+    fn take_out(
+        &mut self,
+        before: (usize, usize),
+        (shape, stream): (&DataSetShape, StreamId),
+        targets: &TokenTargets,
+        mut excess: u64,
+        mut generator: Generator,
+    ) {
+        let (units, picks) = (self.units_from(before.0).collect::<Vec<_>>(), self.picks[before.1..].to_vec());
+        let starts = units.iter().filter_map(|(shard, _, picks)| Some(((*picks)? - before.1, *shard)));
+        let (starts, of_stream) = (starts.collect::<Vec<_>>(), shape.samples_of(stream).start);
+        let mut is_out = vec![false; picks.len()];
+        // The shortest draw among the ones that are longer than the excess.
+        let (mut misses, mut longer) = (0, None);
+        while excess > 0 && misses < MISSES_MAX {
+            let Some(at) = generator.integer(0, picks.len() as u64).map(|at| at as usize) else { break };
+            let shard = starts[starts.partition_point(|(start, _)| *start <= at) - 1].1;
+            let number = shape.samples_in(ShardId(shard)).start - of_stream + u64::from(picks[at]);
+            let tokens = targets.tokens_of(stream, number);
+            if is_out[at] || tokens == 0 || tokens > excess {
+                misses += 1;
+                if !is_out[at] && tokens > excess && longer.is_none_or(|(least, _)| tokens < least) {
+                    longer = Some((tokens, at));
+                }
+                continue;
+            }
+            is_out[at] = true;
+            (excess, misses) = (excess - tokens, 0);
+        }
+        if let Some((_, at)) = longer.filter(|(tokens, _)| *tokens < 2 * excess) {
+            is_out[at] = true;
+        }
+        self.truncate(before);
+        for (shard, draws, at) in units {
+            let Some(at) = at else {
+                self.add(shard, draws);
+                continue;
+            };
+            let range = at - before.1..at - before.1 + draws as usize;
+            let kept: Vec<u32> = range.filter(|&at| !is_out[at]).map(|at| picks[at]).collect();
+            if !kept.is_empty() {
+                self.start_picks();
+                self.picks.extend_from_slice(&kept);
+                self.add(shard, kept.len() as u64);
+            }
+        }
     }
 
     /// Adds `choose` draws of a stream in proportion to the weights of its samples.
@@ -293,7 +429,7 @@ mod tests {
             assert!(error.to_string().contains("lower the streams' weights"), "{error}");
         }
         let seeds = SamplingSeeds { shares: 0, picks: 0 };
-        let error = Draws::new(&shape, &streams(SAMPLES_MAX, 1), 1, seeds, &[]).expect_err("too many");
+        let error = Draws::new(&shape, &streams(SAMPLES_MAX, 1), 1, seeds, (&[], None)).expect_err("too many");
         assert_eq!(error, OrderError::TooManyShards { shards: SAMPLES_MAX + 1, shards_max: UNITS_MAX });
     }
 }

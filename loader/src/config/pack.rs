@@ -26,6 +26,8 @@ options! {
         pub form: PackForm = PackForm::PaddingFree,
         /// Token id that fills the rest of a row.
         pub pad: i64 = 0,
+        /// Unit of the proportions of streams: "samples" or "tokens".
+        pub proportion_unit: String = "samples".into(),
     }
 }
 
@@ -61,7 +63,7 @@ impl PackConfig {
     ///
     /// # Errors
     ///
-    /// `Config` for an unknown method or treatment of long documents.
+    /// `Config` for an unknown method, treatment of long documents or unit of proportions.
     pub(crate) fn packing(&self) -> Result<order::PackConfig> {
         let in_option = |name: &'static str| move |e: order::OrderError| Error::from(e).with("argument", name);
         Ok(order::PackConfig {
@@ -72,6 +74,7 @@ impl PackConfig {
             max_sequences: self.max_sequences,
             window: None,
             batch_tokens: None,
+            proportion_unit: self.proportion_unit.parse().map_err(in_option("window.proportion_unit"))?,
             added: None,
         })
     }

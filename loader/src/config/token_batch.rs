@@ -24,6 +24,8 @@ options! {
         pub lengths: Option<SampleValues> = None,
         /// Token id that fills the rest of a row.
         pub pad: i64 = 0,
+        /// Unit of the proportions of streams: "samples" or "tokens".
+        pub proportion_unit: String = "samples".into(),
     }
 }
 
@@ -54,11 +56,12 @@ impl TokenBatch {
     ///
     /// # Errors
     ///
-    /// `Config` for an unknown treatment of long documents.
+    /// `Config` for an unknown treatment of long documents or unit of proportions.
     pub(crate) fn batching(&self) -> Result<order::PackConfig> {
-        let overflow = self.overflow.parse();
+        let in_option = |name: &'static str| move |e: order::OrderError| Error::from(e).with("argument", name);
         Ok(order::PackConfig {
-            overflow: overflow.map_err(|e| Error::from(e).with("argument", "window.overflow"))?,
+            overflow: self.overflow.parse().map_err(in_option("window.overflow"))?,
+            proportion_unit: self.proportion_unit.parse().map_err(in_option("window.proportion_unit"))?,
             pad_sequences_to: self.pad_to_multiple_of,
             max_sequences: self.max_sequences,
             batch_tokens: Some(self.max_tokens),

@@ -262,6 +262,8 @@ mod tests {
             ("{\"length\": 8, \"pad_sequences_to\": 2}", "has no padding"),
             ("{\"length\": 8, \"method\": \"first_fit\"}", "window.method"),
             ("{\"length\": 8, \"overflow\": \"wrap\"}", "window.overflow"),
+            ("{\"length\": 8, \"proportion_unit\": \"bytes\"}", "window.proportion_unit"),
+            ("{\"max_tokens\": 8, \"proportion_unit\": \"bytes\"}", "window.proportion_unit"),
             ("{\"length\": 1073741824}", "at most 2,147,483,647 tokens"),
         ] {
             let text = format!("{{\"window\": {text}, \"batch_size\": 2, \"streams\": [{{\"local\": \"data\"}}]}}");

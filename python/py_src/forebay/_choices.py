@@ -20,6 +20,8 @@ PackMethod = Literal["best_fit", "cut"]
 """Way to fill packs."""
 PackOverflow = Literal["split", "truncate", "drop"]
 """Treatment of documents that are longer than a pack, or than a row."""
+ProportionUnit = Literal["samples", "tokens"]
+"""Unit of the proportions of streams."""
 PackForm = Literal["padding_free", "segments", "indexed_mask", "sequence_id", "thd", "document_ids"]
 """Outputs of a batch of packs."""
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, get_args
 
 from ._arguments import U32, ByteSize, Check, Count, Samples, Seconds, Steps, by_name, checked, checks, none_or, shown, whole, within
-from ._choices import BatchingMethod, Extra, Hash, PackForm, PackMethod, PackOverflow, PartitionAlgo, SamplingMethod, ShuffleAlgo
+from ._choices import BatchingMethod, Extra, Hash, PackForm, PackMethod, PackOverflow, PartitionAlgo, ProportionUnit, SamplingMethod, ShuffleAlgo
 from .errors import ConfigError
 from ._selections import Fraction, SampleValues, Subset, fraction, sample_values, subset
 
@@ -115,6 +115,7 @@ class Pack(_Group):
         lengths: Numbers of tokens, as for `weights`. None: taken from the sizes of stored ids, or counted once and kept.
         form: Outputs of a batch: "padding_free", "segments", "indexed_mask", "sequence_id", "thd" or "document_ids".
         pad: Token id that fills the rest of a row.
+        proportion_unit: Unit of the proportions of streams: "samples" or "tokens".
     """
 
     length: Count
@@ -125,6 +126,7 @@ class Pack(_Group):
     lengths: SampleValues | None = None
     form: PackForm = "padding_free"
     pad: int = 0
+    proportion_unit: ProportionUnit = "samples"
 
 
 @by_name("", elsewhere, batch_size="max_sequences", length="max_length", max_rows="max_sequences", pad_sequences_to="pad_to_multiple_of", pad_token_id="pad", tokens="max_tokens")
@@ -146,6 +148,7 @@ class TokenBatch(_Group):
         pad_to_multiple_of: Multiple of tokens that the rows of a batch are padded to.
         lengths: Numbers of tokens, as for `weights`. None: taken from the sizes of stored ids, or counted once and kept.
         pad: Token id that fills the rest of a row.
+        proportion_unit: Unit of the proportions of streams: "samples" or "tokens".
     """
 
     max_tokens: Count
@@ -155,6 +158,7 @@ class TokenBatch(_Group):
     pad_to_multiple_of: Count = 1
     lengths: SampleValues | None = None
     pad: int = 0
+    proportion_unit: ProportionUnit = "samples"
 
 
 @by_name('shuffle_algo="py1s"', elsewhere, algo="shuffle_algo", canonical_nodes="num_canonical_nodes", block_size="shuffle_block_size")

@@ -12,6 +12,7 @@ use crate::resume::Start;
 use crate::sampling::{Draws, SamplingSeeds};
 use crate::shape::DataSetShape;
 use crate::shuffle::{Shuffle, ShuffleArgs};
+use crate::token_targets::TokenTargets;
 use crate::weights::EpochShares;
 use crate::world::World;
 
@@ -21,6 +22,8 @@ pub(crate) struct BatchingArgs<'a> {
     pub(crate) shares: &'a EpochShares,
     pub(crate) world: World,
     pub(crate) start: Start,
+    /// Shares in tokens, to which streams are cut.
+    pub(crate) targets: Option<&'a TokenTargets>,
 }
 
 impl BatchingArgs<'_> {
@@ -71,7 +74,7 @@ impl BatchingArgs<'_> {
     ) -> Result<Sequence, OrderError> {
         let seeds = SamplingSeeds { shares: self.shares_seed(), picks: self.picks_seed() };
         let weights = &self.config.sample_weights;
-        let draws = Draws::new(self.shape, streams, self.config.sampling_granularity, seeds, weights)?;
+        let draws = Draws::new(self.shape, streams, self.config.sampling_granularity, seeds, (weights, self.targets))?;
         let partition = Partition::new(self.config.partition_algo, deal(draws.len()), warnings)?;
         let shuffle = if !self.config.shuffle {
             Shuffle::Off

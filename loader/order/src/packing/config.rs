@@ -36,6 +36,16 @@ named!(
     }
 );
 
+named!(
+    /// Unit of the proportions of streams.
+    ProportionUnit, "the unit of proportions", "`samples` or `tokens`", {
+        /// Documents.
+        Samples = "samples",
+        /// Their tokens.
+        Tokens = "tokens",
+    }
+);
+
 /// Arguments of packing.
 #[derive(Clone, Debug)]
 pub struct PackConfig {
@@ -56,6 +66,8 @@ pub struct PackConfig {
     /// is the longest row, and the rows of a batch are padded to a multiple of `pad_sequences_to`. `None`: sequences
     /// are packed by `method`.
     pub batch_tokens: Option<u32>,
+    /// Unit of the proportions of streams.
+    pub proportion_unit: ProportionUnit,
     /// Tokens that draws add to documents.
     pub added: Option<Arc<dyn AddedTokens>>,
 }
@@ -71,6 +83,7 @@ impl PackConfig {
             max_sequences: None,
             window: None,
             batch_tokens: None,
+            proportion_unit: ProportionUnit::Samples,
             added: None,
         }
     }

@@ -39,6 +39,7 @@
 //! * `window`: the packs of one window;
 //! * `layout`: bounds of the windows, and their documents;
 //! * `counts`: number of packs of each window;
+//! * `shares`: documents of each stream, where proportions count tokens;
 //! * `plan`: the plan of an epoch;
 //! * `rank`: the batches of a rank;
 //! * `uses`: uses of each shard by a node.
@@ -55,16 +56,19 @@ mod longest_first;
 mod plan;
 mod rank;
 mod rows;
+mod shares;
 mod uses;
 mod window;
 
 #[cfg(test)]
 mod row_tests;
 #[cfg(test)]
+mod share_tests;
+#[cfg(test)]
 mod tests;
 
 pub use added::AddedTokens;
-pub use config::{Overflow, PACK_LENGTH_MAX, PACK_WINDOW_MAX, PackConfig, PackMethod};
+pub use config::{Overflow, PACK_LENGTH_MAX, PACK_WINDOW_MAX, PackConfig, PackMethod, ProportionUnit};
 pub use counts::PackCounts;
 pub use lengths::TokenLengths;
 pub use plan::{PACKING, PackPlan, PackTotals};

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::config::PackConfig;
+use super::config::{PackConfig, ProportionUnit};
 use super::counts::PackCounts;
 use super::layout::WindowLayout;
 use super::lengths::{TokenLengths, check};
+use super::shares::{samples_of, targets_of};
 use crate::config::OrderConfig;
 use crate::epoch::{EpochPlan, parallel_world};
 use crate::error::OrderError;
@@ -90,7 +91,13 @@ impl PackPlan {
             initial_physical_nodes: None,
         };
         let one_by_one = OrderConfig { batch_size: 1, replication: None, equal_ranks: false, ..order.clone() };
-        let documents = EpochPlan::new(shape, &one_by_one, World::single(), start.epoch, Some(&first))?;
+        let documents = match targets_of(shape, order, packing, lengths)? {
+            None => EpochPlan::new(shape, &one_by_one, World::single(), start.epoch, Some(&first))?,
+            Some(targets) => {
+                let samples = samples_of(&targets, order);
+                EpochPlan::of_tokens(shape, &one_by_one, samples, &targets, start.epoch, &first)?
+            }
+        };
         let seed = order.shuffle.then_some(u128::from(start.seed) + u128::from(start.epoch));
         let layout = Arc::new(WindowLayout::new(documents, packing.clone(), lengths.to_vec(), seed));
 
@@ -147,8 +154,22 @@ impl PackPlan {
     pub fn argument(packing: &PackConfig, lengths: &[Arc<TokenLengths>]) -> String {
         let mut hash = Hasher::default();
         lengths.iter().for_each(|lengths| hash.number(lengths.hash()));
-        let PackConfig { length, method, overflow, pad_sequences_to, max_sequences, window, batch_tokens, added } =
-            packing;
+        let PackConfig {
+            length,
+            method,
+            overflow,
+            pad_sequences_to,
+            max_sequences,
+            window,
+            batch_tokens,
+            proportion_unit,
+            added,
+        } = packing;
+        let unit = match proportion_unit {
+            ProportionUnit::Samples => "",
+            // Absent in older checkpoints.
+            ProportionUnit::Tokens => ", proportions of tokens",
+        };
         let packs = match batch_tokens {
             Some(tokens) => format!("batches of {tokens} tokens with rows of at most {length}"),
             None => format!("{} of {length} tokens", method.name()),
@@ -156,7 +177,7 @@ impl PackPlan {
         let optional = |value: Option<u64>| value.map_or_else(|| "default".to_owned(), |value| value.to_string());
         format!(
             "{packs}, overflow {}, pad_sequences_to {pad_sequences_to}, max_sequences {}, window {}, \
-             lengths {:016x}{}",
+             lengths {:016x}{unit}{}",
             overflow.name(),
             optional(max_sequences.map(u64::from)),
             optional(*window),
