@@ -3,6 +3,7 @@
 use crate::doctor::finding::Findings;
 use crate::doctor::source::Source;
 use crate::doctor::values::{ColumnId, Sample, Value};
+use forebay_loader::format::Shard;
 use forebay_loader::order::SampleId;
 use std::collections::BTreeMap;
 
@@ -30,6 +31,12 @@ impl CheckRun<'_> {
     /// True if the checks see all samples.
     pub(in crate::doctor) fn is_whole(&self) -> bool {
         self.samples == self.source.data.shape().num_samples()
+    }
+
+    /// True if the samples of a stream are files, with the classes of their folders.
+    pub(super) fn is_of_files(&self, stream: usize) -> bool {
+        let is_file = |shard: &Shard| shard.recipe.as_ref().is_some_and(|recipe| recipe.as_files().is_some());
+        self.source.shards(stream).iter().all(is_file)
     }
 
     /// Words for a column: "column `label`", and its data set if there are several.

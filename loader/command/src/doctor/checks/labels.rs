@@ -121,7 +121,9 @@ impl Check for Labels {
     fn end(&mut self, run: &CheckRun<'_>, findings: &mut Findings) {
         for (id, classes) in self.0.iter() {
             let (column, is_label) = (run.column(id), is_label(run.source.columns.name(id)));
-            constant(classes, &column, is_label, findings);
+            // A folder of files without classes has one class.
+            let is_plain = !is_label || run.is_of_files(id.stream as usize);
+            constant(classes, &column, (is_label, is_plain), findings);
             if is_label && classes.are_classes() {
                 let named = |found: &Examples, words: &str, advice: &str, findings: &mut Findings| {
                     if found.count > 0 && found.count * 5 <= classes.values {
@@ -139,14 +141,14 @@ impl Check for Labels {
     }
 }
 
-fn constant(classes: &Classes, column: &str, is_label: bool, findings: &mut Findings) {
+fn constant(classes: &Classes, column: &str, (is_label, is_plain): (bool, bool), findings: &mut Findings) {
     let number = classes.only.filter(|(_, is_only)| *is_only).map(|(value, _)| value.to_string());
     let name = classes.found.keys().next().filter(|_| classes.found.len() == 1).map(Class::to_string);
     let Some(value) = (if classes.only.is_some() { number } else { name.filter(|_| is_label) }) else { return };
     if classes.values < CONSTANT_MIN {
         return;
     }
-    let severity = if is_label { Severity::Warning } else { Severity::Note };
+    let severity = if is_plain { Severity::Note } else { Severity::Warning };
     let message = format!("all {} values of {column} are {value}", classes.values);
     let problem = Problem::new(severity, NAME, message, "nothing can be learned from it");
     findings.add(problem, Subject::Named(column.to_owned()), "");

@@ -48,8 +48,7 @@ impl Check for Storage {
                 continue;
             }
             // A folder for each class is sorted by itself, and its samples are read one by one.
-            let shards = run.source.shards(id.stream as usize);
-            let are_files = shards.iter().all(|shard| shard.recipe.as_ref().is_some_and(|r| r.as_files().is_some()));
+            let are_files = run.is_of_files(id.stream as usize);
             let severity = if are_files { Severity::Note } else { Severity::Warning };
             let message = format!("the samples are sorted by {}", run.column(id));
             let advice = format!(

@@ -17,11 +17,15 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Difference of the clocks at which signatures are refused.
 const SKEW_MAX_S: u64 = 300;
 
+/// Time that a signature should last at least.
+const SIGNATURE_MIN_S: u64 = 12 * 3600;
+
 pub(super) fn check(address: &str, findings: &mut Findings) {
     if !is_url(address) || local_folder(address).is_some() {
         return;
     }
     let name = redact(address).into_owned();
+    signature(address, &name, SystemTime::now(), findings);
     let Ok(objects) = settings_from_json("{}").and_then(Objects::new) else { return };
     let url = format!("{}/{INDEX_BASENAME}", address.trim_end_matches('/'));
     let mut times = Vec::new();
@@ -58,6 +62,53 @@ fn peek(objects: &Objects, url: &str) -> Result<Peek> {
     answer.recv_timeout(ANSWER_MAX).map_err(|_| Error::internal("the store does not answer"))?
 }
 
+/// Reports a signed URL that has ended, or ends soon.
+fn signature(address: &str, name: &str, now: SystemTime, findings: &mut Findings) {
+    let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let Some(end) = end_of_signature(address) else { return };
+    let (severity, message) = match end.checked_sub(now) {
+        None | Some(0) => (Severity::Error, "the signature of the URL has ended"),
+        Some(left) if left < SIGNATURE_MIN_S => (Severity::Warning, "the signature of the URL ends soon"),
+        Some(left) => return findings.fact("signature", format!("{name}: {} hours are left", left / 3600)),
+    };
+    let advice = "make a new one that lasts as long as the training, or pass credentials";
+    let detail = format!("{} minutes", end.abs_diff(now) / 60);
+    findings.add(Problem::new(severity, ENVIRONMENT, message, advice), Subject::Named(name.to_owned()), detail);
+}
+
+/// Returns the end of a signature in a URL, in seconds since 1970: of S3, Google's or CloudFront's, or Azure's.
+fn end_of_signature(address: &str) -> Option<u64> {
+    let (_, query) = address.split_once('?')?;
+    let value = |name: &str| {
+        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    };
+    let lasting = |cloud: &str| {
+        let start = seconds_of(value(&format!("X-{cloud}-Date"))?)?;
+        Some(start + value(&format!("X-{cloud}-Expires"))?.parse::<u64>().ok()?)
+    };
+    let at_once = || value("Expires")?.parse().ok();
+    lasting("Amz").or_else(|| lasting("Goog")).or_else(|| seconds_of(value("se")?)).or_else(at_once)
+}
+
+/// Reads a time such as 20261129T120000Z or 2026-11-29T12%3A00%3A00Z, in seconds since 1970.
+fn seconds_of(text: &str) -> Option<u64> {
+    let text = text.replace("%3A", "").replace("%3a", "");
+    let digits: Vec<u64> = text.bytes().filter(u8::is_ascii_digit).map(|digit| u64::from(digit - b'0')).collect();
+    let number = |from: usize, to: usize| Some(digits.get(from..to)?.iter().fold(0, |sum, digit| sum * 10 + digit));
+    let (year, month, day) = (number(0, 4)?, number(4, 6)?, number(6, 8)?);
+    if !(1970..10_000).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // Years from March on, so that a leap day is the last one.
+    let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
+    let leap_days = year / 4 - year / 100 + year / 400;
+    // Days from March 1 of year 0 to January 1, 1970.
+    let days = (365 * year + leap_days + (153 * month + 2) / 5 + day - 1).checked_sub(719_468)?;
+    let seconds = number(8, 10).unwrap_or(0) * 3600 + number(10, 12).unwrap_or(0) * 60 + number(12, 14).unwrap_or(0);
+    Some(days * 86_400 + seconds)
+}
+
 /// Seconds between a server's clock and `now`.
 fn skew_from(answered_s: u64, now: SystemTime) -> u64 {
     let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -72,5 +123,32 @@ mod tests {
     fn a_clock_before_or_after_the_stores_has_a_difference() {
         let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
         assert_eq!((skew_from(1000, at(1400)), skew_from(1400, at(1000)), skew_from(7, at(7))), (400, 400, 0));
+    }
+
+    #[test]
+    fn the_end_of_a_signature_is_read_in_the_form_of_each_cloud() {
+        for (query, end) in [
+            ("X-Amz-Date=20261129T120000Z&X-Amz-Expires=3600", Some(1_795_957_200)),
+            ("X-Goog-Date=20261129T120000Z&X-Goog-Expires=60", Some(1_795_953_660)),
+            ("sv=2022-11-02&se=2026-11-29T12%3A00%3A00Z&sig=x", Some(1_795_953_600)),
+            ("se=2024-02-29", Some(1_709_164_800)),
+            ("Expires=1795953600&Signature=x", Some(1_795_953_600)),
+            ("X-Amz-Date=soon&X-Amz-Expires=3600", None),
+            ("se=9999999999", None),
+            ("token=a", None),
+        ] {
+            assert_eq!(end_of_signature(&format!("https://host/set?{query}")), end, "{query}");
+        }
+    }
+
+    #[test]
+    fn a_signature_that_ends_soon_is_a_warning_and_one_that_has_ended_an_error() {
+        let url = "https://host/set?se=2026-11-29T12%3A00%3A00Z";
+        let at = |seconds: u64| {
+            let mut findings = Findings::default();
+            signature(url, "host", UNIX_EPOCH + Duration::from_secs(1_795_953_600 - 86_400 + seconds), &mut findings);
+            findings.found().next().map(|finding| finding.problem.severity)
+        };
+        assert_eq!((at(0), at(80_000), at(90_000)), (None, Some(Severity::Warning), Some(Severity::Error)));
     }
 }
