@@ -9,7 +9,7 @@ import operator
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 from . import _forebay
 from ._arguments import address, folder, text
@@ -150,6 +150,10 @@ class ShardReader(Sequence[dict[str, Any]]):
     def __len__(self) -> int:
         return self._total
 
+    @overload
+    def __getitem__(self, at: SupportsIndex) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[dict[str, Any]]: ...
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return [self[i] for i in range(*at.indices(self._total))]

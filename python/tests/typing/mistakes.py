@@ -47,3 +47,6 @@ for _, data in fb.load_files("s3://bucket/", failed="return"):
 saving = checkpoint.save({}, "run/step-1", wait=False).step  # mistake
 opened = fb.open("s3://bucket/a.txt", "rw")  # mistake
 hashes = fb.MDSWriter(out="out", columns={"x": "int"}, hashes=["xxhash"])  # mistake
+row = fb.ShardReader("folder")["x"]  # mistake
+newest = checkpoint.latest(3)  # mistake
+removed = checkpoint.remove(["run/step-1"])  # mistake

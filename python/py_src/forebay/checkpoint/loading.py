@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +24,7 @@ class Checkpoint:
         self._commit, self._store = commit, store
 
     @classmethod
-    def open(cls, url: Any, *, store: StoreOptions | None = None) -> Checkpoint:
+    def open(cls, url: str | os.PathLike[str], *, store: StoreOptions | None = None) -> Checkpoint:
         """Reads the commit of a checkpoint.
 
         Args:
@@ -125,7 +126,7 @@ class Checkpoint:
 
 
 def load(
-    url: Any,
+    url: str | os.PathLike[str],
     *,
     into: Any = None,
     map_location: Any = None,

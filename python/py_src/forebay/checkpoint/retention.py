@@ -161,7 +161,7 @@ def _examine(found: Found, url: str, text: bytes) -> None:
             return
 
 
-def steps(prefix: Any, *, store: StoreOptions | None = None) -> list[Checkpoint]:
+def steps(prefix: str | os.PathLike[str], *, store: StoreOptions | None = None) -> list[Checkpoint]:
     """Lists the checkpoints under a folder that are whole, oldest first.
 
     One list finds them, and their commits are read in parallel. The list has the size of each part too: a checkpoint that
@@ -192,7 +192,7 @@ def _whole_ones(all_found: Iterable[Found], store: StoreOptions | None) -> list[
 
 
 def latest(
-    prefix: Any, *, damaged: Literal["raise", "skip"] = "raise", store: StoreOptions | None = None
+    prefix: str | os.PathLike[str], *, damaged: Literal["raise", "skip"] = "raise", store: StoreOptions | None = None
 ) -> Checkpoint | None:
     """Returns the newest checkpoint under a folder that is whole, or None if no save was ever finished there.
 
@@ -223,7 +223,7 @@ def latest(
     return whole_ones[-1] if whole_ones else None
 
 
-def retain(prefix: Any, keep: int, *, store: StoreOptions | None = None) -> list[str]:
+def retain(prefix: str | os.PathLike[str], keep: int, *, store: StoreOptions | None = None) -> list[str]:
     """Removes the oldest checkpoints in a folder: `retain("s3://bucket/run", keep=3)`. Files that no save has written stay.
 
     Only those that are whole are counted and removed, so the newest whole one always stays. One that a newer version of
@@ -262,7 +262,7 @@ def remove_oldest(found: list[Found], keep: int, store: StoreOptions | None) -> 
     return [each.url for each in old]
 
 
-def remove_incomplete(prefix: Any, *, age: float = 86400.0, store: StoreOptions | None = None) -> list[str]:
+def remove_incomplete(prefix: str | os.PathLike[str], *, age: float = 86400.0, store: StoreOptions | None = None) -> list[str]:
     """Removes the leftovers of unfinished saves under a folder.
 
     Args:
@@ -293,7 +293,7 @@ def remove_incomplete(prefix: Any, *, age: float = 86400.0, store: StoreOptions 
     return removed
 
 
-def remove(url: Any, *, store: StoreOptions | None = None) -> None:
+def remove(url: str | os.PathLike[str], *, store: StoreOptions | None = None) -> None:
     """Removes the checkpoint of a URL. One that does not exist is no error. Files in its folder that no save has written stay.
 
     Args:

@@ -100,12 +100,12 @@ _Options = TypedDict(
 
 
 @overload
-def save(obj: Any, url: Any, *, wait: Literal[True] = ..., **options: Unpack[_Options]) -> Checkpoint: ...
+def save(obj: Any, url: str | os.PathLike[str], *, wait: Literal[True] = ..., **options: Unpack[_Options]) -> Checkpoint: ...
 @overload
-def save(obj: Any, url: Any, *, wait: Literal[False], **options: Unpack[_Options]) -> Saving: ...
+def save(obj: Any, url: str | os.PathLike[str], *, wait: Literal[False], **options: Unpack[_Options]) -> Saving: ...
 def save(
     obj: Any,
-    url: Any,
+    url: str | os.PathLike[str],
     *,
     step: int | None = None,
     data: Any = None,

@@ -58,7 +58,7 @@ class StorageReader(filesystem.FileSystemReader):
         ChecksumError, FormatError: It is damaged.
     """
 
-    def __init__(self, url: Any, *, store: StoreOptions | None = None) -> None:
+    def __init__(self, url: str | os.PathLike[str], *, store: StoreOptions | None = None) -> None:
         super().__init__("")
         self._store = store
         self._open(url)

@@ -99,7 +99,7 @@ class StorageWriter(filesystem.FileSystemWriter):
 
     def __init__(
         self,
-        url: Any,
+        url: str | os.PathLike[str],
         *,
         data: Any = None,
         step: int | None = None,
