@@ -57,6 +57,7 @@ use position::Position;
 pub use session::Held;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
+use step_names::FirstNumbers;
 pub use steps::NamedSample;
 
 /// Result of [`Loader::next_within`].
@@ -110,6 +111,8 @@ pub struct Loader {
     position: Mutex<Position>,
     /// Steps that are left out.
     skip_steps: Mutex<BTreeSet<u64>>,
+    /// Numbers of the shards' first samples, once they are asked for.
+    first_numbers: Mutex<FirstNumbers>,
     /// The process that made the loader. Its threads do not exist in a forked child.
     pid: u32,
 }
@@ -220,8 +223,7 @@ impl Loader {
         let has_trailer = |layout: &Arc<Layout>| layout.format.has_trailer();
         let use_indexes =
             fields.iter().zip(catalog.layouts()).map(|(fields, layout)| fields.has_pictures() && has_trailer(layout));
-        let use_indexes = use_indexes.collect();
-        let open = Arc::new(OpenShards::new(catalog.clone(), use_indexes, &config.engine, &stats));
+        let open = Arc::new(OpenShards::new(catalog.clone(), use_indexes.collect(), &config.engine, &stats));
         Ok(Self {
             planner: planner.with_composition(fields[0].composition().cloned()),
             fields,
@@ -237,6 +239,7 @@ impl Loader {
             pools: Mutex::new(None),
             position: Mutex::new(Position::new(0, None)),
             skip_steps: Mutex::new(steps::of(&config)),
+            first_numbers: Mutex::default(),
             pid: std::process::id(),
             catalog,
             config,

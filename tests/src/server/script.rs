@@ -28,6 +28,8 @@ pub enum Fault {
     ExcessLength(u64),
     /// An entity tag that only this answer has.
     OtherETag,
+    /// The entity tag of a write as a weak one, as some proxies answer.
+    WeakETag,
     /// No entity tag and no time.
     NoVersion,
     /// The whole object, as from a server that does not support ranges.

@@ -148,9 +148,7 @@ fn route(state: &Arc<ServerState>, head: &Parts, body: Bytes) -> Answer {
             answer
         }
         (Some(mut answer), _) => {
-            if fault == Some(Fault::OtherETag) {
-                answer.headers_mut().insert(header::ETAG, http::HeaderValue::from_static("\"changed\""));
-            }
+            retag(&mut answer, fault.as_ref());
             answer
         }
         (None, Some(key)) if matches!(head.method, Method::GET | Method::HEAD) => {
@@ -240,6 +238,19 @@ fn key_of<'a>(state: &ServerState, path: &'a str) -> Option<&'a str> {
         Some("" | "/") => None,
         Some(rest) if rest.starts_with('/') => Some(&rest[1..]),
         _ => Some(path),
+    }
+}
+
+/// Changes the entity tag in the answer to a write.
+fn retag(answer: &mut Answer, fault: Option<&Fault>) {
+    let tag = answer.headers().get(header::ETAG).and_then(|tag| tag.to_str().ok());
+    let tag = match fault {
+        Some(Fault::OtherETag) => "\"changed\"".to_owned(),
+        Some(Fault::WeakETag) => format!("W/{}", tag.unwrap_or_default()),
+        _ => return,
+    };
+    if let Ok(tag) = tag.parse() {
+        answer.headers_mut().insert(header::ETAG, tag);
     }
 }
 

@@ -187,6 +187,12 @@ fn a_wrong_tag_in_the_response_to_a_part_does_not_end_an_upload() {
         assert_eq!(stored(&rig)["k"], content(450), "{store:?}");
         assert_eq!(rig.server.unfinished_uploads(), 0, "{store:?}");
     }
+    let no_list = Rule::always("part-number-marker", Fault::Text(403, Store::S3.rejection("AccessDenied")));
+    // A weak tag is the tag of the part.
+    let (rig, destination) = Store::S3.open();
+    rig.server.script(Rule::always("partNumber=", Fault::WeakETag));
+    rig.server.script(no_list);
+    put(&destination, "k", content(450)).expect("stored");
     // Without the right to list parts the error names it.
     let (rig, destination) = Store::S3.open();
     rig.server.script(Rule::once("partNumber=2", Fault::OtherETag));

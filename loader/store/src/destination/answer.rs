@@ -63,9 +63,9 @@ pub(crate) fn object_tag(answer: &Answer) -> ObjectTag {
     answer.header("etag").map(unquoted).filter(|tag| !tag.is_empty())
 }
 
-/// Returns the entity tag of a part.
+/// Returns the entity tag of a part, as the store has it: a proxy may have made a weak one of it.
 pub(crate) fn part_tag(answer: &Answer) -> Result<String, Failure> {
-    let tag = answer.header("etag").filter(|tag| !tag.is_empty());
+    let tag = answer.header("etag").map(|tag| tag.strip_prefix("W/").unwrap_or(tag)).filter(|tag| !tag.is_empty());
     tag.map(str::to_owned).ok_or_else(|| Failure::network("the response to a part has no entity tag"))
 }
 
