@@ -49,21 +49,17 @@ class World:
         return f"rank {self.rank} of {self.world_size} ({self.source})"
 
 
-def _names(start: str) -> tuple[str, ...]:
-    return tuple(f"{start}_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"))
-
-
 # Launchers with plain variables: rank, world size, local rank, local world size. One that starts processes inside the
 # processes of a second one comes before it, and so does the set with more numbers of two with the same rank.
 _LAUNCHERS = (
     ("torchrun", ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")),
     ("DeepSpeed", ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
-    ("Open MPI", _names("OMPI_COMM_WORLD")),
-    ("MVAPICH", _names("MV2_COMM_WORLD")),
+    ("Open MPI", ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE")),
+    ("MVAPICH", ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE")),
     ("MPICH", ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")),
-    ("Cray MPICH", _names("PMI")),
-    ("Horovod", _names("HOROVOD")),
-    ("LSF's jsrun", _names("JSM_NAMESPACE")),
+    ("Cray MPICH", ("PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE")),
+    ("Horovod", ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE")),
+    ("LSF's jsrun", ("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE")),
 )
 
 
