@@ -164,8 +164,8 @@ pub(crate) fn name(url: &str) -> &str {
     url.trim_end_matches('/').rsplit('/').next().unwrap_or(url)
 }
 
-/// Returns an address with the whole path if it is local, and otherwise as it is. A part `..` is the folder above the one
-/// that a link leads to.
+/// Returns an address with the whole path if it is local, and otherwise as it is. A part `..` is the folder above the
+/// one that a link leads to.
 pub(crate) fn absolute(url: &str) -> String {
     let path = local_folder(url).and_then(|path| std::path::absolute(path).ok()).map(|path| {
         let parts: Vec<_> = path.components().collect();

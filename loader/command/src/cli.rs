@@ -118,7 +118,7 @@ mod tests {
             (
                 "which --step 7 run.json --remote a --remote b",
                 "which",
-                json!({"run": "run.json", "step": 7, "epoch": null, "remote": ["a", "b"], "keys": false, "json": false}),
+                json!({"run": "run.json", "step": 7, "epoch": null, "remote": ["a", "b"], "keys": false}),
             ),
             (
                 "convert a b --columns x,y",

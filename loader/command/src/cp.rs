@@ -29,8 +29,8 @@ const FAILURES_MAX: usize = 100;
 /// Copy objects between stores and this machine
 ///
 /// A source is an object, a folder (with -r), or a pattern as of ls. The target is a folder if its address ends with a
-/// slash or it is one on this machine, if there are several sources, or with a pattern; else it is the name of the copy.
-/// Objects below a folder keep their paths, below the target.
+/// slash or it is one on this machine, if there are several sources, or with a pattern; else it is the name of the
+/// copy. Objects below a folder keep their paths, below the target.
 ///
 /// A copy appears when it is whole. An object that exists is an error without --overwrite or --skip-existing. After a
 /// failure the rest is copied; the failures are listed at the end, and the exit code is 1.

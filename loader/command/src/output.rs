@@ -3,7 +3,7 @@
 //! A command prints records: each has a JSON form, and a form for people. Results go to the standard output, progress
 //! and errors to the standard error. Progress is shown on a terminal alone.
 
-use crate::Exit;
+use crate::exit::Exit;
 use clap::{Args, ValueEnum};
 use comfy_table::{ContentArrangement, Table, presets};
 use forebay_loader::Error;

@@ -31,7 +31,7 @@ impl Copier<'_> {
     ///
     /// # Errors
     ///
-    /// `Config` for a target that exists; `Closed` after a stop; errors of the stores. Nothing is left of the copy then.
+    /// `Config` for a target that exists; `Closed` after a stop; errors of the stores. Nothing is left of the copy.
     pub(super) fn copy(&self, job: &Job) -> Result<Outcome> {
         let size = job.entry.as_ref().map(|entry| entry.size);
         if !self.overwrites || self.skips {
@@ -43,8 +43,8 @@ impl Copier<'_> {
                 return Ok(Outcome::Skipped(found.size));
             }
             if found.is_some() && !self.overwrites {
-                let message = "the target exists: pass --overwrite to replace it, or --skip-existing to leave out copies \
-                               that are complete";
+                let message = "the target exists: pass --overwrite to replace it, or --skip-existing to leave out \
+                               copies that are complete";
                 return Err(Error::config(message).with("target", redact(&job.target)));
             }
         }
