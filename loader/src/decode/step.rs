@@ -5,7 +5,6 @@ use std::fmt::Debug;
 
 use super::box_format::Corners;
 use super::draw::DrawKey;
-use super::fields::Answers;
 use super::image::{ImageDecoder, ImageField};
 use super::json_value::JsonScratch;
 use super::row::Row;
@@ -90,8 +89,8 @@ pub(super) struct Memory {
     pub changed: Vec<u32>,
     /// Labels of masked tokens, of 64 bits each.
     pub labels: Vec<u8>,
-    /// Answers of the current preference pair.
-    pub answers: Answers,
+    /// Ids of the chosen and the rejected answer of the current preference pair.
+    pub answers: [Vec<u32>; 2],
 }
 
 impl Memory {

@@ -63,8 +63,8 @@ impl Encoding {
         }
     }
 
-    /// Returns the pattern of the newer engine with the same splits, and true if white space at the end of a text is one
-    /// word beyond it. The newer engine may not know the pattern.
+    /// Returns the pattern of the newer engine with the same splits, and true if white space at the end of a text is
+    /// one word beyond it. The newer engine may not know the pattern.
     pub(crate) fn newer_pattern(&self) -> Result<(&str, bool)> {
         Ok(match self.pattern()? {
             R50K => (GPT2, false),

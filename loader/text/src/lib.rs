@@ -27,14 +27,14 @@
 //! tables. The crate 1.0 is a release candidate that encodes many times as fast, and its wheel is not exact: its
 //! tables of Unicode are newer, and it refuses unknown patterns. It encodes a text if it has code for each part of the
 //! tokenizer, and if both engines treat each character of the text alike; else the stable engine does. `unicode` has
-//! the 5,261 characters without equal treatment: these are the long s, and letters, signs and digits since Unicode 8, and
-//! none of the characters in wide use. The version of each crate is exact in `Cargo.toml`, because the tests compare these
-//! versions. When 1.0 is released, its wheel is the definition, and the stable engine can go.
+//! the 5,261 characters without equal treatment: these are the long s, and letters, signs and digits since Unicode 8,
+//! and none of the characters in wide use. The version of each crate is exact in `Cargo.toml`, because the tests compare
+//! these versions. When 1.0 is released, its wheel is the definition, and the stable engine can go.
 //!
-//! The ids of a file of ranks are tiktoken's. `tiktoken-rs` has a copy of its code, and is the stable engine. A conversion
-//! to a `tokenizer.json` is not exact, because a list of merges gives an order to pairs with equal ranks. So `rank_pairs`
-//! has the merges of tiktoken, and of the newer engine the splits alone: for the patterns that it has code for, texts
-//! without an allowed special token, and characters that both engines treat alike.
+//! The ids of a file of ranks are tiktoken's. `tiktoken-rs` has a copy of its code, and is the stable engine. A
+//! conversion to a `tokenizer.json` is not exact, because a list of merges gives an order to pairs with equal
+//! ranks. So `rank_pairs` has the merges of tiktoken, and of the newer engine the splits alone: for the patterns
+//! that it has code for, texts without an allowed special token, and characters that both engines treat alike.
 //!
 //! # Memory
 //!

@@ -75,7 +75,8 @@ impl WordTable {
         })
     }
 
-    /// Keeps the ids of a word, unless it has too many. The word that was kept last in its slot moves to the second one.
+    /// Keeps the ids of a word, unless it has too many. The word that was kept last in its slot moves to the second
+    /// one.
     pub(crate) fn keep(&mut self, key: Key, ids: &[u32]) {
         if ids.is_empty() || ids.len() > IDS_MAX {
             return;

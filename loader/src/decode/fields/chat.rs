@@ -20,7 +20,7 @@ use crate::decode::row::Row;
 use crate::decode::step::{Decode, Memory, Stored, StoredColumn};
 use crate::error::{Context, Error, Result};
 use crate::format::encoding::{DType, Encoding};
-pub(in crate::decode) use pair::Answers;
+use pair::{Pair, common_messages};
 
 /// The token ids of a conversation per sample, with the output `labels`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -348,6 +348,46 @@ impl ChatDecoder {
         self.chat.variables.get("eos_token").and_then(Value::as_str)
     }
 
+    /// Writes the ids of the prompt of a pair, and leaves the ids of its answers in `memory`.
+    fn write_pair(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
+        let column = stored.column;
+        let read = |of: &ChatColumn| of.read_from(column);
+        let against = self.against.as_ref().ok_or_else(|| Error::internal("a pair without a second column"))?;
+        let whole = Pair::of(
+            self.prompt.as_ref().map(read).transpose()?,
+            [self.column.read(stored.bytes)?, read(against)?],
+            self.end_of_text(),
+        )?;
+        let tools = self.tools_of(column)?;
+        let Memory { ids, changed: prompt, answers, .. } = memory;
+        for (place, value) in whole.0.iter().enumerate() {
+            match value {
+                Value::String(text) => self.tokenizer_of_texts()?.encode(text, ids)?,
+                messages => {
+                    let conversation = Conversation::of(messages, tools.as_ref(), &self.chat.variables)?;
+                    let is_prompt = place == 0;
+                    let text = self.template()?.render(&conversation, conversation.count(), is_prompt)?.text;
+                    self.tokenizer.encode(&text, ids)?;
+                }
+            }
+            let kept = if place == 0 { &mut *prompt } else { &mut answers[place - 1] };
+            kept.clear();
+            kept.extend_from_slice(ids.as_slice());
+        }
+        ids.shrink();
+        let (length, empty) = pair::cut(prompt, answers);
+        if let Some(most) = self.chat.prompt_max.filter(|most| length > *most) {
+            let message = "the prompt of the pair has more tokens than max_length leaves for it, so no answer would be \
+                           trained: raise max_length of Chat, or leave such samples out with skip.errors";
+            return Err(Error::decode(message).with("tokens", length).with("most", most));
+        }
+        if let Some(place) = empty {
+            let name = if place == 0 { &self.column.name } else { &against.name };
+            return Err(Error::decode("an answer of the pair has no token after the prompt").with("column", name));
+        }
+        self.row.write(SampleIds::Encoded(prompt), row, "Chat")
+    }
+
     /// Makes the tokens of a prompt and of its completion, with the token at the end of texts.
     fn encode_texts(&self, mut text: String, completion: &str, tokens: (&mut Ids, &mut Vec<bool>)) -> Result<()> {
         let tokenizer = self.tokenizer_of_texts()?;
@@ -401,16 +441,4 @@ fn label(ids: &[u32], mask: &[bool], values: &mut Vec<u8>) {
     values.clear();
     let labels = ids.iter().zip(mask).map(|(id, is_trained)| if *is_trained { i64::from(*id) } else { NO_LABEL });
     values.extend(labels.flat_map(i64::to_ne_bytes));
-}
-
-/// Returns the number of messages that both conversations of a pair begin with.
-fn common_messages(own: &Value, other: &Value) -> Result<usize> {
-    let (Some(own), Some(other)) = (own.as_array(), other.as_array()) else {
-        return Err(Error::decode("`against` of Chat is for pairs of lists of messages: pass a `prompt` for texts"));
-    };
-    let equal = own.iter().zip(other).take_while(|(a, b)| a == b).count();
-    match equal.min(own.len().min(other.len()).saturating_sub(1)) {
-        0 => Err(Error::decode("the conversations of the pair begin with different messages, so they have no prompt")),
-        first => Ok(first),
-    }
 }

@@ -66,7 +66,6 @@ use crate::format::encoding::Encoding;
 pub use array::Array;
 pub use boxes::{BoxLabels, Boxes};
 pub use bytes::Bytes;
-pub(super) use chat::Answers;
 pub use chat::{Chat, ChatPart, ChatTurns};
 pub use class_map::ClassMap;
 pub(super) use column::Columns;

@@ -114,7 +114,8 @@ fn characters_with_different_treatment_are_in_the_tables() {
     let mut missing = Vec::new();
     for c in sampled().into_iter().filter(|&c| !is_in(PATTERNS, c)) {
         let text = format!(
-            "a{c} {c}A{c}a1{c}1 {c}1.{c}. .{c}a  {c}\n{c}\u{e9}{c}'s\u{301}{c}\u{323}{c}\u{5b0}\u{334}{c}\u{4e2d}{c} a'{c}b"
+            "a{c} {c}A{c}a1{c}1 {c}1.{c}. .{c}a  {c}\n{c}\u{e9}{c}'s\u{301}{c}\u{323}{c}\u{5b0}\u{334}{c}\u{4e2d}{c} \
+             a'{c}b"
         );
         let is_missing = differs(&text, &splits, &mut scratch)
             || !is_in(REST, c) && (differs(&text, &classes, &mut scratch) || normal_differs(&text));

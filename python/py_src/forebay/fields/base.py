@@ -6,7 +6,7 @@ import dataclasses
 import math
 import numbers
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from .._arguments import Check, shown, text, whole, within
@@ -31,6 +31,10 @@ class Field:
     def _is_pair(self) -> bool:
         """Returns True if the field makes prompts, and the engine adds the outputs of two answers."""
         return False
+
+    def _own_tokenizer(self) -> Callable[[], str] | None:
+        """Returns the function that reads the field's own `tokenizer.json`, if it has one."""
+        return None
 
     def _has_labels(self) -> bool:
         """Returns True if the engine adds an output `labels` after the field's, with rows of the same form."""
@@ -142,6 +146,16 @@ def pairs_of(fields: Mapping[str, Field]) -> list[list[Any]]:
 def mask_of(field: Field) -> tuple[str, str] | None:
     """Returns the padded output and the type of a mask, if the field is one."""
     return field._mask_of()
+
+
+def is_pair(field: Field) -> bool:
+    """Returns True if the field makes prompts, and the engine adds the outputs of two answers."""
+    return field._is_pair()
+
+
+def own_tokenizer(field: Field) -> Callable[[], str] | None:
+    """Returns the function that reads the field's own `tokenizer.json`, if it has one."""
+    return field._own_tokenizer()
 
 
 def specs(fields: Mapping[str, Field] | None) -> list[list[Any]] | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from .._arguments import by_name, real, several, shown, whole
 from ..errors import ConfigError
+from .base import own_tokenizer
 from .vocabulary import contents_of, continuing_ids
 
 _ID_MAX = 1 << 32
@@ -136,7 +137,6 @@ _OPTIONS = {
 def spec_of_changes(field: Any) -> dict[str, Any]:
     """Returns the engine's form of the options of a field that change the ids of documents."""
     spec: dict[str, Any] = {}
-    own = [field._contents] if hasattr(field, "_contents") and getattr(field, "encoding", None) is None else []
     for option, (cls, example) in _OPTIONS.items():
         value = getattr(field, option)
         if value is None:
@@ -144,5 +144,5 @@ def spec_of_changes(field: Any) -> dict[str, Any]:
         if not isinstance(value, cls):
             article = f"{option} of {type(field).__name__} is a {cls.__name__}"
             raise ConfigError(f"{article}, such as {cls.__name__}({example}), but it is {shown(value)}")
-        spec[option] = value._spec(*own) if isinstance(value, MaskedLM) else value._spec()
+        spec[option] = value._spec(own_tokenizer(field)) if isinstance(value, MaskedLM) else value._spec()
     return spec

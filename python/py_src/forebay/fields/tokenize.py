@@ -107,6 +107,9 @@ class Tokenize(FileField):
         }
         return spec | {"tokenizer": self._contents()}
 
+    def _own_tokenizer(self) -> Callable[[], str] | None:
+        return self._contents if self.encoding is None else None
+
     def _contents(self) -> str:
         """Returns the contents of the tokenizer's file."""
         return self._once(lambda: contents_of("Tokenize", self.tokenizer))

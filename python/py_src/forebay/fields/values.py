@@ -11,7 +11,7 @@ from .._arguments import by_name, flag, shown, text, whole
 from .._choices import DType
 from .._convert.ragged import Padding
 from ..errors import ConfigError
-from .base import Field, column_of, default_of, dtype_of, lengths_of, path_of
+from .base import Field, column_of, default_of, dtype_of, is_pair, lengths_of, path_of
 from .documents import FillInMiddle, MaskedLM, spec_of_changes
 
 
@@ -261,7 +261,7 @@ def token_rows(field: Any) -> dict[str, Any]:
     if field.length is None:
         if truncates:
             raise ConfigError(f"truncate of {kind} cuts at `length`, which is not set: pass max_length instead of truncate")
-        if pad is None and not field._is_pair():
+        if pad is None and not is_pair(field):
             raise ConfigError(f"{kind} needs a length, or pad to fill rows up to the longest one of the batch: pass one of them")
         return spec
     for name in ("pad_to_multiple", "max_length"):

@@ -4,25 +4,19 @@
 //! prompt's, which is not always the end of the prompt: a token may have its last and the answer's first characters.
 //! The row of the field is the prompt; the rows of the answers are further outputs.
 
-use forebay_text::chat::Conversation;
 use serde_json::Value;
 
-use super::{ChatColumn, ChatDecoder, common_messages};
 use crate::decode::fields::kind::Compiled;
 use crate::decode::fields::token_row::{SampleIds, TokenRow};
 use crate::decode::row::Row;
 use crate::decode::step::{Decode, Memory, Stored};
 use crate::error::{Error, Result};
 
-/// Names of the outputs with the answers, in the order of [`Answers`].
+/// Names of the outputs with the answers, in the order of `Memory::answers`.
 const NAMES: [&str; 2] = ["chosen_ids", "rejected_ids"];
 
-/// Token ids of the two answers of a pair, in memory that is kept.
-#[derive(Default)]
-pub(in crate::decode) struct Answers([Vec<u32>; 2]);
-
 /// Prompt, and both conversations with it.
-struct Pair([Value; 3]);
+pub(super) struct Pair(pub(super) [Value; 3]);
 
 /// Compiles the outputs of the answers of a field with these rows and this column.
 pub(super) fn answers_of(column: usize, row: TokenRow) -> Vec<(&'static str, Compiled)> {
@@ -39,58 +33,23 @@ struct AnswerDecoder {
 
 impl Decode for AnswerDecoder {
     fn decode(&self, _stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
-        self.row.write(SampleIds::Encoded(&memory.answers.0[self.place]), row, "Chat")
+        self.row.write(SampleIds::Encoded(&memory.answers[self.place]), row, "Chat")
     }
 }
 
-impl ChatDecoder {
-    /// Writes the ids of the prompt of a pair, and leaves the ids of its answers in `memory`.
-    pub(super) fn write_pair(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
-        let column = stored.column;
-        let read = |of: &ChatColumn| of.read_from(column);
-        let against = self.against.as_ref().ok_or_else(|| Error::internal("a pair without a second column"))?;
-        let pair = Pair::of(
-            self.prompt.as_ref().map(read).transpose()?,
-            [self.column.read(stored.bytes)?, read(against)?],
-            self.end_of_text(),
-        )?;
-        let tools = self.tools_of(column)?;
-        let Memory { ids, changed: prompt, answers: Answers(answers), .. } = memory;
-        for (place, value) in pair.0.iter().enumerate() {
-            match value {
-                Value::String(text) => self.tokenizer_of_texts()?.encode(text, ids)?,
-                messages => {
-                    let conversation = Conversation::of(messages, tools.as_ref(), &self.chat.variables)?;
-                    let is_prompt = place == 0;
-                    let text = self.template()?.render(&conversation, conversation.count(), is_prompt)?.text;
-                    self.tokenizer.encode(&text, ids)?;
-                }
-            }
-            let kept = if place == 0 { &mut *prompt } else { &mut answers[place - 1] };
-            kept.clear();
-            kept.extend_from_slice(ids.as_slice());
-        }
-        ids.shrink();
-        let common = |ids: &Vec<u32>| prompt.iter().zip(ids).take_while(|(one, other)| one == other).count();
-        let length = answers.iter().map(common).min().unwrap_or(0);
-        if let Some(most) = self.chat.prompt_max.filter(|most| length > *most) {
-            let message = "the prompt of the pair has more tokens than max_length leaves for it, so no answer would be \
-                           trained: raise max_length of Chat, or leave such samples out with skip.errors";
-            return Err(Error::decode(message).with("tokens", length).with("most", most));
-        }
-        if let Some(place) = answers.iter().position(|ids| ids.len() == length) {
-            let name = if place == 0 { &self.column.name } else { &against.name };
-            return Err(Error::decode("an answer of the pair has no token after the prompt").with("column", name));
-        }
-        prompt.truncate(length);
-        answers.iter_mut().for_each(|ids| drop(ids.drain(..length)));
-        self.row.write(SampleIds::Encoded(prompt), row, "Chat")
-    }
+/// Cuts the prompt of a pair where an answer begins, and removes it from the whole `answers`. Returns its tokens, and
+/// the number of the first answer without a token.
+pub(super) fn cut(prompt: &mut Vec<u32>, answers: &mut [Vec<u32>; 2]) -> (usize, Option<usize>) {
+    let common = |ids: &Vec<u32>| prompt.iter().zip(ids).take_while(|(one, other)| one == other).count();
+    let length = answers.iter().map(common).min().unwrap_or(0);
+    prompt.truncate(length);
+    answers.iter_mut().for_each(|ids| drop(ids.drain(..length)));
+    (length, answers.iter().position(Vec::is_empty))
 }
 
 impl Pair {
     /// Returns the pair of a prompt and two answers, or of two whole conversations or texts. `end` ends texts.
-    fn of(prompt: Option<Value>, answers: [Value; 2], end: Option<&str>) -> Result<Self> {
+    pub(super) fn of(prompt: Option<Value>, answers: [Value; 2], end: Option<&str>) -> Result<Self> {
         match (prompt, answers) {
             (Some(Value::Array(prompt)), [Value::Array(chosen), Value::Array(rejected)])
                 if !chosen.is_empty() && !rejected.is_empty() =>
@@ -140,6 +99,18 @@ fn common_text(chosen: &str, rejected: &str) -> usize {
     }
     let end = at(equal);
     if chosen[..end].ends_with(' ') { end - 1 } else { end }
+}
+
+/// Returns the number of messages that both conversations of a pair begin with.
+pub(super) fn common_messages(own: &Value, other: &Value) -> Result<usize> {
+    let (Some(own), Some(other)) = (own.as_array(), other.as_array()) else {
+        return Err(Error::decode("`against` of Chat is for pairs of lists of messages: pass a `prompt` for texts"));
+    };
+    let equal = own.iter().zip(other).take_while(|(a, b)| a == b).count();
+    match equal.min(own.len().min(other.len()).saturating_sub(1)) {
+        0 => Err(Error::decode("the conversations of the pair begin with different messages, so they have no prompt")),
+        first => Ok(first),
+    }
 }
 
 #[cfg(test)]
