@@ -28,8 +28,8 @@
 //! tables of Unicode are newer, and it refuses unknown patterns. It encodes a text if it has code for each part of the
 //! tokenizer, and if both engines treat each character of the text alike; else the stable engine does. `unicode` has
 //! the 5,261 characters without equal treatment: these are the long s, and letters, signs and digits since Unicode 8,
-//! and none of the characters in wide use. The version of each crate is exact in `Cargo.toml`, because the tests compare
-//! these versions. When 1.0 is released, its wheel is the definition, and the stable engine can go.
+//! and none of the characters in wide use. The version of each crate is exact in `Cargo.toml`, because the tests
+//! compare these versions. When 1.0 is released, its wheel is the definition, and the stable engine can go.
 //!
 //! The ids of a file of ranks are tiktoken's. `tiktoken-rs` has a copy of its code, and is the stable engine. A
 //! conversion to a `tokenizer.json` is not exact, because a list of merges gives an order to pairs with equal

@@ -49,7 +49,8 @@ struct Scratch {
 
 impl RankPairs {
     /// Returns the tokenizer of a vocabulary with a token for each byte; `None` for a pattern that the newer engine
-    /// does not know. With `ends_whole` white space at the end of a text is one word, whatever the pattern does with it.
+    /// does not know. With `ends_whole` white space at the end of a text is one word, whatever the pattern does with
+    /// it.
     pub(crate) fn new(tokens: &[(Vec<u8>, u32)], pattern: &str, ends_whole: bool) -> Option<Self> {
         // Kimi's pattern has classes of scripts, which the tables of characters do not cover.
         recognize(pattern).filter(|_| !pattern.contains(r"\p{Han}"))?;
