@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 /// See the rates, waits and bottleneck of running jobs
 ///
 /// Without arguments it shows all processes of this user on this machine that have a loader in an epoch. A process that
-/// was started with Engine(metrics="prometheus://:9400") is shown by its HOST:PORT, from any machine. Rates and the share
-/// of waiting are of the last interval; percentiles of the wait for a batch, totals and the bottleneck are since the
-/// start of the loader.
+/// was started with Engine(metrics="prometheus://:9400") is shown by its HOST:PORT, from any machine. Rates and the
+/// share of waiting are of the last interval; percentiles of the wait for a batch, totals and the bottleneck are since
+/// the start of the loader.
 #[derive(Args, Debug)]
 pub(crate) struct TopArgs {
     /// Processes: numbers, or HOST:PORT of their metrics [default: all of this user on this machine]
@@ -65,6 +65,9 @@ impl Command for TopArgs {
         }
     }
 }
+
+/// A loader: its process, and its number there.
+type Key = (String, usize);
 
 /// All jobs at one moment.
 struct Look {
@@ -133,7 +136,7 @@ impl Look {
     }
 
     /// Figures of each loader, in the order of ranks.
-    fn by_key(&self) -> Vec<((String, usize), (&Job, &Value))> {
+    fn by_key(&self) -> Vec<(Key, (&Job, &Value))> {
         let mut all: Vec<_> = self
             .jobs
             .iter()

@@ -49,7 +49,8 @@ options! {
         pub share_decode: bool = false,
         /// Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
         pub gpu_direct_storage: bool = false,
-        /// Serve the figures to Prometheus, "prometheus://:9400" (the local rank is added to the port), or send them: "otlp".
+        /// Serve the figures to Prometheus, "prometheus://:9400" (the local rank is added to the port), or send them:
+        /// "otlp".
         pub metrics: Option<String> = None,
         /// Let `forebay top` of the same user look into this process, by a Unix socket.
         pub monitor: bool = true,

@@ -158,7 +158,7 @@ fn describe(layout: &Layout) -> String {
     layout.columns.iter().map(|c| format!("{}: {}", c.name, c.encoding)).collect::<Vec<_>>().join(", ")
 }
 
-/// Lets programs ask for the figures of the loader of `config`, as its options say.
+/// Lets programs ask for the figures of the loader of `config`, by its options.
 pub(super) fn watch_of(config: &LoaderConfig, stats: &Arc<Stats>) -> Result<Option<Watch>> {
     let (engine, world) = (&config.engine, &config.world);
     let metrics = engine.metrics.as_deref().map(|text| Metrics::parse(text, world.local_rank)).transpose()?;

@@ -31,9 +31,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Place that figures are served at.
+/// ServedAt that figures are served at.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Place {
+pub(super) enum ServedAt {
     /// The Unix socket of this process.
     Socket,
     Port(SocketAddr),
@@ -41,7 +41,7 @@ pub(super) enum Place {
 
 /// More work for the thread.
 enum Order {
-    Listen(Place),
+    Listen(ServedAt),
     Export(otlp::Settings),
 }
 
@@ -93,7 +93,7 @@ impl Server {
     }
 
     /// Serves HTTP at `place` too. A port that is taken is a warning: it does not end a job.
-    pub(super) fn listen(&self, place: Place) {
+    pub(super) fn listen(&self, place: ServedAt) {
         // The thread is gone only after a panic.
         let _ = self.orders.send(Order::Listen(place));
     }
@@ -169,22 +169,22 @@ async fn serve(registry: Arc<Registry>, mut orders: mpsc::UnboundedReceiver<Orde
             Order::Listen(place) if places.contains(&place) => {}
             Order::Listen(place) => {
                 let opened = match place {
-                    Place::Socket => bound().and_then(|(listener, path)| {
+                    ServedAt::Socket => bound().and_then(|(listener, path)| {
                         files.push(SocketFile(path));
                         UnixListener::from_std(listener).map(Listener::Unix)
                     }),
-                    Place::Port(address) => TcpListener::bind(address).await.map(Listener::Tcp),
+                    ServedAt::Port(address) => TcpListener::bind(address).await.map(Listener::Tcp),
                 };
                 match (opened, place) {
                     (Ok(listener), _) => {
                         places.push(place);
                         tokio::spawn(accept(registry.clone(), listener, room.clone()));
                     }
-                    (Err(e), Place::Socket) => {
+                    (Err(e), ServedAt::Socket) => {
                         let folder = socket_folder();
                         log::info!("`forebay top` cannot see this process: no socket in {}: {e}", folder.display());
                     }
-                    (Err(e), Place::Port(address)) => {
+                    (Err(e), ServedAt::Port(address)) => {
                         log::warn!("engine.metrics: no figures are served at {address}, which is refused: {e}");
                     }
                 }

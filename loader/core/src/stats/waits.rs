@@ -3,7 +3,7 @@
 use crate::sync::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Shortest wait that is told from a shorter one: 2^10 ns, about a microsecond.
+/// Waits below 2^10 ns, about a microsecond, are counted together.
 const FIRST_POWER: u32 = 10;
 /// Powers of two from the first one on: the last bucket with a bound ends at 2^37 ns, 137 s.
 const POWERS: usize = 27;
