@@ -145,9 +145,10 @@ impl FromDocument for LoaderWindow {
                 _ => TokenWindow::deserialize(from).map(Self::Tokens),
             };
         }
-        match map.read.is_empty() {
-            true => TokenWindow::of_object(map).map(Self::Tokens),
-            false => PackConfig::deserialize(MapAccessDeserializer::new(map)).map(Self::Pack),
+        if map.read.is_empty() {
+            TokenWindow::of_object(map).map(Self::Tokens)
+        } else {
+            PackConfig::deserialize(MapAccessDeserializer::new(map)).map(Self::Pack)
         }
     }
 }

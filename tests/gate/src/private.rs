@@ -20,14 +20,14 @@ const DOCUMENTED: &[&str] = &["_asdict", "_exit", "_fields", "_getframe", "_make
 
 /// Names of libraries that have no public ones for this: the file, the name, and the reason.
 const OF_LIBRARIES: &[(&str, &str, &str)] = &[
-    ("arrow_data.py", "_indices", "datasets: rows that were selected"),
+    ("streams.py", "_indices", "datasets: rows that were selected"),
     ("checkpoint/distributed/writing.py", "_enable_plan_caching", "torch: option of a planner"),
-    ("checkpoint/snapshot.py", "_cdata", "torch: identity of a storage"),
-    ("checkpoint/snapshot.py", "_untyped_storage", "torch: memory of a typed storage"),
-    ("files/division.py", "_is_sharding_datapipe", "torch: DataPipes that divide samples"),
+    ("checkpoint/memory.py", "_cdata", "torch: identity of a storage"),
+    ("checkpoint/memory.py", "_untyped_storage", "torch: memory of a typed storage"),
+    ("files/order.py", "_is_sharding_datapipe", "torch: DataPipes that divide samples"),
     ("integrations/keras.py", "_initial_epoch", "keras: the epoch at which `fit` resumes"),
-    ("lightning_epochs.py", "_combined_loader", "lightning: the loaders of a loop"),
-    ("lightning_epochs.py", "_mode", "lightning: the mode of combined loaders"),
+    ("position.py", "_combined_loader", "lightning: the loaders of a loop"),
+    ("position.py", "_mode", "lightning: the mode of combined loaders"),
     ("remotes/filesystems.py", "_find", "fsspec: listing of an asynchronous file system"),
     ("remotes/filesystems.py", "_strip_protocol", "fsspec: path of an address"),
 ];

@@ -5,7 +5,7 @@
 //! counts for the rest. They are the output `labels`, with a step right after the step of the ids.
 //!
 //! With whole words the first token of a word is drawn for all of its tokens, and each of these tokens becomes the mask
-//! or a random token, or stays, by a draw of its own. A token has one draw in any case.
+//! or a random token, or stays, by a separate draw. A token has one draw in any case.
 
 use serde::{Deserialize, Serialize};
 

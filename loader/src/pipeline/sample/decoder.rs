@@ -163,10 +163,13 @@ impl RowDecoder {
                 (RowSink::Encoded(number), Some(taker)) => Row::Encodable(fixed.next()?, taker, *number),
                 (RowSink::Slot | RowSink::Encoded(_), _) => Row::Fixed(fixed.next()?),
                 (RowSink::List | RowSink::Consumer, _) => match list.next()? {
-                    RowBytes::Engine(list) => match stored_row == Some(output) {
-                        true => Row::Stored(list),
-                        false => Row::Var(list),
-                    },
+                    RowBytes::Engine(list) => {
+                        if stored_row == Some(output) {
+                            Row::Stored(list)
+                        } else {
+                            Row::Var(list)
+                        }
+                    }
                     RowBytes::Consumer(memory) => Row::Sized(memory.bytes_mut()),
                 },
             };

@@ -18,7 +18,7 @@ from .accelerate import DataLoader
 
 __all__ = ["LoaderTrainer", "Trainer"]
 
-_STAND_IN = "forebay_loader"
+_PLACEHOLDER = "forebay_loader"
 """Column of a data set of one row in place of a loader."""
 
 _CALLBACK = "LoaderPosition"
@@ -72,8 +72,8 @@ class LoaderTrainer:
             self.add_callback(type(_CALLBACK, (_Position,), {"loader": self.train_dataset}))
 
     def _prepare_dataset(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        # TRL's preparation, which a loader's batches have behind them.
-        return dataset if isinstance(dataset, Loader) or _is_stand_in(dataset) else super()._prepare_dataset(dataset, *args, **kwargs)
+        # TRL's preparation, which is not needed for a loader's batches.
+        return dataset if isinstance(dataset, Loader) or _is_placeholder(dataset) else super()._prepare_dataset(dataset, *args, **kwargs)
 
     def get_train_dataloader(self) -> Any:
         loaded = self._loaded(self.train_dataset)
@@ -211,12 +211,12 @@ def _one_row(data: Any) -> Any:
 
     if isinstance(data, dict):
         return {name: _one_row(each) for name, each in data.items()}
-    return Dataset.from_dict({"input_ids": [[0]], "labels": [[0]], _STAND_IN: [True]}) if isinstance(data, Loader) else data
+    return Dataset.from_dict({"input_ids": [[0]], "labels": [[0]], _PLACEHOLDER: [True]}) if isinstance(data, Loader) else data
 
 
-def _is_stand_in(data: Any) -> bool:
+def _is_placeholder(data: Any) -> bool:
     """True for a data set of one row in place of a loader."""
-    return _STAND_IN in (getattr(data, "column_names", None) or ())
+    return _PLACEHOLDER in (getattr(data, "column_names", None) or ())
 
 
 def _resumed(loader: Loader, position: dict[str, Any]) -> tuple[int, int]:
