@@ -122,6 +122,11 @@ impl PackConfig {
         tokens.next_multiple_of(self.pad_sequences_to)
     }
 
+    /// Tokens that a pack has room for.
+    pub(super) fn capacity(&self) -> u32 {
+        self.batch_tokens.unwrap_or(self.length)
+    }
+
     /// Most fragments of a pack.
     pub(super) fn sequences_max(&self) -> u32 {
         self.max_sequences.unwrap_or(u32::MAX)

@@ -75,7 +75,7 @@ impl PackCounts {
         let packs: u64 = self.packs.iter().map(|&packs| u64::from(packs)).sum();
         self.packs.len() as u64 == layout.windows()
             && packs <= self.tokens
-            && self.tokens <= packs.saturating_mul(layout.config.length.into())
+            && self.tokens <= packs.saturating_mul(layout.config.capacity().into())
     }
 
     /// Some 9 bits for each window, for a checkpoint.

@@ -145,8 +145,7 @@ impl PackPlan {
     /// Totals of the whole epoch, whatever this plan's start.
     pub fn totals(&self) -> PackTotals {
         let packs = self.0.packs.shape().num_samples();
-        let PackConfig { length, batch_tokens, .. } = self.0.layout.config;
-        let capacity = packs * u64::from(batch_tokens.unwrap_or(length));
+        let capacity = packs * u64::from(self.0.layout.config.capacity());
         PackTotals { packs, tokens: self.0.counts.tokens(), capacity }
     }
 

@@ -106,6 +106,19 @@ fn batches_under_a_limit_of_tokens_are_the_same_on_any_ranks_and_after_a_resume(
 }
 
 #[test]
+fn the_numbers_of_batches_of_a_checkpoint_are_the_plan_s() {
+    let job = job_of_rows();
+    let packing = (&job.packing, &*job.lengths);
+    let plan =
+        |counts| PackPlan::new(&job.shape, &job.order, packing, World::single(), 1, None, counts, 1).expect("a plan");
+    let first = plan(None);
+    // A batch has more tokens than its longest row may have.
+    assert!(first.totals().tokens > first.totals().packs * u64::from(job.packing.length));
+    let again = plan(Some(first.counts().clone()));
+    assert_eq!(again.totals(), first.totals());
+}
+
+#[test]
 fn padding_of_rows_of_lognormal_lengths_is_a_few_percent_at_most() {
     let documents = 131_072;
     let shape = DataSetShape::new(&[vec![documents]]).expect("a shape");
