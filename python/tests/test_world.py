@@ -151,7 +151,7 @@ def test_numbers_that_are_contradictory_are_an_error_with_both_launchers():
 
 
 def test_a_group_gets_its_local_rank_from_the_launcher_of_the_same_process(monkeypatch):
-    monkeypatch.setattr(world, "_torch", lambda: ((5, 8, None, None), "torch.distributed"))
+    monkeypatch.setattr(world, "_group", lambda: ((5, 8, None, None), "torch.distributed"))
     for environ in (TORCHRUN, SLURM, SLURM | PMI, FLUX | PMI, SLURM_NODES | HYDRA, SLURM | {"RANK": "1", "WORLD_SIZE": "2"}):
         assert place(environ=environ) == (*RANK_5, "torch.distributed")
 
@@ -214,7 +214,7 @@ def test_a_world_size_without_a_rank_is_an_error():
 
 
 def test_a_group_that_met_on_this_node_has_its_local_ranks(monkeypatch):
-    monkeypatch.setattr(world, "_torch", lambda: ((1, 4, None, None), "torch.distributed"))
+    monkeypatch.setattr(world, "_group", lambda: ((1, 4, None, None), "torch.distributed"))
     for address in ("localhost", "127.0.0.1", "::1"):
         assert place(environ={"MASTER_ADDR": address}) == (1, 4, 1, 4, "torch.distributed")
     # As Lightning's own launcher sets them.
