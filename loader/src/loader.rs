@@ -10,6 +10,7 @@
 //! * `plan`: from the configuration to the inputs of the parts;
 //! * `planner`: plans of epochs;
 //! * `position`: position in the epochs, and checkpoints;
+//! * `first_numbers`: numbers of the first samples of shards;
 //! * `steps`, `step_names`, `epoch_steps`: the samples of a step, steps that are left out, and the steps of epochs;
 //! * `negotiate`: optional features of the delivery;
 //! * `pools`: memory pools and threads by NUMA node.
@@ -17,6 +18,7 @@
 mod description;
 mod epoch_steps;
 mod filter;
+mod first_numbers;
 mod length_index;
 mod negotiate;
 mod packing;
@@ -48,6 +50,7 @@ use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use crate::topology::Topology;
 pub use description::Description;
 use filter::{Filters, TokenSource};
+use first_numbers::FirstNumbers;
 pub use length_index::LengthIndex;
 use packing::Packing;
 use planner::Planner;
@@ -57,7 +60,6 @@ use position::Position;
 pub use session::Held;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
-use step_names::FirstNumbers;
 pub use steps::NamedSample;
 
 /// Result of [`Loader::next_within`].

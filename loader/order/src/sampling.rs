@@ -218,9 +218,10 @@ impl Units {
             }
             if part > 0 {
                 self.start_picks();
-                match part == size {
-                    true => self.picks.extend(0..size as u32),
-                    false => self.picks.extend_from_slice(generator.choose_sorted(size as u32, part as u32, scratch)),
+                if part == size {
+                    self.picks.extend(0..size as u32);
+                } else {
+                    self.picks.extend_from_slice(generator.choose_sorted(size as u32, part as u32, scratch));
                 }
                 self.add(shard, part);
             }

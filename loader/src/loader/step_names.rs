@@ -1,30 +1,15 @@
 //! Methods of the loader for [`steps`](super::steps).
 
 use super::Loader;
+use super::first_numbers::FirstNumbers;
 use super::position::Position;
 use super::steps::{NamedFragment, NamedSample, batches_in, first_step, place_of};
 use crate::config::PackOptions;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Index, Shard};
 use crate::order::{Rank, Resume, ShardId, StreamId};
 use crate::pipeline::{PlannedBatch, RowFragment};
 use crate::state::{FirstStep, LoaderState, SkippedSteps};
-use std::collections::{HashMap, HashSet};
-
-/// Numbers of the first samples of the shards, by stream. A loader keeps them: a sum over a million shards takes longer
-/// than the rest of a call.
-#[derive(Default)]
-pub(super) struct FirstNumbers(HashMap<u32, Vec<u64>>);
-
-impl FirstNumbers {
-    /// Returns the numbers of `stream`, from its `index`.
-    fn of(&mut self, stream: u32, index: &Index) -> &[u64] {
-        self.0.entry(stream).or_insert_with(|| {
-            let first = |before: &mut u64, shard: &Shard| Some(std::mem::replace(before, *before + shard.samples));
-            index.shards.iter().scan(0, first).collect()
-        })
-    }
-}
+use std::collections::HashSet;
 
 impl Loader {
     /// Returns the samples of `rank` in batch `batch` of `epoch`, as in a run of this world without interruptions.

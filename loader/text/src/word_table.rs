@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Slots, of 32 bytes each: 32 MiB, of which the memory of words that never came is not used.
+/// Slots, of 32 bytes each: 32 MiB. The system gives memory to the slots that are used alone.
 const SLOTS: usize = 1 << 20;
 
 /// Most ids of a kept word.

@@ -249,7 +249,9 @@ const TEXT: &[Layer] = &[
         &["engine"],
         &["byte_pairs", "characters", "document", "scope", "settings", "forebay_core::error", "forebay_core::sync"],
     ),
-    layer(&["ranks"], &["encoding", "settings", "forebay_core::error"]),
+    layer(&["word_table"], &[]),
+    layer(&["rank_pairs"], &["word_table", "forebay_core::sync"]),
+    layer(&["ranks"], &["characters", "encoding", "rank_pairs", "settings", "forebay_core::error"]),
     layer(
         &["tokenizer"],
         &[
