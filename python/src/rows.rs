@@ -203,7 +203,9 @@ pub(crate) fn moved<'py>(py: Python<'py>, row: &mut Vec<u8>) -> PyResult<Bound<'
     let contents = unsafe { std::slice::from_raw_parts_mut(start, row.len()) };
     while !row.is_empty() {
         let cut = row.len().saturating_sub(PIECE_BYTES);
-        contents[cut..row.len()].write_copy_of_slice(&row[cut..]);
+        for (to, from) in contents[cut..].iter_mut().zip(&row[cut..]) {
+            to.write(*from);
+        }
         row.truncate(cut);
         row.shrink_to_fit();
     }

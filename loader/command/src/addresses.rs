@@ -24,7 +24,7 @@ pub(crate) enum Found {
     /// One object.
     Object(ObjectEntry),
     /// Objects below a folder, or with names that fit a pattern.
-    Several(Entries),
+    Several(Box<Entries>),
 }
 
 impl Address {
@@ -59,7 +59,7 @@ impl Address {
     /// `NotFound` if there is neither; errors of the store.
     pub(crate) fn find(&self, objects: &Objects, is_recursive: bool) -> Result<Found> {
         if self.is_pattern {
-            return Ok(Found::Several(Entries::fitting(objects, &self.url, is_recursive)?));
+            return Ok(Found::Several(Box::new(Entries::fitting(objects, &self.url, is_recursive)?)));
         }
         if !self.url.ends_with('/')
             && !is_root(&self.url)?
@@ -77,7 +77,7 @@ impl Address {
             let message = "there is no object and no folder of this name";
             return Err(Error::new(ErrorKind::NotFound, message).with("url", redact(&self.url)));
         }
-        Ok(Found::Several(Entries { folder, listing, first, filter: None }))
+        Ok(Found::Several(Box::new(Entries { folder, listing, first, filter: None })))
     }
 }
 

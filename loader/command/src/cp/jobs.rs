@@ -119,7 +119,7 @@ impl Jobs {
                 let target = self.target.of_object(&entry.url)?;
                 return self.job(entry.url.clone(), Some(entry), target).map(Some);
             }
-            Found::Several(entries) => entries,
+            Found::Several(entries) => *entries,
         };
         if !self.is_recursive && !source.is_pattern() {
             return Err(Error::config("this is a folder: pass -r to copy all that is below"));
