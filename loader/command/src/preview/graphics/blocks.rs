@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_picture_of_three_rows_has_two_lines() {
-        let rgb = vec![[255, 0, 0], [255, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 255], [128, 128, 128]].concat();
+        let rgb = [[255, 0, 0], [255, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 255], [128, 128, 128]].concat();
         let picture = Picture::new(Size { w: 2, h: 3 }, rgb);
         let found = lines(&picture, Size { w: 3, h: 2 }, true);
         assert_eq!(
