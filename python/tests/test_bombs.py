@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from sources.tf_examples import record
+from tf_examples import record
 
 RAW_BYTES = 1 << 30
 BOMB = "decompression bomb"

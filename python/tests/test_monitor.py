@@ -7,6 +7,7 @@ import os
 import queue
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -81,15 +82,30 @@ def test_a_running_job_is_seen_and_a_killed_one_is_forgotten(numbers_set, tmp_pa
         code, text = top(tmp_path, "--once", str(process.pid))
         assert code == 0 and f"{process.pid}" in text and "limited by" in text
         assert max(map(len, text.splitlines())) <= 80 + len(str(numbers_set))
-        socket = tmp_path / "forebay" / f"{process.pid}.sock"
-        assert socket.is_socket() and (socket.parent.stat().st_mode & 0o777) == 0o700
+        own = tmp_path / "forebay" / f"{process.pid}.sock"
+        assert own.is_socket() and (own.parent.stat().st_mode & 0o777) == 0o700
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert top(tmp_path, "--once") == (1, "no process of this user has a loader in an epoch\n")
         code, text = top(tmp_path, "--once", str(process.pid))
         assert code == 2 and "has no open loader" in text
         with job(numbers_set, tmp_path) as second:
-            assert [path.name for path in socket.parent.iterdir()] == [f"{second.pid}.sock"]
+            assert [path.name for path in own.parent.iterdir()] == [f"{second.pid}.sock"]
+
+
+@pytest.mark.slow
+def test_sockets_of_processes_that_live_elsewhere_stay(numbers_set, tmp_path):
+    folder = tmp_path / "forebay"
+    folder.mkdir(mode=0o700)
+    for name in ("4000000001.sock", "4000000002.sock"):
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(folder / name))
+        listener.listen()
+        if name == "4000000001.sock":
+            listener.close()
+    with job(numbers_set, tmp_path) as process:
+        assert sorted(path.name for path in folder.iterdir()) == sorted([f"{process.pid}.sock", "4000000002.sock"])
+    listener.close()
 
 
 @pytest.mark.slow

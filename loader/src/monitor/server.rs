@@ -17,7 +17,7 @@ use std::fs::DirBuilder;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-use std::os::unix::net::UnixListener as StdUnixListener;
+use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -131,19 +131,21 @@ fn bound() -> io::Result<(StdUnixListener, PathBuf)> {
     }
     remove_dead(&folder);
     let path = socket_of(std::process::id());
-    // A process of the same number was killed.
-    let _ = std::fs::remove_file(&path);
+    // It fails if a process of the same number is alive, in a container that shares the folder.
     let listener = StdUnixListener::bind(&path)?;
     listener.set_nonblocking(true)?;
     Ok((listener, path))
 }
 
-/// Removes the sockets of processes that are gone.
+/// Removes the sockets of processes that were killed. A process may be in a different container, so its socket decides.
 fn remove_dead(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_suffix(".sock")?.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+        let is_dead = match StdUnixStream::connect(entry.path()) {
+            Ok(_) => false,
+            Err(e) => e.kind() == io::ErrorKind::ConnectionRefused,
+        };
+        if is_dead {
+            // A process that starts at the same time may have been faster.
             let _ = std::fs::remove_file(entry.path());
         }
     }
