@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from pathlib import Path
 
@@ -34,15 +35,26 @@ sys.stdin.readline()
 """
 
 
+def connected(family, address):
+    """Waits until a server accepts connections: the thread of a job opens its socket and port while the epoch begins."""
+    end = time.monotonic() + 60
+    while True:
+        with contextlib.suppress(ConnectionRefusedError, FileNotFoundError), socket.socket(family) as client:
+            return client.connect(address)
+        assert time.monotonic() < end, f"nothing listens at {address}"
+
+
 @contextlib.contextmanager
-def job(folder, runtime, metrics="", monitor="yes", **environment):
-    """Process with a loader in an epoch."""
+def job(folder, runtime, metrics="", monitor="yes", *, is_seen=True, **environment):
+    """Process with a loader in an epoch, which has its socket if it `is_seen`."""
     env = os.environ | {"XDG_RUNTIME_DIR": str(runtime)} | environment
     command = [sys.executable, "-c", JOB, str(folder), metrics, monitor]
     with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "in the epoch\n"
+            if is_seen:
+                connected(socket.AF_UNIX, str(runtime / "forebay" / f"{process.pid}.sock"))
             yield process
         finally:
             process.kill()
@@ -110,7 +122,7 @@ def test_sockets_of_processes_that_live_elsewhere_stay(numbers_set, tmp_path):
 
 @pytest.mark.slow
 def test_a_job_that_is_not_to_be_seen_has_no_socket(numbers_set, tmp_path):
-    with job(numbers_set, tmp_path, monitor="no"):
+    with job(numbers_set, tmp_path, monitor="no", is_seen=False):
         assert not (tmp_path / "forebay").exists()
 
 
@@ -118,7 +130,7 @@ def test_a_job_that_is_not_to_be_seen_has_no_socket(numbers_set, tmp_path):
 def test_a_job_runs_where_no_socket_can_be_made(numbers_set, tmp_path):
     taken = tmp_path / "a file"
     taken.write_text("")
-    with job(numbers_set, taken) as process:
+    with job(numbers_set, taken, is_seen=False) as process:
         process.communicate("\n\n")
         assert process.returncode == 0
 
@@ -136,6 +148,7 @@ def test_a_loader_that_is_closed_has_no_socket(numbers_set, tmp_path):
 def test_prometheus_gets_every_metric_with_its_help_and_type(numbers_set, tmp_path):
     port = free_port()
     with job(numbers_set, tmp_path, f"prometheus://127.0.0.1:{port}"):
+        connected(socket.AF_INET, ("127.0.0.1", port))
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
             lines = answer.read().decode().splitlines()
