@@ -99,7 +99,7 @@ impl Command for DoctorArgs {
         let mut findings = Findings::default();
         if self.is_chosen(ENVIRONMENT) {
             let local = self.data.stream("").local;
-            environment::check(&self.addresses, local.as_deref(), &mut findings)?;
+            environment::check(session, &self.addresses, local.as_deref(), &mut findings)?;
             session.facts.iter().for_each(|(name, value)| findings.fact(name, value));
         }
         let mut source = None;
@@ -162,7 +162,7 @@ impl DoctorArgs {
         let all = source.data.shape().num_samples();
         let wanted = self.fraction.map(|fraction| ((all as f64 * fraction).ceil() as u64).max(1));
         let wanted = self.samples.or(wanted).unwrap_or(all).min(all);
-        let run = CheckRun { source, threads: self.threads(), ranks: self.ranks, samples: wanted };
+        let run = CheckRun { session, source, threads: self.threads(), ranks: self.ranks, samples: wanted };
         let mut checks: Vec<Box<dyn Check>> = chosen.iter().map(|check| (check.make)()).collect();
         if chosen.iter().any(|check| check.reads_samples) {
             let progress = session.output.progress(wanted, "samples");

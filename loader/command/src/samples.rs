@@ -1,6 +1,7 @@
 //! Samples of a data set as values.
 
 use crate::text;
+use forebay_loader::Result;
 use forebay_loader::decode::geometry::Size;
 use forebay_loader::decode::{DType, formats, jpeg};
 use forebay_loader::format::encoding::Scalar;
@@ -9,7 +10,6 @@ use forebay_loader::order::{SampleId, ShardId};
 use forebay_loader::store::LibraryStores;
 use forebay_loader::sync::Arc;
 use forebay_loader::worker::{ATTEMPTS, DataSet, SampleReader};
-use forebay_loader::{Error, Result};
 use jpeg::JpegDecoder as _;
 use serde_json::{Value as Json, json};
 use std::borrow::Cow;
@@ -102,7 +102,7 @@ impl<'a> Content<'a> {
     /// Bytes that are no value of the column's encoding, with the column.
     pub(crate) fn of(column: &Column, bytes: &'a [u8]) -> Result<Self> {
         let found = match &column.encoding {
-            Encoding::Jpeg | Encoding::Png => picture(bytes).map(Ok).unwrap_or_else(|| Err(no_picture(bytes))),
+            Encoding::Jpeg | Encoding::Png => picture(bytes),
             Encoding::Bytes | Encoding::Custom(_) | Encoding::Pickle => Ok(Self::of_bytes(bytes.into())),
             encoding => encoding.decode(bytes).map(Self::of_value),
         };
@@ -227,14 +227,18 @@ fn numbers(dtype: DType, data: &[u8]) -> impl Iterator<Item = Number> {
 }
 
 /// Returns the picture that a file is, by its header.
-fn picture(bytes: &[u8]) -> Option<Content<'static>> {
+///
+/// # Errors
+///
+/// A file that is no picture, or with a damaged header.
+fn picture(bytes: &[u8]) -> Result<Content<'static>> {
     let (format, size) = if bytes.starts_with(&[0xff, 0xd8]) {
-        ("jpeg", jpeg::Decoder::default().size(bytes).ok()?)
+        ("jpeg", jpeg::Decoder::default().size(bytes)?)
     } else {
-        let format = formats::find(bytes).ok()?;
-        (lower(format.name()), format.size(bytes).ok()?)
+        let format = formats::find(bytes)?;
+        (lower(format.name()), format.size(bytes)?)
     };
-    Some(Content::Picture { format, size, bytes: bytes.len() })
+    Ok(Content::Picture { format, size, bytes: bytes.len() })
 }
 
 /// Name of a format of pictures in lower case, as encodings have it.
@@ -248,14 +252,4 @@ fn lower(name: &'static str) -> &'static str {
         "TIFF" => "tiff",
         other => other,
     }
-}
-
-/// Returns the reason why `bytes` are no picture.
-fn no_picture(bytes: &[u8]) -> Error {
-    let read = if bytes.starts_with(&[0xff, 0xd8]) {
-        jpeg::Decoder::default().size(bytes)
-    } else {
-        formats::find(bytes).and_then(|format| format.size(bytes))
-    };
-    read.map_or_else(|e| e, |_| Error::internal("a picture was not found"))
 }

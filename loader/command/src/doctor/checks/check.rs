@@ -1,5 +1,6 @@
 //! Interface of the checks.
 
+use crate::Session;
 use crate::doctor::finding::Findings;
 use crate::doctor::source::Source;
 use crate::doctor::values::{ColumnId, Sample, Value};
@@ -18,6 +19,7 @@ pub(in crate::doctor) trait Check {
 
 /// Data set and options of the checks.
 pub(in crate::doctor) struct CheckRun<'a> {
+    pub(in crate::doctor) session: &'a Session,
     pub(in crate::doctor) source: &'a Source,
     /// Threads for work at the end.
     pub(in crate::doctor) threads: usize,

@@ -3,7 +3,6 @@
 use super::check::{Check, CheckRun};
 use crate::doctor::finding::{Findings, Problem, Severity, Subject};
 use forebay_loader::format::INDEX_BASENAME;
-use forebay_loader::objects::{Objects, settings_from_json};
 use forebay_loader::sync::{AtomicUsize, Ordering, in_threads};
 use forebay_loader::verify::{ShardState, Verification};
 use std::collections::HashSet;
@@ -73,7 +72,7 @@ fn leftover(stream: usize, folder: &Path, run: &CheckRun<'_>, findings: &mut Fin
     let extension = |name: &str| Path::new(name).extension().map(|e| e.to_string_lossy().into_owned());
     let extensions: HashSet<String> = known.iter().filter_map(|name| extension(name)).collect();
     let root = format!("{}/", folder.display());
-    let listed = settings_from_json("{}").and_then(Objects::new).and_then(|objects| {
+    let listed = run.session.objects().and_then(|objects| {
         objects.list(&root, true)?.map(|entry| Ok(entry?.url)).collect::<forebay_loader::Result<Vec<_>>>()
     });
     for url in listed.unwrap_or_default() {

@@ -1,8 +1,9 @@
 //! The store of a data set: its name, its distance, its clock.
 
+use crate::Session;
 use crate::doctor::finding::{ENVIRONMENT, Findings, Problem, Severity, Subject};
 use forebay_loader::format::INDEX_BASENAME;
-use forebay_loader::objects::{Objects, settings_from_json};
+use forebay_loader::objects::Objects;
 use forebay_loader::store::{Peek, is_url, local_folder, redact};
 use forebay_loader::{Error, Result};
 use std::sync::mpsc;
@@ -20,13 +21,13 @@ const SKEW_MAX_S: u64 = 300;
 /// Time that a signature should last at least.
 const SIGNATURE_MIN_S: u64 = 12 * 3600;
 
-pub(super) fn check(address: &str, findings: &mut Findings) {
+pub(super) fn check(session: &Session, address: &str, findings: &mut Findings) {
     if !is_url(address) || local_folder(address).is_some() {
         return;
     }
     let name = redact(address).into_owned();
     signature(address, &name, SystemTime::now(), findings);
-    let Ok(objects) = settings_from_json("{}").and_then(Objects::new) else { return };
+    let Ok(objects) = session.objects() else { return };
     let url = format!("{}/{INDEX_BASENAME}", address.trim_end_matches('/'));
     let mut times = Vec::new();
     let mut skew = None;
@@ -94,19 +95,14 @@ fn end_of_signature(address: &str) -> Option<u64> {
 /// Reads a time such as 20261129T120000Z or 2026-11-29T12%3A00%3A00Z, in seconds since 1970.
 fn seconds_of(text: &str) -> Option<u64> {
     let text = text.replace("%3A", "").replace("%3a", "");
-    let digits: Vec<u64> = text.bytes().filter(u8::is_ascii_digit).map(|digit| u64::from(digit - b'0')).collect();
-    let number = |from: usize, to: usize| Some(digits.get(from..to)?.iter().fold(0, |sum, digit| sum * 10 + digit));
-    let (year, month, day) = (number(0, 4)?, number(4, 6)?, number(6, 8)?);
-    if !(1970..10_000).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    // Years from March on, so that a leap day is the last one.
-    let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
-    let leap_days = year / 4 - year / 100 + year / 400;
-    // Days from March 1 of year 0 to January 1, 1970.
-    let days = (365 * year + leap_days + (153 * month + 2) / 5 + day - 1).checked_sub(719_468)?;
-    let seconds = number(8, 10).unwrap_or(0) * 3600 + number(10, 12).unwrap_or(0) * 60 + number(12, 14).unwrap_or(0);
-    Some(days * 86_400 + seconds)
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    // A day alone is its start.
+    let day = digits.get(..8)?;
+    let part = |from: usize| digits.get(from..from + 2).unwrap_or("00");
+    let (hour, minute, second) = (part(8), part(10), part(12));
+    let time = format!("{}-{}-{}T{hour}:{minute}:{second}Z", &day[..4], &day[4..6], &day[6..]);
+    let time = humantime::parse_rfc3339(&time).ok()?;
+    Some(time.duration_since(UNIX_EPOCH).ok()?.as_secs())
 }
 
 /// Seconds between a server's clock and `now`.
