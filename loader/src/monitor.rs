@@ -15,6 +15,7 @@
 
 mod address;
 mod client;
+mod exchange;
 mod otlp;
 mod registry;
 mod server;

@@ -1,11 +1,11 @@
 //! Figures of running jobs, as `forebay top` reads them.
 
+use super::exchange::exchange;
 use super::{socket_folder, socket_of};
 use crate::error::{Error, ErrorKind, Result};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http_body_util::Full;
 use hyper::{Request, header};
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -85,20 +85,15 @@ impl Target {
     }
 
     async fn exchange(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Result<Bytes> {
-        let failed = |e: hyper::Error| Error::new(ErrorKind::Io, format!("{self} ended its answer")).caused_by(e);
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-        let driven = tokio::spawn(connection);
-        let request = Request::get("/stats").header(header::HOST, "forebay").body(Empty::<Bytes>::new());
+        let request = Request::get("/stats").header(header::HOST, "forebay").body(Full::default());
         let request = request.map_err(|e| Error::internal("a plain request").caused_by(e))?;
-        let response = sender.send_request(request).await.map_err(failed)?;
-        if !response.status().is_success() {
-            return Err(Error::format(format!("{self} answers {} and no figures of a loader", response.status())));
+        let answer = exchange(stream, request, ANSWER_MAX).await;
+        let (status, body) =
+            answer.map_err(|e| Error::new(ErrorKind::Io, format!("{self} ended its answer")).caused_by(e))?;
+        if !status.is_success() {
+            return Err(Error::format(format!("{self} answers {status} and no figures of a loader")));
         }
-        let body = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
-        let body = body.map_err(|e| Error::new(ErrorKind::Io, format!("{self} ended its answer")).caused_by(e))?;
-        driven.abort();
-        Ok(body.to_bytes())
+        Ok(body)
     }
 }
 

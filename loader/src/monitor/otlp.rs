@@ -3,14 +3,14 @@
 //! The environment has the settings, by the names of OpenTelemetry's own libraries. A collector that cannot be reached
 //! costs one warning; the sums are complete in the next request.
 
+use super::exchange::exchange;
 use super::registry::Registry;
 use crate::error::{Error, Result};
 use crate::stats::{Snapshot, StageSnapshot, WaitsSnapshot};
 use crate::sync::Arc;
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::Full;
 use hyper::{Request, Uri, header};
-use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpStream;
@@ -118,9 +118,6 @@ async fn send(settings: &Settings, body: String) -> Result<(), String> {
     let host = settings.url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let port = settings.url.port_u16().unwrap_or(80);
     let stream = TcpStream::connect((host, port)).await.map_err(|e| text(&e))?;
-    let exchange = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = exchange.map_err(|e| text(&e))?;
-    let driven = tokio::spawn(connection);
     let authority = settings.url.authority().map_or("", |authority| authority.as_str());
     let path = settings.url.path_and_query().map_or("/", |path| path.as_str());
     let mut request = Request::post(path).header(header::HOST, authority);
@@ -128,11 +125,7 @@ async fn send(settings: &Settings, body: String) -> Result<(), String> {
         request = request.header(name, value);
     }
     let request = request.header(header::CONTENT_TYPE, "application/json").body(Full::new(Bytes::from(body)));
-    let response = sender.send_request(request.map_err(|e| text(&e))?).await.map_err(|e| text(&e))?;
-    let status = response.status();
-    let answer = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
-    driven.abort();
-    answer.map_err(|e| text(&e))?;
+    let (status, _) = exchange(stream, request.map_err(|e| text(&e))?, ANSWER_MAX).await.map_err(|e| text(&e))?;
     if status.is_success() { Ok(()) } else { Err(format!("it answers {status}")) }
 }
 
@@ -189,13 +182,7 @@ fn document(registry: &Registry, attributes: &[(String, String)], now: SystemTim
             "dataPoints": points(&|figures| vec![(Vec::new(), histogram(&figures.waits))]),
         }}),
     ];
-    let mut names: Vec<&'static str> = Vec::new();
-    for (name, _) in loaders.iter().flat_map(|(_, _, figures)| &figures.counters) {
-        if !names.contains(name) {
-            names.push(name);
-        }
-    }
-    for name in names {
+    for name in Snapshot::counter_names(loaders.iter().map(|(_, _, figures)| figures)) {
         let unit = if name.ends_with("_bytes") { "By" } else { "1" };
         let of_counter = |figures: &Snapshot| {
             let own = figures.counters.iter().filter(|(counter, _)| *counter == name);

@@ -5,7 +5,7 @@ use super::registry::Registry;
 use super::{socket_folder, socket_of};
 use crate::error::{Error, Result};
 use crate::stats::prometheus;
-use crate::sync::{Arc, JoinHandle, Mutex, spawn};
+use crate::sync::{Arc, JoinHandle, spawn};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -51,8 +51,8 @@ pub(super) struct Server {
     registry: Arc<Registry>,
     orders: mpsc::UnboundedSender<Order>,
     /// Dropped to end the thread.
-    end: Mutex<Option<oneshot::Sender<Infallible>>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    end: Option<oneshot::Sender<Infallible>>,
+    thread: Option<JoinHandle<()>>,
     pid: u32,
 }
 
@@ -79,13 +79,7 @@ impl Server {
             runtime.shutdown_background();
         })
         .map_err(refused)?;
-        Ok(Arc::new(Self {
-            registry,
-            orders,
-            end: Mutex::new(Some(end)),
-            thread: Mutex::new(Some(thread)),
-            pid: std::process::id(),
-        }))
+        Ok(Arc::new(Self { registry, orders, end: Some(end), thread: Some(thread), pid: std::process::id() }))
     }
 
     pub(super) fn registry(&self) -> &Registry {
@@ -110,8 +104,8 @@ impl Drop for Server {
             // A forked child has no such thread, and the socket belongs to the parent.
             return;
         }
-        self.end.lock().take();
-        if let Some(thread) = self.thread.lock().take() {
+        self.end = None;
+        if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }

@@ -84,13 +84,7 @@ pub fn prometheus(loaders: &[Labelled]) -> String {
              {name}_count{{{labels}}} {count}"
         );
     });
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in loaders.iter().flat_map(|(_, figures)| &figures.counters) {
-        if !names.contains(name) {
-            names.push(name);
-        }
-    }
-    for counter in names {
+    for counter in Snapshot::counter_names(loaders.iter().map(|(_, figures)| figures)) {
         metric(&format!("{counter}_total"), "counter", &help::of_counter(counter), &|(labels, figures), out| {
             for (_, value) in figures.counters.iter().filter(|(name, _)| *name == counter) {
                 let _ = writeln!(out, "forebay_{counter}_total{{{labels}}} {value}");
@@ -101,6 +95,17 @@ pub fn prometheus(loaders: &[Labelled]) -> String {
 }
 
 impl Snapshot {
+    /// Returns the name of each counter of several loaders once, in the order of the first figures that have it.
+    pub fn counter_names<'a>(all: impl Iterator<Item = &'a Self>) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        for (name, _) in all.flat_map(|figures| &figures.counters) {
+            if !names.contains(name) {
+                names.push(*name);
+            }
+        }
+        names
+    }
+
     /// Prometheus text exposition, each line labelled with `labels` (`rank="0"`, may be empty).
     pub fn prometheus(&self, labels: &str) -> String {
         prometheus(&[(labels.to_owned(), self.clone())])
