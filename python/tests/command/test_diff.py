@@ -1,4 +1,4 @@
-"""`forebay diff`: the first step whose samples differ between two runs, and the reasons."""
+"""`forebay diff`: the first step with different samples in two runs, and the reasons."""
 
 import json
 

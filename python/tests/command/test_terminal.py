@@ -4,25 +4,14 @@
 """
 
 import os
-import pathlib
 import re
 
 import pytest
-from terminals import run, shown
+from terminals import compared, run, shown
 
 import forebay as fb
 
-GOLDEN = pathlib.Path(__file__).parent / "golden"
-
 COMMANDS = re.findall(r"^  ([a-z]+) ", run("--help").stdout.partition("Commands:")[2].partition("Options:")[0], re.MULTILINE)
-
-
-def compared(name, text):
-    """Compares a text with the expected one."""
-    path = GOLDEN / f"{name}.txt"
-    if os.environ.get("FOREBAY_WRITE_GOLDEN"):
-        path.write_text(text)
-    assert text == path.read_text(), f"{path.name} differs: FOREBAY_WRITE_GOLDEN=1 writes it again"
 
 
 def plain(text):
@@ -64,7 +53,7 @@ def data(tmp_path):
 
 
 def results(data):
-    """Commands by name, of which the results are compared."""
+    """Commands by name, with results that are compared."""
     with fb.Loader(local=data, batch_size=4) as loader:
         loader.save_run(data.parent / "run.json")
     return {

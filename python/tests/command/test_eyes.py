@@ -1,28 +1,22 @@
 """`forebay info` and `forebay preview`: their output in terminals of 80 and 200 columns, as JSON and as a page."""
 
-import fcntl
 import html.parser
 import io
 import json
-import os
-import pty
 import re
 import struct
-import subprocess
-import sys
-import termios
+import tempfile
 import zlib
 from base64 import b64decode
-from pathlib import Path
 
 import numpy as np
 import pytest
+from terminals import compared, shown
 
 import forebay as fb
 from forebay.__main__ import main
 from forebay.streaming import MDSWriter
 
-GOLDEN = Path(__file__).with_name("command_golden")
 COLOURS = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 COUNT = 6
 
@@ -78,32 +72,12 @@ def set_of_texts(tmp_path_factory):
 
 
 def in_terminal(arguments, columns, **environment):
-    """Returns the output of the command in a terminal."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    known = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLORTERM", "TMUX", "TERM_PROGRAM", "STY")}
-    env = known | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment
-    command = [sys.executable, "-m", "forebay", *map(str, arguments)]
-    with subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.PIPE) as process:
-        os.close(theirs)
-        found = b""
-        try:
-            while part := os.read(ours, 1 << 16):
-                found += part
-        except OSError:
-            pass  # The terminal is closed.
-        os.close(ours)
-        errors = process.stderr.read().decode()
-    return process.returncode, found.decode().replace("\r\n", "\n"), errors
-
-
-def check(name, found):
-    """Compares an output with its file, which FOREBAY_GOLDEN=write makes."""
-    path = GOLDEN / f"{name}.txt"
-    if os.environ.get("FOREBAY_GOLDEN") == "write":
-        GOLDEN.mkdir(exist_ok=True)
-        path.write_text(found, encoding="utf-8")
-    assert found == path.read_text(encoding="utf-8"), f"{path.name} differs: FOREBAY_GOLDEN=write makes it again"
+    """Returns the exit code, the output and the errors of the command in a terminal that shows its output."""
+    settings = ("NO_COLOR", "COLORTERM", "TMUX", "TERM_PROGRAM", "STY")
+    with tempfile.TemporaryFile() as errors:
+        exit_code, found = shown(*arguments, columns=columns, rows=40, stderr=errors, without=settings, **environment)
+        errors.seek(0)
+        return exit_code, found, errors.read().decode()
 
 
 FORMS = {
@@ -123,7 +97,7 @@ def test_the_output_fits_its_terminal(set_of_pictures, command, form):
     exit_code, found, errors = in_terminal([command, set_of_pictures], columns, **environment)
     assert (exit_code, errors) == (0, "")
     found = found.replace(str(set_of_pictures), "/set")
-    check(f"{command}-{form}", found)
+    compared(f"{command}-{form}", found)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", found)
     assert "\x1b" not in plain
     table = plain.split("\n\n", 1)[-1] if command == "info" else plain
