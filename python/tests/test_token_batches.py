@@ -43,7 +43,7 @@ def as_mds(folder, found):
 
 
 def as_parquet(folder, found):
-    """Two files that are ready, whose documents replace `found`."""
+    """Two files that are ready, with documents that replace `found`."""
     folder.mkdir()
     for number in (0, 1):
         shutil.copy(PARQUET / f"set-{number}.parquet", folder)

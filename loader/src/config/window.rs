@@ -153,7 +153,7 @@ impl FromDocument for LoaderWindow {
     }
 }
 
-/// Object of which some options were read already, and the name of the next one.
+/// Object with some options that were read already, and the name of the next one.
 struct Begun<A> {
     read: VecDeque<(String, serde_json::Value)>,
     next: Option<String>,

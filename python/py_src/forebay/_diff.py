@@ -1,4 +1,4 @@
-"""The first step whose samples differ between two runs, and the reasons, as `forebay diff` shows them."""
+"""The first step with different samples in two runs, and the reasons, as `forebay diff` shows them."""
 
 from __future__ import annotations
 

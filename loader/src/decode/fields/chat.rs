@@ -217,7 +217,7 @@ impl ChatColumn {
         Ok(Self { index, name: name.to_owned(), is_json: column.encoding == Encoding::Json })
     }
 
-    /// Reads the value of a sample, of which `column` returns the stored bytes.
+    /// Reads the value of a sample. `column` returns its stored bytes.
     fn read_from(&self, column: StoredColumn<'_, '_>) -> Result<Value> {
         let absent = || Error::decode("the sample lacks a column of its conversation").with("column", &self.name);
         self.read(column(self.index).ok_or_else(absent)?)

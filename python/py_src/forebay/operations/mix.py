@@ -1,4 +1,4 @@
-"""Samples that are made of several: those of a batch, mixed with their classes, and partners from the plan."""
+"""Samples that are made of several samples: mixes in a batch, with their classes, and partners from the plan."""
 
 from __future__ import annotations
 
