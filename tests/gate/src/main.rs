@@ -1,13 +1,13 @@
 //! `cargo gate`: format, lints, docs, layering, import cycles, long functions, wide lines, words, names of types,
-//! machine paths, private names of Python, header and stub drift.
+//! machine paths, private names of Python, licences, header and stub drift.
 //!
 //! Runs all checks, or those that the arguments name. Exits with 1 if a check finds a violation.
 
 use forebay_gate::generated::Verdict;
 use forebay_gate::violation::Violation;
 use forebay_gate::{
-    cycles, functions, generated, layering, paths, private, prose, rust_files, sources, stubs, tools, type_names,
-    width, word_rates, words,
+    cycles, functions, generated, layering, licences, paths, private, prose, rust_files, sources, stubs, tools,
+    type_names, width, word_rates, words,
 };
 use std::path::Path;
 use std::process::ExitCode;
@@ -71,6 +71,9 @@ fn run(root: &Path, wanted: &[String]) -> std::io::Result<usize> {
     }
     if wants("stubs") {
         report.add("stubs", stubs::check(&texts));
+    }
+    if wants("licences") {
+        report.add("licences", licences::check(&tools::metadata_of_dependencies(root)?));
     }
     for tool in tools::TOOLS.iter().filter(|t| wants(t.name)) {
         report.add(tool.name, tool.run(root)?);

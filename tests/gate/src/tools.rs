@@ -56,15 +56,29 @@ impl Tool {
     }
 }
 
+/// `cargo metadata` of our own packages and of all that a build for Linux on a machine like this one needs.
+///
+/// # Errors
+///
+/// When cargo cannot be started or its answer is no JSON.
+pub fn metadata_of_dependencies(root: &Path) -> io::Result<serde_json::Value> {
+    cargo_metadata(root, &["--locked", "--filter-platform", &format!("{}-unknown-linux-gnu", std::env::consts::ARCH)])
+}
+
 /// `cargo metadata` of our own packages.
 ///
 /// # Errors
 ///
 /// When cargo cannot be started or its answer is no JSON.
 pub fn metadata(root: &Path) -> io::Result<serde_json::Value> {
+    cargo_metadata(root, &["--no-deps"])
+}
+
+fn cargo_metadata(root: &Path, arguments: &[&str]) -> io::Result<serde_json::Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .args(["metadata", "--offline", "--format-version", "1"])
+        .args(arguments)
         .current_dir(root)
         .output()?;
     serde_json::from_slice(&output.stdout).map_err(io::Error::other)
