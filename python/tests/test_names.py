@@ -4,6 +4,8 @@ import builtins
 import dis
 import importlib
 import pkgutil
+import subprocess
+import sys
 from types import CodeType
 
 import pytest
@@ -38,3 +40,10 @@ def test_every_name_that_a_function_uses_is_in_its_module(name):
         if step.opname == "LOAD_GLOBAL" and step.argval not in known
     }
     assert unknown == set()
+
+
+def test_an_import_leaves_large_modules_to_the_functions_that_need_them():
+    program = "import sys; before = set(sys.modules); import forebay; print(*set(sys.modules) - before)"
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    assert "forebay._loader" in loaded
+    assert not {"decimal", "hashlib", "multiprocessing", "numpy", "secrets", "socket", "torch", "uuid"} & set(loaded)

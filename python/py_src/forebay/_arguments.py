@@ -64,7 +64,8 @@ def by_name(example: str = "", others: Callable[[], dict[str, str]] = dict, **el
 
     def decorate(cls: _Class) -> _Class:
         construct = cls.__init__
-        _, *parameters = inspect.signature(construct).parameters.values()
+        signature = _Wrapped.from_callable(construct)
+        _, *parameters = signature.parameters.values()
         names = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_POSITIONAL]
         listed = {parameter.name for parameter in parameters} - set(names)
 
@@ -76,7 +77,7 @@ def by_name(example: str = "", others: Callable[[], dict[str, str]] = dict, **el
                 raise TypeError(f"{cls.__name__} has no argument {name!r}" + _meant(name, names, listed, others() | elsewhere))
             construct(self, *args, **kwargs)
 
-        checked.__signature__ = _Wrapped.from_callable(construct)
+        checked.__signature__ = signature
         cls.__init__ = checked
         return cls
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import decimal
 import json
 import operator
 import os
@@ -306,6 +305,8 @@ def _value(kind: str, value: Any) -> Any:
     if kind == "json":
         return json.loads(value)
     if kind == "decimal":
+        import decimal  # Imported late, as few columns have such values.
+
         return decimal.Decimal(value)
     if kind == "int":
         return int(value)

@@ -18,11 +18,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import re
 import sys
-import uuid
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -114,7 +112,7 @@ class FileCache:
                 total.write(self._count(size))
                 if total.read() + size > self._limit:
                     return None
-            path = os.path.join(self._folder, "new", f"{uuid.uuid4().hex}-{length}")
+            path = os.path.join(self._folder, "new", f"{os.urandom(16).hex()}-{length}")
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             total.write(total.read() + size)
@@ -214,6 +212,8 @@ def _name(file: File) -> str:
             f"{file.url} has no version, by which a cache keeps it: pass files of forebay.list_files from a store that lists "
             "entity tags or times, or load them without cache"
         )
+    import hashlib  # Imported late, with the library that it loads: most processes have no such cache.
+
     return hashlib.sha256(repr((file.url, file.size, str(version))).encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 

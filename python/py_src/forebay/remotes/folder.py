@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import abc
+import os
 import posixpath
-import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -71,7 +71,7 @@ _START, _END = ".forebay-", ".tmp"
 def temporary_name(path: str) -> str:
     """Returns a new name that no file has, in the folder of `path`, for a file that is being written. An earlier attempt
     that was given up may still be writing under a different name."""
-    return posixpath.join(posixpath.dirname(path), f"{_START}{secrets.token_hex(8)}{_END}")
+    return posixpath.join(posixpath.dirname(path), f"{_START}{os.urandom(8).hex()}{_END}")
 
 
 def is_temporary(key: str) -> bool:

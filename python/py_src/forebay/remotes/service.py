@@ -10,7 +10,6 @@ import abc
 import atexit
 import contextlib
 import errno
-import multiprocessing.util
 import os
 import threading
 import time
@@ -59,6 +58,8 @@ _ending_process: int | None = None
 
 
 def _end_with_process() -> None:
+    import multiprocessing.util  # Imported late: most processes have no such server.
+
     global _ending_process
     # Before the exit handlers of libraries that were imported by now: paramiko's closes connections.
     atexit.unregister(_end_all)
