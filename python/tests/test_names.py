@@ -46,4 +46,11 @@ def test_an_import_leaves_large_modules_to_the_functions_that_need_them():
     program = "import sys; before = set(sys.modules); import forebay; print(*set(sys.modules) - before)"
     loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
     assert "forebay._loader" in loaded
-    assert not {"decimal", "hashlib", "multiprocessing", "numpy", "secrets", "socket", "torch", "uuid"} & set(loaded)
+    assert not {"decimal", "forebay.operations", "hashlib", "multiprocessing", "numpy", "secrets", "socket", "torch", "uuid"} & set(loaded)
+
+
+def test_operations_are_names_of_the_package_before_they_are_imported():
+    program = "import forebay as fb; print(fb.CutMix is fb.operations.CutMix, 'CutMix' in dir(fb), hasattr(fb, 'CutMixed'))"
+    program += "\nfrom forebay import *\nprint(CutMix is fb.CutMix, 'Loader' in fb.__all__)"
+    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert printed.split() == ["True", "True", "False", "True", "True"]

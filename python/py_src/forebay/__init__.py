@@ -7,7 +7,9 @@
         batch["x"], batch["y"]
 """
 
-from . import _mapping, errors, fields, operations
+from typing import TYPE_CHECKING, Any
+
+from . import _mapping, errors, fields
 from ._forebay import __version__
 from .errors import *  # noqa: F403
 from .fields import *  # noqa: F403
@@ -16,12 +18,15 @@ from .files import open as open  # noqa: A004
 from ._groups import Engine, Fetch, Order, Pack, Select, Skip, TokenBatch, TokenWindow
 from ._loader import Loader
 from ._mapping import *  # noqa: F403
-from .operations import *  # noqa: F403
 from ._samples import Sample
 from ._shards import ShardReader, read_index
 from ._streams import Stream
 from ._world import World
 from ._writer import MDSWriter
+
+if TYPE_CHECKING:
+    from . import operations
+    from .operations import *  # noqa: F403
 
 # `open` is not among them: it would replace Python's after an import of all names.
 __all__ = [
@@ -53,4 +58,26 @@ __all__ = [
 __all__ += _mapping.__all__
 __all__ += errors.__all__
 __all__ += fields.__all__
-__all__ += operations.__all__
+if TYPE_CHECKING:
+    __all__ += operations.__all__
+else:
+    # The operations are a quarter of the time of an import, so the first use of one imports them, and so does the list
+    # of all names.
+    _names = __all__
+    del __all__
+
+    def __getattr__(name: str) -> Any:
+        if name != "__all__" and name.startswith("_"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        operations = import_module(".operations", __name__)
+        found = {"__all__": _names + operations.__all__, "operations": operations}
+        found |= {name: getattr(operations, name) for name in operations.__all__}
+        globals().update(found)
+        if name in found:
+            return found[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})
