@@ -1,6 +1,7 @@
 """Files of stores: lists, loaders and file objects, on a local folder."""
 
 import contextlib
+import gc
 import gzip
 import io
 import itertools
@@ -331,13 +332,13 @@ def test_a_file_is_read_like_an_ordinary_one(folder):
         assert file.read() == b""
 
 
-def test_a_file_that_could_not_be_opened_can_be_closed(tmp_path):
-    # The interpreter does so when it drops the object.
-    file = FileReader.__new__(FileReader)
+def test_a_file_that_could_not_be_opened_is_dropped_without_a_further_error(tmp_path, monkeypatch):
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
     with pytest.raises(fb.NotFoundError):
-        file.__init__(str(tmp_path / "absent"))
-    file.close()
-    assert file.closed
+        FileReader(str(tmp_path / "absent"))
+    gc.collect()
+    assert unraisable == []
 
 
 def test_lines_are_found_in_the_bytes_that_have_arrived(tmp_path):

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import Error
-from ..files.opened import Reader
 
 _ALIGNED = 64
 """torch's tensors start at multiples of this."""
@@ -110,11 +109,10 @@ def _check_names(pickled: bytes) -> None:
             raise NoLayout("a pickle of a different version")
 
 
-class _Deferring(Reader):
+class _Deferring(io.RawIOBase):
     """File that leaves memory for tensors as it is, and notes its offsets."""
 
     def __init__(self, file: Any) -> None:
-        super().__init__()
         self._file = file
         self._headers: dict[int, bytes] = {}
         self._records: dict[int, int] = {}
@@ -152,8 +150,11 @@ class _Deferring(Reader):
         self._headers[record.header_offset] = _HEADER.pack(b"PK\3\4", *numbers, name, padding)
         self._records[starts[0]] = record.file_size
 
-    def tell(self) -> int:
-        return self._file.tell()
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         return self._file.seek(offset, whence)

@@ -13,7 +13,6 @@ from typing import Any
 from .._forebay import hex_digest
 from ..errors import ChecksumError, NotFoundError
 from ..files import FileWriter, StoreOptions
-from ..files.opened import Reader
 from ..files.stores import opened
 from . import commit
 from .commit import HASH, Part
@@ -237,13 +236,18 @@ class Sequential:
         return block.wait()
 
 
-class PartReader(Reader):
+class PartReader(io.RawIOBase):
     """Part that is read, or the bytes `span` of it. `block` returns the bytes of a block, verified, by its number."""
 
     def __init__(self, block: Callable[[int], Any], part: Part, span: range | None = None) -> None:
-        super().__init__()
         self._block, self._block_bytes, self._at = block, part.block_bytes, 0
         self._span = range(part.size) if span is None else span
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
 
     def tell(self) -> int:
         return self._at
@@ -256,6 +260,7 @@ class PartReader(Reader):
         return at
 
     def read(self, size: int | None = -1, /) -> bytes:
+        # torch asks for this method while it handles an error of `readinto`.
         left = max(len(self._span) - self._at, 0)
         buffer = bytearray(left if size is None or size < 0 else min(size, left))
         self.readinto(buffer)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import codecs
 import io
-import itertools
 import logging
-import operator
 import os
-from collections.abc import Iterator
 from typing import Any, Literal, overload
 
 from .._arguments import one_of
@@ -22,11 +19,8 @@ _FRONT = 1 << 20
 _CHUNK = 8 << 20
 """Bytes of one request of sequential reads, and of one append of a writer."""
 
-_SMALL = 256 << 10
-"""Bytes of the request of a read after a jump, unless more are needed."""
-
-_WINDOW = 128 << 10
-"""Bytes from which an iterator takes the lines at once: they are copied, and again after each read between two lines."""
+_BUFFER = 128 << 10
+"""Bytes that small reads and lines are cut from. A read after a jump requests as many more than it needs."""
 
 _AHEAD_MAX = 8
 """Chunks that are fetched ahead of sequential reads."""
@@ -35,8 +29,20 @@ _AHEAD_MAX = 8
 _log = logging.getLogger("forebay")
 
 
-class Reader(io.BufferedIOBase):
-    """File that is read at any position. A class of it has `read` or `readinto`."""
+class _Chunks(io.RawIOBase):
+    """Bytes of a file in a store, fetched in chunks, and ahead of sequential reads."""
+
+    mode = "rb"
+
+    def __init__(self, url: str, store: StoreOptions | None) -> None:
+        self.name: str = url_of("url", url)
+        self._ranges: Any = opened(store).open(self.name, _FRONT)
+        self.size: int = self._ranges.size
+        self._at = 0
+        # The received chunk and its offset; chunks in flight by their offset; how many to fetch ahead.
+        self._chunk, self._chunk_at = memoryview(self._ranges.front()), 0
+        self._in_flight: dict[int, Any] = {}
+        self._ahead = 1
 
     def readable(self) -> bool:
         return True
@@ -44,153 +50,74 @@ class Reader(io.BufferedIOBase):
     def seekable(self) -> bool:
         return True
 
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        at = offset + (0, self._at, self.size)[whence]
+        if at < 0:
+            raise ValueError(f"a position before the start of the file: {at}")
+        self._at = at
+        return at
+
     def readinto(self, buffer: Any, /) -> int:
         with memoryview(buffer).cast("B") as view:
-            data = self.read(len(view))
-            view[: len(data)] = data
-            return len(data)
+            piece = self._piece(len(view))
+            view[: len(piece)] = piece
+            return len(piece)
 
-    def readinto1(self, buffer: Any, /) -> int:
-        return self.readinto(buffer)
+    def readall(self) -> bytes:
+        return b"".join(iter(lambda: self._piece(self.size), b""))
+
+    def _piece(self, size: int) -> bytes | memoryview:
+        """Returns at most `size` bytes at the position, which moves to their end. There are none at the end of the file alone."""
+        size = min(size, max(self.size - self._at, 0))
+        begin = self._at - self._chunk_at
+        if size and not 0 <= begin < len(self._chunk):
+            if size >= _CHUNK and self._at not in self._in_flight:
+                # It is divided into ranges that are fetched in parallel.
+                piece = self._ranges.fetch(self._at, self._at + size).wait()
+                self._at += size
+                return piece
+            self._receive(size)
+            begin = 0
+        piece = self._chunk[begin : begin + size]
+        self._at += len(piece)
+        return piece
+
+    def _receive(self, size: int) -> None:
+        """Receives the chunk at the position, from which `size` bytes are needed, and requests the ones after it."""
+        length = _CHUNK
+        if self._at not in self._in_flight and self._at != self._chunk_at + len(self._chunk):
+            self._in_flight, self._ahead = {}, 0
+            # A read of more than its buffer ends with one more buffer.
+            length = size + _BUFFER
+        for start in (self._at + number * length for number in range(1 + self._ahead)):
+            if start < self.size and start not in self._in_flight:
+                self._in_flight[start] = self._ranges.fetch(start, min(start + length, self.size))
+        self._chunk, self._chunk_at = memoryview(self._in_flight.pop(self._at).wait()), self._at
+        self._ahead = min(max(2 * self._ahead, 1), _AHEAD_MAX)
+
+    def close(self) -> None:
+        self._in_flight, self._chunk = {}, memoryview(b"")
+        super().close()
 
 
-class FileReader(Reader):
+class FileReader(io.BufferedReader):
     """File of a store that is read: by `open(url)`.
 
     Sequential reads fetch ahead. All bytes are of one version: an error is raised if the file is replaced meanwhile. One thread at a
     time uses it: open the file in each thread.
     """
 
-    mode = "rb"
-
     def __init__(self, url: str, store: StoreOptions | None = None) -> None:
-        super().__init__()
-        # Lines from the position on that an iterator returns: the ones that it has returned come on top of the position. `close` needs
-        # it, also of a file that could not be opened.
-        self._lines: io.BytesIO | None = None
-        self.name: str = url_of("url", url)
-        self._ranges: Any = opened(store).open(self.name, _FRONT)
-        self._at = 0
-        # The received chunk and its offset; chunks in flight by their offset; how many to fetch ahead.
-        self._chunk, self._chunk_at = self._ranges.front(), 0
-        self._in_flight: dict[int, Any] = {}
-        self._ahead = 1
+        self._chunks = _Chunks(url, store)
+        super().__init__(self._chunks, _BUFFER)
 
     @property
     def size(self) -> int:
         """Bytes of the file."""
-        return self._ranges.size
-
-    def tell(self) -> int:
-        if self._lines is not None:
-            return self._at + self._lines.tell()
-        self._check()
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._check()
-        if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
-            raise ValueError(f"whence must be 0, 1 or 2, not {whence}")
-        at = operator.index(offset) + (0, self._at, self.size)[whence]
-        if at < 0:
-            raise ValueError(f"a position before the start of the file: {at}")
-        self._at = at
-        return at
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        self._check()
-        left = max(self.size - self._at, 0)
-        size = left if size is None or size < 0 else min(size, left)
-        pieces = []
-        while size > 0:
-            piece = self._piece(size)
-            pieces.append(piece)
-            size -= len(piece)
-            self._at += len(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def read1(self, size: int = -1, /) -> bytes:
-        self._check()
-        begin = self._at - self._chunk_at
-        at_hand = len(self._chunk) - begin if 0 <= begin < len(self._chunk) else _CHUNK
-        return self.read(at_hand if size < 0 else min(size, at_hand))
-
-    def readline(self, size: int | None = -1, /) -> bytes:
-        # A base class would read byte by byte.
-        self._check()
-        left = max(self.size - self._at, 0)
-        left = left if size is None or size < 0 else min(size, left)
-        pieces = []
-        while left > 0:
-            begin = self._at - self._chunk_at
-            if not 0 <= begin < len(self._chunk):
-                self._turn(1)
-                continue
-            end = min(begin + left, len(self._chunk))
-            end = self._chunk.find(b"\n", begin, end) + 1 or end
-            pieces.append(self._chunk[begin:end])
-            self._at += end - begin
-            left -= end - begin
-            if pieces[-1].endswith(b"\n"):
-                break
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Returns an iterator of the lines from the position on, which it moves. Reads and jumps may be in between."""
-        self._check()
-        return self._lines_on()
-
-    def _lines_on(self) -> Iterator[bytes]:
-        while self.tell() < self.size:
-            self._end_lines()
-            begin = self._at - self._chunk_at
-            end = self._chunk.rfind(b"\n", begin, begin + _WINDOW) + 1 if begin >= 0 else 0
-            if end:
-                # A call for each line, as by the base class, would be most of the time of short ones.
-                self._lines = io.BytesIO(self._chunk[begin:end])
-                # Not from the lines themselves: an iterator that is dropped would close them, and their position is needed.
-                yield from itertools.chain(self._lines)
-            else:
-                yield self.readline()
-
-    def _end_lines(self) -> None:
-        """Ends the iterators of lines in the chunk. They begin again at the position."""
-        if (lines := self._lines) is not None:
-            self._at, self._lines = self.tell(), None
-            lines.seek(0, io.SEEK_END)
-
-    def _piece(self, size: int) -> bytes:
-        """Returns at most `size` bytes at the position, which is before the end."""
-        begin = self._at - self._chunk_at
-        if 0 <= begin < len(self._chunk):
-            return self._chunk[begin : begin + size]
-        if size >= _CHUNK and self._at not in self._in_flight:
-            # It is divided into ranges that are fetched in parallel.
-            return self._ranges.fetch(self._at, self._at + size).wait()
-        self._turn(size)
-        return self._piece(size)
-
-    def _turn(self, size: int) -> None:
-        """Receives the chunk at the position, from which `size` bytes are needed, and requests the ones after it."""
-        length = _CHUNK
-        if self._at not in self._in_flight and self._at != self._chunk_at + len(self._chunk):
-            self._in_flight, self._ahead = {}, 0
-            length = max(size, _SMALL)
-        for start in (self._at + number * length for number in range(1 + self._ahead)):
-            if start < self.size and start not in self._in_flight:
-                self._in_flight[start] = self._ranges.fetch(start, min(start + length, self.size))
-        self._chunk, self._chunk_at = self._in_flight.pop(self._at).wait(), self._at
-        self._ahead = min(max(2 * self._ahead, 1), _AHEAD_MAX)
-
-    def close(self) -> None:
-        self._end_lines()
-        self._in_flight, self._chunk = {}, b""
-        super().close()
-
-    def _check(self) -> None:
-        self._end_lines()
-        if self.closed:
-            raise ValueError(f"the file is closed: {self.name}")
+        return self._chunks.size
 
 
 class FileWriter(io.BufferedIOBase):
