@@ -97,7 +97,7 @@ mod subsets;
 pub mod verify;
 pub mod worker;
 
-pub use cache::bytes_on_disk;
+pub use cache::FileCache;
 pub use catalog::{FileListing, KnownColumn, TarSet, cache_root};
 pub use config::LoaderConfig;
 pub use error::{Error, ErrorKind, Result};

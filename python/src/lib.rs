@@ -25,6 +25,7 @@ mod engine;
 mod enter;
 mod error;
 mod fetches;
+mod file_cache;
 mod indexing;
 mod library;
 mod logging;
@@ -59,6 +60,8 @@ mod _forebay {
     #[pymodule_export]
     use super::fetches::{Fetch, Fetches, is_url, redact, redact_in};
     #[pymodule_export]
+    use super::file_cache::FileCache;
+    #[pymodule_export]
     use super::indexing::{
         IndexedCopy, LengthIndex, TarSet, is_file_list, is_record_list, is_tar_list, join_indexes, jpeg_to_baseline,
         list_of_files, row_index_trailer, tar_encoding,
@@ -66,7 +69,7 @@ mod _forebay {
     #[pymodule_export]
     use super::library::{Exchange, Exchanges, LibraryStores, needs_library};
     #[pymodule_export]
-    use super::machine::{bytes_on_disk, cpu_count};
+    use super::machine::cpu_count;
     #[pymodule_export]
     use super::objects::{
         ObjectFill, ObjectPages, ObjectRange, ObjectRanges, ObjectReads, ObjectStores, ObjectUpload, is_root,

@@ -13,11 +13,6 @@ const BYTES_MAX: u64 = 64 << 10;
 /// Bytes of the units in which `stat` counts the blocks of a file.
 const STAT_BYTES: u64 = 512;
 
-/// Returns the bytes that a file of `length` bytes occupies on the disk of `folder`.
-pub fn bytes_on_disk(folder: &Path, length: u64) -> u64 {
-    Blocks::of(folder).of_file(length)
-}
-
 /// Blocks of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Blocks(u64);

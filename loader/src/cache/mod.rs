@@ -44,6 +44,7 @@ mod claim;
 mod dir_locks;
 mod evict;
 mod fetched_versions;
+mod file_cache;
 mod index;
 mod listing;
 mod open;
@@ -60,10 +61,10 @@ mod write;
 
 pub(crate) use access_time::AccessTime;
 pub(crate) use blocks::Blocks;
-pub use blocks::bytes_on_disk;
 #[cfg(test)]
 pub(crate) use evict::{Candidate, choose};
 pub(crate) use fetched_versions::FetchedVersions;
+pub use file_cache::FileCache;
 pub(crate) use index::{CachedIndex, IndexSource, record_remote, stale, with_advice_on_remote};
 pub(crate) use publish::{Admission, AdmitOutcome, ClaimOutcome, PublishFile, ShardClaim};
 pub(crate) use residency::ResidencyGuard;

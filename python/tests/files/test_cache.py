@@ -1,8 +1,10 @@
 """Copies of files on local disk."""
 
+import fcntl
 import multiprocessing
 import os
 import pickle
+from pathlib import Path
 
 import pytest
 from bucket_server import bucket_server
@@ -35,8 +37,9 @@ def copies(cache):
 
 
 def held(cache):
-    """Bytes of the folder, which nothing changes meanwhile."""
-    with FileCache(str(cache), None)._change():
+    """Bytes of the folder, which nothing changes while its lock is held."""
+    with open(Path(cache, "total"), "r+b") as total:
+        fcntl.flock(total, fcntl.LOCK_EX)
         return sum(-(-os.path.getsize(path) // 4096) * 4096 for path in copies(cache))
 
 
@@ -74,17 +77,6 @@ def test_processes_keep_the_limit_together(source, tmp_path):
         assert found == expected
         assert most <= 30_000
     assert 0 < held(cache) <= 30_000
-
-
-def test_the_files_that_were_not_used_for_longest_make_room(source, tmp_path):
-    files = listed(source)
-    cache = FileCache(str(tmp_path / "cache"), 33_000)
-    for time, at in enumerate((10, 9, 8)):
-        cache.add(files[at], content(at, 1000 * at))
-        os.utime(cache.find(files[at]), (time, time))
-    assert cache.find(files[10]) is not None
-    cache.add(files[11], content(11, 11_000))
-    assert [cache.find(files[at]) is not None for at in (8, 9, 10, 11)] == [True, False, True, True]
 
 
 def test_a_copy_that_is_damaged_or_evicted_is_fetched_again(source, tmp_path):
@@ -151,23 +143,6 @@ def test_an_object_that_is_replaced_after_its_list_is_an_error_and_not_kept(tmp_
         assert len(copies(tmp_path / "cache")) == 3
 
 
-def test_the_room_of_a_killed_writer_is_found_again(source, tmp_path):
-    files, folder = listed(source), tmp_path / "cache"
-    cache = FileCache(str(folder), 20_000)
-    path, descriptor = cache._begin(15_000)
-    cache.add(files[11], content(11, 11_000))
-    assert cache.find(files[11]) is None, "the writer has the room"
-    os.close(descriptor)
-    cache.add(files[11], content(11, 11_000))
-    assert cache.find(files[11]) is not None and not os.path.exists(path)
-    # A number that is lost or too high is counted again.
-    for total in (b"", b"x" * 20, b"%020d" % 19_999):
-        (folder / "total").write_bytes(total)
-        cache.add(files[9], content(9, 9000))
-        assert cache.find(files[9]) is not None and held(folder) <= 20_000
-        cache.discard(cache.find(files[9]))
-
-
 def test_foreign_files_in_the_folder_stay(source, tmp_path):
     own = tmp_path / "cache" / "my" / "file"
     own.parent.mkdir(parents=True)
@@ -181,16 +156,14 @@ def test_a_file_beyond_the_limit_is_read_and_not_kept(source, tmp_path):
     assert all(os.path.getsize(path) == 0 for path in copies(tmp_path / "cache"))
 
 
-def test_a_full_disk_costs_the_copies_alone(source, tmp_path, monkeypatch):
-    def full(self, path, name, size):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(FileCache, "_publish", full)
-    with pytest.warns(UserWarning, match="No space left"):
-        assert len(list(fb.load_files(listed(source), cache=tmp_path / "cache"))) == 12
-    assert copies(tmp_path / "cache") == []
-    monkeypatch.undo()
-    assert FileCache(str(tmp_path / "cache"), 1 << 17)._begin(1 << 17) is not None, "no room is lost"
+def test_a_copy_that_cannot_be_written_costs_the_copies_alone(source, tmp_path):
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for number in range(256):
+        (cache / f"{number:02x}").write_bytes(b"a file in place of the folder of the copy")
+    with pytest.warns(UserWarning, match="a file is not kept in the cache .*: a file cannot be written"):
+        assert len(list(fb.load_files(listed(source), cache=cache))) == 12
+    assert list((cache / "new").iterdir()) == [] and int((cache / "total").read_bytes()) == 0, "no room is lost"
 
 
 def test_wrong_caches_are_errors(source, tmp_path):
