@@ -111,19 +111,19 @@ pub unsafe extern "C" fn forebay_writer_write(
         for value in values {
             // SAFETY: by the contract above.
             let name = unsafe { text_at(value.column, "column") }?;
-            let Some(place) = columns.iter().position(|column| column.name == name) else {
+            let Some(number) = columns.iter().position(|column| column.name == name) else {
                 let names = columns.iter().map(|column| &*column.name).collect::<Vec<_>>().join(", ");
                 return Err(Error::config(format!("there is no column `{name}`: there are {names}")).into());
             };
             // SAFETY: by the contract above.
             let value = unsafe { value.as_engine() }.map_err(|e| e.with("column", name))?;
-            let value = match (&value, &columns[place].encoding) {
+            let value = match (&value, &columns[number].encoding) {
                 (Value::Bytes(jpeg), Encoding::Jpeg) if held.is_transcoding => {
                     to_baseline(jpeg).context("column", || name)?.map_or(value, |jpeg| Value::Bytes(jpeg.into()))
                 }
                 _ => value,
             };
-            if sample[place].replace(value).is_some() {
+            if sample[number].replace(value).is_some() {
                 return Err(Error::config("a column has two values").with("column", name).into());
             }
         }

@@ -170,7 +170,7 @@ impl Backends {
 
 /// Opens a backend in the first of `modes` in which it passes the test.
 fn open_verified(
-    what: &str,
+    backend: &str,
     modes: &[DecodeMode],
     open: impl Fn(&DecodeMode) -> Result<Arc<Handle>>,
 ) -> Result<VerifiedBackend> {
@@ -178,7 +178,7 @@ fn open_verified(
     for mode in modes {
         match open(mode).and_then(|handle| verify(&handle, mode.chroma).map(|()| handle)) {
             Ok(handle) => {
-                let note = first_error.map(|error| mode.note(what, modes[0], handle.context().number, &error));
+                let note = first_error.map(|error| mode.note(backend, modes[0], handle.context().number, &error));
                 return Ok(VerifiedBackend { handle, note });
             }
             Err(error) if error.kind() == ErrorKind::Full => return Err(error),
@@ -191,7 +191,7 @@ fn open_verified(
 
 impl DecodeMode {
     /// Returns the sentence for a backend that passes in this mode after it failed with `error` in mode `first`.
-    fn note(self, what: &str, first: Self, device: u32, error: &Error) -> String {
+    fn note(self, backend: &str, first: Self, device: u32, error: &Error) -> String {
         let whole = if self.extent == first.extent { "" } else { " whole rather than in regions, which takes longer" };
         let chroma = match self.chroma {
             ChromaUpsampling::Interpolated => "",
@@ -200,7 +200,7 @@ impl DecodeMode {
             }
         };
         let and = if whole.is_empty() || chroma.is_empty() { "" } else { ", and" };
-        format!("the {what} of CUDA device {device} decode JPEGs{whole}{and}{chroma}: {error}")
+        format!("the {backend} of CUDA device {device} decode JPEGs{whole}{and}{chroma}: {error}")
     }
 }
 

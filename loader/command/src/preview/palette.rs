@@ -9,9 +9,9 @@ pub(super) fn colour(label: u8) -> [u8; 3] {
         return [224, 224, 192];
     }
     let (mut rgb, mut rest) = ([0; 3], label);
-    for place in (0..8).rev() {
+    for position in (0..8).rev() {
         for (bit, channel) in rgb.iter_mut().enumerate() {
-            *channel |= (rest >> bit & 1) << place;
+            *channel |= (rest >> bit & 1) << position;
         }
         rest >>= 3;
     }

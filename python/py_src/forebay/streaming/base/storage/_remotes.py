@@ -35,10 +35,10 @@ class RemotesDownloader(CloudDownloader):
         return {"_folders": {}}
 
     def _download_file_impl(self, remote: str, local: str, timeout: float) -> None:
-        place, name = remote.rsplit("/", 1)
-        folder = self._folders.get(place)
+        address, name = remote.rsplit("/", 1)
+        folder = self._folders.get(address)
         if folder is None:
-            folder = self._folders[place] = open_folder(place, timeout)
+            folder = self._folders[address] = open_folder(address, timeout)
         if folder.stat(name) is None:
             raise NotFoundError(f"there is no file {name} in the remote folder")
         with whole_file(local) as path, open(path, "wb") as file:
