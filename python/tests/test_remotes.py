@@ -43,7 +43,7 @@ class Shelf(remotes.RemoteFolder):
         if Shelf.failure is not None:
             raise Shelf.failure
         path = Shelf.root / key
-        return remotes.Entry(key, path.stat().st_size) if path.exists() else None
+        return remotes.RemoteFile(key, path.stat().st_size) if path.exists() else None
 
     def get(self, key, start):
         yield (Shelf.root / key).read_bytes()[start:]

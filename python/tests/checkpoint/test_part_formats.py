@@ -20,7 +20,7 @@ Pair = collections.namedtuple("Pair", "weights steps")
 
 
 @dataclasses.dataclass
-class State:
+class Weights:
     weights: torch.Tensor
 
 
@@ -34,7 +34,7 @@ def test_a_snapshot_has_the_tensors_of_objects_of_any_class():
     column = torch.arange(12).view(3, 4).t()[1]
     source = {
         "pair": Pair(weights, 3),
-        "state": State(weights[2:4]),
+        "state": Weights(weights[2:4]),
         "module": torch.nn.Linear(2, 2),
         "storage": weights.untyped_storage(),
         "column": column,

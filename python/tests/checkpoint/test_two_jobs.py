@@ -108,7 +108,7 @@ def save(store, number, overwrite):
     folder = Folder(URL, step=number, overwrite=overwrite)
     name = f"{folder.begin()}rank-00000.pt"
     store.put(f"{URL}/{name}", b"%d" % number)
-    return folder.commit([commit.Part(name, 1, (str(number),), 8)])
+    return folder.commit([commit.CheckpointPart(name, 1, (str(number),), 8)])
 
 
 def whole_of(files):

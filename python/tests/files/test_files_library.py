@@ -128,7 +128,7 @@ class Drawer(remotes.RemoteFolder):
     """One file, that can only be read."""
 
     def stat(self, key):
-        return remotes.Entry(key, 3) if key == "a/b" else None
+        return remotes.RemoteFile(key, 3) if key == "a/b" else None
 
     def get(self, key, start):
         yield b"abc"[start:]

@@ -86,7 +86,7 @@ class Shelf(remotes.RemoteFolder):
 
     def stat(self, key):
         path = self.root / key
-        return remotes.Entry(key, path.stat().st_size) if path.exists() else None
+        return remotes.RemoteFile(key, path.stat().st_size) if path.exists() else None
 
     def get(self, key, start):
         yield (self.root / key).read_bytes()[start:]

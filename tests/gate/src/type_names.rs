@@ -6,34 +6,37 @@ use crate::violation::Violation;
 /// Names that many modules would give to a different type each.
 const BARE: &[&str] = &["Entry", "Inner", "Kept", "Kind", "Part", "Place", "State", "Window"];
 
-/// Keywords that define a type.
-const KEYWORDS: &[&str] = &["enum", "struct", "trait", "type", "union"];
+/// Keywords that define a type, in Rust and in Python.
+const KEYWORDS: &[&str] = &["enum", "struct", "trait", "type", "union", "class"];
 
-/// Checks every Rust source.
+/// Checks every source in Rust and Python.
 pub fn check(sources: &[Source]) -> Vec<Violation> {
-    let rust = sources.iter().filter(|source| source.path.ends_with(".rs"));
-    rust.flat_map(|source| {
-        source.text.lines().enumerate().filter_map(move |(number, line)| {
-            bare_type(line).map(|name| Violation {
-                place: format!("{}:{}", source.path, number + 1),
-                problem: format!("a type is called {name} alone"),
-                fix: format!("name its subject, as in Flight{name}"),
+    let checked = sources.iter().filter(|source| source.path.ends_with(".rs") || source.path.ends_with(".py"));
+    checked
+        .flat_map(|source| {
+            source.text.lines().enumerate().filter_map(move |(number, line)| {
+                bare_type(line).map(|name| Violation {
+                    place: format!("{}:{}", source.path, number + 1),
+                    problem: format!("a type is called {name} alone"),
+                    fix: format!("name its subject, as in Flight{name}"),
+                })
             })
         })
-    })
-    .collect()
+        .collect()
 }
 
 /// Returns the bare name of the type that `line` defines.
 fn bare_type(line: &str) -> Option<&'static str> {
     let line = line.trim_start();
-    let (before, rest) = KEYWORDS.iter().find_map(|keyword| line.split_once(&format!("{keyword} ")))?;
+    let split = |keyword: &&'static str| Some((*keyword, line.split_once(&format!("{keyword} "))?));
+    let (keyword, (before, rest)) = KEYWORDS.iter().find_map(split)?;
     // Nothing but `pub`, with or without a scope, is in front of the keyword. `type Kind;` of a trait is no type.
     if !(before.is_empty() || before.starts_with("pub ") || before.starts_with("pub(")) {
         return None;
     }
     let name: &str = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
-    BARE.iter().find(|bare| **bare == name && !rest[name.len()..].starts_with([';', ':'])).copied()
+    let is_of_trait = keyword == "type" && rest[name.len()..].starts_with([';', ':']);
+    BARE.iter().find(|bare| **bare == name && !is_of_trait).copied()
 }
 
 #[cfg(test)]
@@ -47,6 +50,8 @@ mod tests {
             ("pub(super) enum Kind<'a> {", Some("Kind")),
             ("    pub type Entry = (u8, u8);", Some("Entry")),
             ("pub(crate) struct Window(u8);", Some("Window")),
+            ("class Part:", Some("Part")),
+            ("    class Entry(NamedTuple):", Some("Entry")),
             ("struct FlightState {", None),
             ("struct Statement;", None),
             ("    type Kind: Copy;", None),

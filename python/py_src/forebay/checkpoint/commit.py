@@ -42,7 +42,7 @@ _NEWEST_MAX = 256
 
 
 @dataclass(frozen=True)
-class Part:
+class CheckpointPart:
     """File of a checkpoint."""
 
     name: str
@@ -62,7 +62,7 @@ class Commit:
     step: int | None
     time: datetime.datetime
     """Time of the commit, by the clock of the process that wrote it."""
-    parts: Mapping[str, Part]
+    parts: Mapping[str, CheckpointPart]
     data: Any = None
     """State of the loader, or of several by their names."""
     metadata: Any = None
@@ -206,8 +206,8 @@ def parse(file: str, text: bytes) -> Commit:
         raise FormatError(f"{file} is not a commit of a checkpoint: {error!r}") from None
 
 
-def _part(entry: dict[str, Any], block_bytes: int) -> Part:
-    part = Part(str(entry["name"]), int(entry["size"]), tuple(entry["digests"]), block_bytes)
+def _part(entry: dict[str, Any], block_bytes: int) -> CheckpointPart:
+    part = CheckpointPart(str(entry["name"]), int(entry["size"]), tuple(entry["digests"]), block_bytes)
     if ".." in part.name.split("/") or part.name.startswith("/"):
         raise ValueError(f"the part {part.name} is outside of the folder")
     if len(part.digests) != -(-part.size // block_bytes):

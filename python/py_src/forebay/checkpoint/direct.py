@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ..files import StoreOptions
-from .commit import Part
+from .commit import CheckpointPart
 from .parts import Blocks, Buffers, Fetched, Filled, PartReader, Sequential
 from .memory import Target
 
@@ -21,7 +21,7 @@ _IN_FLIGHT = 32
 """Blocks in flight. Most of them need no memory but the tensors'."""
 
 
-class Window:
+class BlockWindow:
     """Blocks in flight, which are received in the order of their requests: all of them at the end of a `with` statement.
 
     Raises:
@@ -31,7 +31,7 @@ class Window:
     def __init__(self) -> None:
         self._blocks: collections.deque[_Block] = collections.deque()
 
-    def __enter__(self) -> Window:
+    def __enter__(self) -> BlockWindow:
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
@@ -109,10 +109,10 @@ class Direct:
 
     def fill(self, targets: Iterable[Target]) -> None:
         """Fetches the bytes of targets, in the order of the part."""
-        with Window() as opened:
+        with BlockWindow() as opened:
             self.request(targets, opened)
 
-    def request(self, targets: Iterable[Target], into: Window) -> None:
+    def request(self, targets: Iterable[Target], into: BlockWindow) -> None:
         """Requests the bytes of targets through a window, in the order of the part."""
         by_block: dict[int, list[_Open]] = {}
         for target in targets:
@@ -176,9 +176,9 @@ def _direct(blocks: Blocks, number: int, opened: _Open, memory: Any) -> _Block:
 class Opened:
     """Part that is opened to be loaded."""
 
-    def __init__(self, url: str, part: Part, store: StoreOptions | None, buffers: Buffers | None = None) -> None:
+    def __init__(self, url: str, part: CheckpointPart, store: StoreOptions | None, buffers: Buffers | None = None) -> None:
         self.url: str = f"{url}/{part.name}"
-        self.part: Part = part
+        self.part: CheckpointPart = part
         self._blocks = Blocks(url, part, store)
         self.direct: Direct = Direct(self._blocks, buffers or Buffers())
 

@@ -16,7 +16,7 @@ from ..errors import AccessError, ConfigError, Error, StateError
 from ..files import StoreOptions
 from ..files.order import is_of_one_rank
 from . import commit, marks, retention
-from .commit import Commit, Part, plain
+from .commit import CheckpointPart, Commit, plain
 
 _log = logging.getLogger("forebay")
 
@@ -140,7 +140,7 @@ class Folder:
             return []
         return [each for each in retention.inside(self.parent, found) if each.url != self.url]
 
-    def commit(self, parts: Iterable[Part]) -> Commit:
+    def commit(self, parts: Iterable[CheckpointPart]) -> Commit:
         """Makes the folder a checkpoint, and removes the one that it replaces and the ones beyond `keep`.
 
         Raises:

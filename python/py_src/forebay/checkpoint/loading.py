@@ -11,7 +11,7 @@ from .._arguments import whole
 from ..errors import ConfigError
 from ..files import StoreOptions
 from . import commit, formats, group
-from .commit import Commit, Part
+from .commit import CheckpointPart, Commit
 from .direct import Opened
 from .parts import PartReader
 
@@ -60,7 +60,7 @@ class Checkpoint:
         return self._commit.metadata
 
     @property
-    def parts(self) -> Mapping[str, Part]:
+    def parts(self) -> Mapping[str, CheckpointPart]:
         """Files of the checkpoint by their names."""
         return self._commit.parts
 

@@ -15,7 +15,7 @@ from ..errors import ChecksumError, NotFoundError
 from ..files import FileWriter, StoreOptions
 from ..files.stores import opened
 from . import commit
-from .commit import HASH, Part
+from .commit import HASH, CheckpointPart
 
 _AHEAD_MAX = 8
 """Blocks that are fetched ahead of sequential reads."""
@@ -34,7 +34,7 @@ class PartWriter(FileWriter):
         super().__init__(f"{url}/{name}", store, size)
         self._name, self._block_bytes = name, commit.BLOCK
         self._digests: list[str] = []
-        self.part: Part | None = None
+        self.part: CheckpointPart | None = None
 
     def write(self, data: Any, /) -> int:
         self._check()
@@ -84,7 +84,7 @@ class PartWriter(FileWriter):
         is_new = not self.closed and self._upload is not None
         super().close()
         if is_new:
-            self.part = Part(self._name, self._at, tuple(self._digests), self._block_bytes)
+            self.part = CheckpointPart(self._name, self._at, tuple(self._digests), self._block_bytes)
 
 
 class Buffers:
@@ -113,7 +113,7 @@ class Blocks:
         ChecksumError: Its size is wrong.
     """
 
-    def __init__(self, url: str, part: Part, store: StoreOptions | None) -> None:
+    def __init__(self, url: str, part: CheckpointPart, store: StoreOptions | None) -> None:
         self._url, self._part = f"{url}/{part.name}", part
         first = min(part.size, part.block_bytes)
         # A larger block is fetched with the rest, into their kind of memory.
@@ -239,7 +239,7 @@ class Sequential:
 class PartReader(io.RawIOBase):
     """Part that is read, or the bytes `span` of it. `block` returns the bytes of a block, verified, by its number."""
 
-    def __init__(self, block: Callable[[int], Any], part: Part, span: range | None = None) -> None:
+    def __init__(self, block: Callable[[int], Any], part: CheckpointPart, span: range | None = None) -> None:
         self._block, self._block_bytes, self._at = block, part.block_bytes, 0
         self._span = range(part.size) if span is None else span
 

@@ -11,7 +11,7 @@ from .._arguments import flag, one_of
 from ..errors import ConfigError
 from ..files import StoreOptions
 from . import group
-from .commit import Part
+from .commit import CheckpointPart
 from .folder import Folder
 from .formats import FORMATS, Format
 from .loading import Checkpoint
@@ -193,7 +193,7 @@ class Writer:
         done = ranks.first(lambda: folder.commit(parts))
         return Checkpoint(folder.url, done, folder.store)
 
-    def _write(self, start: str) -> Part | None:
+    def _write(self, start: str) -> CheckpointPart | None:
         if not self._is_ours:
             return None
         obj, self._obj = self._obj, None

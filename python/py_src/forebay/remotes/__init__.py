@@ -12,7 +12,7 @@ and `delete`. Attempts, time limits, resuming, checks and the cache are the engi
 * `service`: the threads that make the exchanges.
 """
 
-from .folder import Entry, RemoteFolder
+from .folder import RemoteFile, RemoteFolder
 from .schemes import Opener, library_stores, open_folder, register, served, serves
 
-__all__ = ["Entry", "Opener", "RemoteFolder", "library_stores", "open_folder", "register", "served", "serves"]
+__all__ = ["Opener", "RemoteFile", "RemoteFolder", "library_stores", "open_folder", "register", "served", "serves"]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..errors import NetworkError, UnsupportedError
-from .folder import CHUNK_BYTES, Entry, RemoteFolder, temporary_name
+from .folder import CHUNK_BYTES, RemoteFile, RemoteFolder, temporary_name
 
 # Names in different file systems of the values that differ between versions of a file.
 _VERSIONS = ("etag", "ETag", "checksum", "mtime", "modified", "modify", "last_modified", "created")
@@ -50,7 +50,7 @@ class FileSystemFolder(RemoteFolder):
     def _of(self, key: str) -> str:
         return f"{self._path}/{key}"
 
-    def stat(self, key: str) -> Entry | None:
+    def stat(self, key: str) -> RemoteFile | None:
         try:
             info = self._files.info(self._of(key))
         except FileNotFoundError:
@@ -58,7 +58,7 @@ class FileSystemFolder(RemoteFolder):
         if info.get("type") == "directory" or info.get("size") is None:
             return None
         version = next((str(info[name]) for name in _VERSIONS if info.get(name) is not None), None)
-        return Entry(key, int(info["size"]), version and f"{version}-{info['size']}")
+        return RemoteFile(key, int(info["size"]), version and f"{version}-{info['size']}")
 
     def get(self, key: str, start: int) -> Iterator[bytes]:
         with self._files.open(self._of(key), "rb") as file:
@@ -89,13 +89,13 @@ class FileSystemFolder(RemoteFolder):
                 self._files.rm_file(temporary)
             raise
 
-    def list(self, prefix: str) -> Iterator[Entry]:
+    def list(self, prefix: str) -> Iterator[RemoteFile]:
         # Only the folder that has all of the keys: the root may be a whole server.
         for path, info in self._below(self._of(posixpath.dirname(prefix)).rstrip("/")):
             # Some file systems return paths with a slash at their start, and some without.
             key = path.lstrip("/").removeprefix(self._path.lstrip("/")).lstrip("/")
             if key:
-                yield Entry(key, int(info.get("size") or 0))
+                yield RemoteFile(key, int(info.get("size") or 0))
 
     def _below(self, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
         from fsspec.asyn import AsyncFileSystem

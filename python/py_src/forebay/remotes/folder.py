@@ -15,7 +15,7 @@ CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Entry:
+class RemoteFile:
     """A file of a remote folder."""
 
     key: str
@@ -37,7 +37,7 @@ class RemoteFolder(abc.ABC):
     """
 
     @abc.abstractmethod
-    def stat(self, key: str) -> Entry | None:
+    def stat(self, key: str) -> RemoteFile | None:
         """Returns the file `key`; None if there is none."""
 
     @abc.abstractmethod
@@ -48,7 +48,7 @@ class RemoteFolder(abc.ABC):
         """Stores a file, instead of an older one: completely, or not under this name. Folders are made."""
         raise self._read_only()
 
-    def list(self, prefix: str) -> Iterator[Entry]:
+    def list(self, prefix: str) -> Iterator[RemoteFile]:
         """Returns all files with keys that start with `prefix`, also those in sub-folders; more are ignored. A folder that does
         not exist has none."""
         raise self._read_only()

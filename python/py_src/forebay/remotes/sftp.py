@@ -19,7 +19,7 @@ from typing import Any
 
 from .._forebay import redact
 from ..errors import AccessError, ConfigError, Error, FullError, IoError, NetworkError, NotFoundError, StalledError, UnsupportedError
-from .folder import Entry, RemoteFolder, temporary_name
+from .folder import RemoteFile, RemoteFolder, temporary_name
 
 _PORT = 22
 
@@ -203,7 +203,7 @@ class SftpFolder(RemoteFolder):
             reason = f" ({error})" if str(error) else ""
             raise NetworkError(f"{action}: the connection to {self._server} was lost{reason}") from error
 
-    def stat(self, key: str) -> Entry | None:
+    def stat(self, key: str) -> RemoteFile | None:
         path = self._of(key)
         try:
             with self._explained("a file cannot be read", path):
@@ -212,7 +212,7 @@ class SftpFolder(RemoteFolder):
             return None
         if stat.S_ISDIR(found.st_mode or 0):
             return None
-        return Entry(key, found.st_size, f"{found.st_mtime}-{found.st_size}")
+        return RemoteFile(key, found.st_size, f"{found.st_mtime}-{found.st_size}")
 
     def get(self, key: str, start: int) -> Iterator[bytes]:
         path = self._of(key)
@@ -298,11 +298,11 @@ class SftpFolder(RemoteFolder):
             return False
         return True
 
-    def list(self, prefix: str) -> Iterator[Entry]:
+    def list(self, prefix: str) -> Iterator[RemoteFile]:
         with contextlib.suppress(NotFoundError):
             yield from self._walk(posixpath.dirname(prefix))
 
-    def _walk(self, key: str) -> Iterator[Entry]:
+    def _walk(self, key: str) -> Iterator[RemoteFile]:
         path = self._of(key)
         with self._explained("a folder cannot be listed", path):
             found = self._sftp.listdir_attr(path)
@@ -318,9 +318,9 @@ class SftpFolder(RemoteFolder):
             elif stat.S_ISLNK(mode):
                 # A link to a folder is not followed: it may lead back.
                 entry = self.stat(name)
-                yield entry or Entry(name, 0)
+                yield entry or RemoteFile(name, 0)
             else:
-                yield Entry(name, size or 0)
+                yield RemoteFile(name, size or 0)
 
     def delete(self, key: str) -> None:
         path = self._of(key)

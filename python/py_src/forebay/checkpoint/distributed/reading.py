@@ -20,7 +20,7 @@ from torch.futures import Future
 
 from ...errors import ConfigError, FormatError
 from ...files import StoreOptions
-from ..direct import Direct, Opened, Window
+from ..direct import BlockWindow, Direct, Opened
 from ..into import partly_overwritten
 from ..layout import Layout, NoLayout
 from ..loading import Checkpoint
@@ -91,7 +91,7 @@ class StorageReader(filesystem.FileSystemReader):
         by_file: dict[str, list[ReadItem]] = {}
         for item in plan.items:
             by_file.setdefault(self.storage_data[item.storage_index].relative_path, []).append(item)
-        with ThreadPoolExecutor(_FILES, "forebay-checkpoint") as pool, partly_overwritten(), Window() as blocks:
+        with ThreadPoolExecutor(_FILES, "forebay-checkpoint") as pool, partly_overwritten(), BlockWindow() as blocks:
             load, groups = _Load(self, planner, blocks), self._groups(pool, sorted(by_file.items()))
             group = next(groups, None)
             while group is not None:
@@ -136,7 +136,7 @@ class StorageReader(filesystem.FileSystemReader):
 class _Load:
     """Load in progress; its blocks pass one window."""
 
-    def __init__(self, reader: StorageReader, planner: LoadPlanner, blocks: Window) -> None:
+    def __init__(self, reader: StorageReader, planner: LoadPlanner, blocks: BlockWindow) -> None:
         self._reader, self._planner, self._blocks = reader, planner, blocks
         self._targets = Targets()
 

@@ -19,7 +19,7 @@ from torch.futures import Future
 from ..._arguments import shown, whole
 from ...errors import ConfigError
 from ...files import StoreOptions
-from ..commit import Part
+from ..commit import CheckpointPart
 from ..folder import Folder
 from ..formats import TorchSink
 from ..memory import Memory, with_rest
@@ -46,7 +46,7 @@ class _Names:
 class _Result(WriteResult):
     """First result of a rank, which takes the rank's files to the coordinator."""
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[CheckpointPart, ...] = ()
 
 
 class _Streams:
@@ -54,7 +54,7 @@ class _Streams:
 
     def __init__(self, folder: Folder, root: str, memory: Memory, size: int) -> None:
         self._folder, self._root, self._memory, self._size = folder, root, memory, size
-        self.parts: list[Part] = []
+        self.parts: list[CheckpointPart] = []
         self.failure: BaseException | None = None
         """First failure of a file, which torch drops in its extra threads."""
 
