@@ -10,6 +10,9 @@ environment_over_shared wheel 'ziglang==0.15.2'
 if command -v rustup >/dev/null; then
     rustup target list --installed | grep -qx "$rust" || rustup target add "$rust"
 fi
+# The licences of the crates go into the wheel; it gets the list of them (SBOM) from maturin.
+trap 'rm -f python/LICENSE.crates' EXIT
+"$venv/bin/python" python/scripts/licences.py "$rust" python/LICENSE.crates
 # Without hwloc, which would have to be compiled for the same glibc: NUMA nodes are then read from the kernel's files.
 # The first Python of the PATH has zig, the second maturin.
 PATH="$venv/bin:$(dirname "$(python/scripts/venv.sh)"):$PATH" maturin build --release --locked --strip --zig --target "$rust" \

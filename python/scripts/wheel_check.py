@@ -7,6 +7,7 @@ column is written and read.
 from __future__ import annotations
 
 import email
+import json
 import platform
 import re
 import subprocess
@@ -62,12 +63,16 @@ def main(path: str) -> None:
 
 
 def check_metadata(archive: zipfile.ZipFile, names: list[str]) -> None:
-    """Checks the licence, the readme and the fields that indexes show."""
+    """Checks the licences, the list of crates, the readme and the fields that indexes show."""
     (name,) = [name for name in names if name.endswith(".dist-info/METADATA")]
     metadata = email.message_from_bytes(archive.read(name))
     assert metadata["License-Expression"] == "Apache-2.0", metadata["License-Expression"]
     licences = [name for name in names if "/licenses/" in name]
     assert any(b"Apache License" in archive.read(name) for name in licences), licences
+    (crates,) = [name for name in licences if name.endswith("/LICENSE.crates")]
+    assert b"libjpeg-turbo" in archive.read(crates), "the licences of the crates are not complete"
+    (bill,) = [name for name in names if "/sboms/" in name]
+    assert any(component["name"] == "turbojpeg-sys" for component in json.loads(archive.read(bill))["components"]), bill
     assert metadata["Description-Content-Type"].startswith("text/markdown")
     assert metadata.get_payload().startswith("# forebay")
     assert len(metadata.get_all("Classifier")) > 5 and metadata["Summary"] and metadata["Requires-Python"] == ">=3.10"
