@@ -1,7 +1,7 @@
 //! Addresses of commands: one object, a folder, or all that fit a pattern.
 //!
-//! Braces expand, and `*`, `?` and `**` are wildcards as in the lists of a loader. A local file with such characters in
-//! its name is meant by its name.
+//! Braces expand, and `*`, `?` and `**` are wildcards as in the lists of a loader. An object with wildcards in its name,
+//! and a local file with braces, is meant by its name.
 
 use forebay_loader::error::Context as _;
 use forebay_loader::objects::{ObjectEntry, ObjectListing, Objects, is_root};
@@ -59,6 +59,10 @@ impl Address {
     /// `NotFound` if there is neither; errors of the store.
     pub(crate) fn find(&self, objects: &Objects, is_recursive: bool) -> Result<Found> {
         if self.is_pattern {
+            // Permission to list does not include the one to ask for an object.
+            if let Ok(Some(entry)) = objects.find(&self.url) {
+                return Ok(Found::Object(entry));
+            }
             return Ok(Found::Several(Box::new(Entries::fitting(objects, &self.url, is_recursive)?)));
         }
         if !self.url.ends_with('/')

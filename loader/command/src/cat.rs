@@ -29,6 +29,9 @@ pub(crate) struct CatArgs {
     range: Option<ByteRange>,
 }
 
+/// Most bytes of an object in flight or ready.
+const AHEAD_BYTES: u64 = 64 << 20;
+
 /// Part of an object: its first byte, and its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ByteRange {
@@ -55,35 +58,32 @@ impl Command for CatArgs {
 
     fn run(&self, session: &Session) -> Result<Exit> {
         let objects = session.objects()?;
-        let mut tally = Tally::default();
-        for text in &self.addresses {
-            for address in Address::all(text)? {
-                if let Err(error) = self.print(session, &objects, &address, &mut tally) {
-                    tally.fail(session, &error);
-                }
-            }
-        }
+        let print = |address: &Address, tally: &mut Tally| self.print(session, &objects, address, tally);
+        let tally = Tally::of_addresses(&self.addresses, session, print);
         Ok(tally.exit())
     }
 }
 
 impl CatArgs {
     fn print(&self, session: &Session, objects: &Arc<Objects>, address: &Address, tally: &mut Tally) -> Result<()> {
+        let one = |url: &str, entry: Option<&ObjectEntry>, tally: &mut Tally| {
+            self.print_object(session, objects, url, entry).map(|bytes| tally.count(bytes))
+        };
+        // A web server has no listing, and other stores need no request for one.
         if !address.is_pattern() {
-            let bytes = self.print_object(session, objects, &address.url, None)?;
-            tally.count(bytes);
-            return Ok(());
+            return one(&address.url, None, tally);
         }
-        let Found::Several(mut entries) = address.find(objects, false)? else { return Ok(()) };
-        while let Some(page) = entries.next_page()? {
-            for entry in page.iter().filter(|entry| !entry.url.ends_with('/')) {
-                match self.print_object(session, objects, &entry.url, Some(entry)) {
-                    Ok(bytes) => tally.count(bytes),
-                    Err(error) => tally.fail(session, &error),
+        match address.find(objects, false)? {
+            Found::Object(entry) => one(&entry.url, Some(&entry), tally),
+            Found::Several(mut entries) => {
+                while let Some(page) = entries.next_page()? {
+                    for entry in page.iter().take_while(|_| !session.output.is_closed()) {
+                        one(&entry.url, Some(entry), tally).unwrap_or_else(|error| tally.fail(session, &error));
+                    }
                 }
+                Ok(())
             }
         }
-        Ok(())
     }
 
     /// Prints an object, and returns its bytes.
@@ -96,7 +96,7 @@ impl CatArgs {
     ) -> Result<u64> {
         let range = self.range.unwrap_or(ByteRange { first: 0, len: None });
         let mut left = range.len.unwrap_or(u64::MAX);
-        let reading = Reading::start(objects, url, entry, range.first)?;
+        let reading = Reading::start(objects, url, entry, range.first, AHEAD_BYTES)?;
         let mut printed = 0;
         while left > 0 && !session.output.is_closed() {
             match reading.next() {

@@ -73,7 +73,7 @@ impl Commands {
             Self::Index(arguments) => package("index", arguments, output),
             Self::Convert(arguments) => package("convert", arguments, output),
             Self::Checkpoint(arguments) => package("checkpoint", arguments, output),
-            Self::Completion(command) => Request::Done(command.print(Cli::command())),
+            Self::Completion(command) => Request::Done(command.print(Cli::command(), &Output::new(output))),
         }
     }
 }

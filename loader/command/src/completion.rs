@@ -1,9 +1,9 @@
 //! Completion of the command in shells.
 
 use crate::Exit;
+use crate::output::Output;
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
-use std::io::Write as _;
 
 /// Print the completion script of a shell
 ///
@@ -16,11 +16,10 @@ pub(crate) struct CompletionArgs {
 
 impl CompletionArgs {
     /// Prints the script for the grammar.
-    pub(crate) fn print(&self, mut grammar: Command) -> Exit {
+    pub(crate) fn print(&self, mut grammar: Command, output: &Output) -> Exit {
         let mut script = Vec::new();
         generate(self.shell, &mut grammar, "forebay", &mut script);
-        // The reader may be gone.
-        let _ = std::io::stdout().write_all(&script);
-        Exit::Success
+        output.bytes(&script);
+        output.finish(Exit::Success)
     }
 }

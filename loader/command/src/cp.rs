@@ -1,27 +1,34 @@
 //! `forebay cp`: copies of objects between stores.
 //!
 //! * `jobs`: the objects of the sources and their targets, page by page;
-//! * `copy`: the copy of one object.
+//! * `copy`: the copy of one object; `buffers`: its memory.
 //!
 //! A few threads take jobs and copy them: the bytes of an object are fetched ahead, and sent on as they come. An object
 //! appears at its target when it is whole, also in a local folder.
 
+mod buffers;
 mod copy;
 mod jobs;
 
 use crate::addresses::Address;
-use crate::figures;
-use crate::output::Output;
 use crate::tally::Tally;
+use crate::text;
 use crate::{Command, Exit, Session};
+use buffers::Buffers;
 use clap::Args;
 use copy::{Copier, Outcome};
+use forebay_loader::store::redact;
 use forebay_loader::sync::{Mutex, in_threads};
 use forebay_loader::{Error, Result};
 use jobs::{Job, Jobs, Target};
 
-/// Objects in flight. With the bytes ahead and the parts of an upload of each, they are within 0.5 GiB.
+/// Objects in flight. With the bytes ahead of each and the parts of uploads, they are within 0.5 GiB.
 const COPIES: usize = 8;
+
+/// Parts of uploads that wait for the store's confirmation: of all objects, and of one that is copied alone, within 100
+/// MiB.
+const PARTS: usize = 16;
+const PARTS_OF_ONE: usize = 3;
 
 /// Failures that are printed at the end.
 const FAILURES_MAX: usize = 100;
@@ -64,18 +71,24 @@ impl Command for CpArgs {
     }
 
     fn run(&self, session: &Session) -> Result<Exit> {
-        let objects = session.objects()?;
         let mut sources = Vec::new();
         for source in &self.sources {
             sources.extend(Address::all(source)?);
         }
         let are_several = sources.len() > 1 || sources.iter().any(Address::is_pattern);
         let target = Target::of(&self.target, are_several)?;
+        // Oracle takes no smaller parts than 10 MiB, and S3 none below 5.
+        let part_bytes = if self.target.starts_with("oci:") { 10 << 20 } else { 5 << 20 };
+        let objects = session.objects_with(|config| {
+            config.upload_part_bytes = part_bytes;
+            config.upload_bytes = part_bytes * if are_several || self.recursive { PARTS } else { PARTS_OF_ONE };
+        })?;
         let jobs = Mutex::new(Jobs::new(objects.clone(), sources, target, self.recursive));
         let copier = Copier {
             objects: &objects,
             output: &session.output,
             bar: session.output.progress_bytes(),
+            buffers: Buffers::default(),
             overwrites: self.overwrite,
             skips: self.skip_existing,
         };
@@ -88,7 +101,7 @@ impl Command for CpArgs {
                     let outcome = copier.copy(&job)?;
                     Ok((job, outcome))
                 });
-                results.lock().record(&session.output, outcome);
+                results.lock().record(&copier, outcome);
             }
         });
         copier.bar.finish_and_clear();
@@ -109,12 +122,15 @@ struct Results {
 }
 
 impl Results {
-    fn record(&mut self, output: &Output, outcome: Result<(Job, Outcome)>) {
+    fn record(&mut self, copier: &Copier<'_>, outcome: Result<(Job, Outcome)>) {
+        let output = copier.output;
         let (job, outcome) = match outcome {
             Ok(ended) => ended,
             Err(error) => {
                 self.tally.failed += 1;
-                if self.failures.len() < FAILURES_MAX {
+                if output.is_json() {
+                    copier.bar.suspend(|| output.fail(&error));
+                } else if self.failures.len() < FAILURES_MAX {
                     self.failures.push(error);
                 }
                 return;
@@ -133,7 +149,7 @@ impl Results {
         };
         if output.is_json() {
             let record = serde_json::json!({
-                "source": job.source, "target": job.target, "bytes": bytes, "result": result,
+                "source": redact(&job.source), "target": redact(&job.target), "bytes": bytes, "result": result,
             });
             output.line(&record, String::new);
         }
@@ -143,14 +159,18 @@ impl Results {
     fn show(&mut self, session: &Session, target: &str) -> Exit {
         let output = &session.output;
         if !output.is_json() {
-            let skipped = if self.skipped > 0 { format!(", {} skipped", self.skipped) } else { String::new() };
-            let failed = if self.tally.failed > 0 { format!(", {} failed", self.tally.failed) } else { String::new() };
-            let (counted, size) = (self.tally.counted(), figures::size(self.tally.bytes));
-            let target = forebay_loader::store::redact(target);
-            output.bytes(format!("{counted} ({size}) copied to {target}{skipped}{failed}\n").as_bytes());
+            let also = |number: u64, word: &str| {
+                if number > 0 { format!(", {} {word}", text::count(number)) } else { String::new() }
+            };
+            let (skipped, failed) = (also(self.skipped, "skipped"), also(self.tally.failed, "failed"));
+            let ((counted, size), target) = (self.tally.total(), text::one_line(&redact(target)));
+            output.print(&format!("{counted} ({size}) copied to {target}{skipped}{failed}"));
         }
         for failure in &self.failures {
             output.fail(failure);
+        }
+        if self.failures.len() == FAILURES_MAX && self.tally.failed > FAILURES_MAX as u64 {
+            output.note(&format!("the first {FAILURES_MAX} failures are listed"));
         }
         self.tally.exit()
     }

@@ -10,9 +10,9 @@
 //! * `output`: the form of the results: text with or without colours, or JSON; tables and progress;
 //! * `exit`: the exit codes;
 //! * `completion`: completion in bash, zsh and fish;
-//! * `data`: the data set that a command reads; `samples`: its samples as values; `text`: numbers and values as text;
-//! * `addresses`: objects, folders and patterns of stores; `reading`: the bytes of an object; `figures`: sizes and
-//!   times for people; `tally`: figures over many objects;
+//! * `data`: the data set that a command reads; `samples`: its samples as values; `text`: the form of values for people;
+//! * `addresses`: objects, folders and patterns of stores; `reading`: the bytes of an object; `tally`: figures over
+//!   many objects;
 //! * `package`: the arguments of the commands of the Python package;
 //! * one module for each command, with its `Args` and its [`Command`].
 //!
@@ -42,7 +42,6 @@ mod cp;
 mod data;
 mod doctor;
 mod exit;
-mod figures;
 mod info;
 mod ls;
 mod output;
@@ -183,7 +182,13 @@ impl Session {
     ///
     /// When the system refuses threads.
     fn objects(&self) -> Result<Arc<Objects>> {
-        let config = StoreConfig { library: self.library.clone(), ..settings_from_json("{}")? };
+        self.objects_with(|_| {})
+    }
+
+    /// Opens them with different settings.
+    fn objects_with(&self, set: impl FnOnce(&mut StoreConfig)) -> Result<Arc<Objects>> {
+        let mut config = StoreConfig { library: self.library.clone(), ..settings_from_json("{}")? };
+        set(&mut config);
         Ok(Arc::new(Objects::new(config)?))
     }
 }

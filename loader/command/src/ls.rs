@@ -1,8 +1,8 @@
 //! `forebay ls`: objects below an address.
 
 use crate::addresses::{Address, Found};
-use crate::figures;
 use crate::tally::Tally;
+use crate::text;
 use crate::{Command, Exit, Session};
 use clap::Args;
 use forebay_loader::Result;
@@ -40,18 +40,12 @@ impl Command for LsArgs {
 
     fn run(&self, session: &Session) -> Result<Exit> {
         let objects = session.objects()?;
-        let mut tally = Tally::default();
-        for text in &self.addresses {
-            match Address::all(text) {
-                Ok(addresses) => {
-                    addresses.iter().for_each(|address| self.list(session, &objects, address, &mut tally));
-                }
-                Err(error) => tally.fail(session, &error),
-            }
-        }
+        let list = |address: &Address, tally: &mut Tally| self.list(session, &objects, address, tally);
+        let tally = Tally::of_addresses(&self.addresses, session, list);
         if self.is_long() && !session.output.is_json() && tally.done > 0 {
-            let size = if self.bytes { format!("{} bytes", tally.bytes) } else { figures::size(tally.bytes) };
-            session.output.bytes(format!("{}, {size}\n", tally.counted()).as_bytes());
+            let (counted, size) = tally.total();
+            let size = if self.bytes { format!("{} bytes", tally.bytes) } else { size };
+            session.output.print(&format!("{counted}, {size}"));
         }
         Ok(tally.exit())
     }
@@ -62,21 +56,17 @@ impl LsArgs {
         self.long || self.bytes
     }
 
-    fn list(&self, session: &Session, objects: &Objects, address: &Address, tally: &mut Tally) {
-        match address.find(objects, self.recursive) {
-            Ok(Found::Object(entry)) => self.show(session, &[entry], tally),
-            Ok(Found::Several(mut entries)) => loop {
-                match entries.next_page() {
-                    Ok(Some(page)) => self.show(session, &page, tally),
-                    Ok(None) => return tally.found(),
-                    Err(error) => return tally.fail(session, &error),
+    fn list(&self, session: &Session, objects: &Objects, address: &Address, tally: &mut Tally) -> Result<()> {
+        match address.find(objects, self.recursive)? {
+            Found::Object(entry) => self.show(session, &[entry], tally),
+            Found::Several(mut entries) => {
+                while let Some(page) = entries.next_page()?.filter(|_| !session.output.is_closed()) {
+                    self.show(session, &page, tally);
                 }
-                if session.output.is_closed() {
-                    return;
-                }
-            },
-            Err(error) => tally.fail(session, &error),
+                tally.found();
+            }
         }
+        Ok(())
     }
 
     fn show(&self, session: &Session, page: &[ObjectEntry], tally: &mut Tally) {
@@ -93,16 +83,16 @@ impl LsArgs {
 
     fn text(&self, entry: &ObjectEntry) -> String {
         if !self.is_long() {
-            return entry.url.clone();
+            return text::one_line(&entry.url);
         }
         let size = match entry.url.ends_with('/') {
             true => "-".to_owned(),
             false if self.bytes => entry.size.to_string(),
-            false => figures::size(entry.size),
+            false => text::bytes(entry.size),
         };
         let (width, time) =
-            (if self.bytes { 15 } else { 7 }, entry.modified.map_or_else(|| "-".to_owned(), figures::time));
-        format!("{size:>width$}  {time:<19}  {}", entry.url)
+            (if self.bytes { 15 } else { 11 }, entry.modified.map_or_else(|| "-".to_owned(), text::time));
+        format!("{size:>width$}  {time:<19}  {}", text::one_line(&entry.url))
     }
 }
 
@@ -111,7 +101,7 @@ fn record(entry: &ObjectEntry) -> serde_json::Value {
     serde_json::json!({
         "url": entry.url,
         "bytes": (!is_folder).then_some(entry.size),
-        "modified": entry.modified.map(figures::json_time),
+        "modified": entry.modified.map(text::json_time),
         "etag": entry.etag,
     })
 }

@@ -4,6 +4,7 @@
 //! and errors to the standard error. Progress is shown on a terminal alone.
 
 use crate::exit::Exit;
+use crate::text::one_line;
 use clap::{Args, ValueEnum};
 use comfy_table::{ContentArrangement, Table, presets};
 use forebay_loader::Error;
@@ -22,7 +23,7 @@ pub(crate) struct OutputArgs {
     /// Print JSON, an object in each line
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Use colours: on a terminal unless NO_COLOR is set or it is dumb, always, or never
+    /// Use colours: on a terminal unless NO_COLOR or CLICOLOR=0 is set or it is dumb, always, or never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: Colours,
 }
@@ -34,11 +35,26 @@ enum Colours {
     Never,
 }
 
+impl Colours {
+    /// Returns true if text has colours, by the `variable`s of the environment.
+    fn are_used(self, is_terminal: bool, variable: &dyn Fn(&str) -> String) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto if !variable("NO_COLOR").is_empty() => false,
+            Self::Auto if !matches!(&*variable("CLICOLOR_FORCE"), "" | "0") => true,
+            Self::Auto => is_terminal && variable("CLICOLOR") != "0" && !matches!(&*variable("TERM"), "" | "dumb"),
+        }
+    }
+}
+
 /// Destination of the results of a command.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     is_json: bool,
     has_colours: bool,
+    /// Errors may have colours: the standard error is perhaps a file.
+    are_errors_coloured: bool,
     is_terminal: bool,
     is_dumb: bool,
     size: (usize, usize),
@@ -59,17 +75,15 @@ struct End {
 impl Output {
     pub(crate) fn new(arguments: OutputArgs) -> Self {
         let is_terminal = std::io::stdout().is_terminal();
-        let has_text = |name| std::env::var_os(name).is_some_and(|text| !text.is_empty());
-        let is_dumb = std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");
-        let has_colours = match arguments.color {
-            Colours::Auto => is_terminal && !has_text("NO_COLOR") && !is_dumb,
-            Colours::Always => true,
-            Colours::Never => false,
-        };
+        let variable = |name: &str| std::env::var(name).unwrap_or_default();
+        let is_dumb = matches!(&*variable("TERM"), "" | "dumb");
+        let has_colours = arguments.color.are_used(is_terminal, &variable);
+        let are_errors_coloured = arguments.color.are_used(std::io::stderr().is_terminal(), &variable);
         let size =
             terminal_size().map_or((COLUMNS, 24), |(Width(columns), Height(rows))| (columns.into(), rows.into()));
         let size = if is_terminal { size } else { (COLUMNS, 24) };
-        Self { is_json: arguments.json, has_colours, is_terminal, is_dumb, size, end: Arc::default() }
+        let (is_json, end) = (arguments.json, Arc::default());
+        Self { is_json, has_colours, are_errors_coloured, is_terminal, is_dumb, size, end }
     }
 
     /// True if results are JSON.
@@ -109,7 +123,11 @@ impl Output {
 
     /// Prints `record` as JSON, or `text` of it as a line.
     pub(crate) fn line(&self, record: &Value, text: impl FnOnce() -> String) {
-        let line = if self.is_json { record.to_string() } else { text() };
+        self.print(&if self.is_json { record.to_string() } else { text() });
+    }
+
+    /// Prints a line.
+    pub(crate) fn print(&self, line: &str) {
         self.bytes(format!("{line}\n").as_bytes());
     }
 
@@ -142,7 +160,7 @@ impl Output {
         let mut table = Table::new();
         table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
         table.set_width(u16::try_from(self.size.0).unwrap_or(u16::MAX)).set_header(header).add_rows(rows);
-        self.bytes(format!("{}\n", table.trim_fmt()).as_bytes());
+        self.print(&table.trim_fmt());
     }
 
     /// Bar on the standard error for work of `total` steps, on a terminal alone.
@@ -155,17 +173,27 @@ impl Output {
 
     /// Bar for bytes, which are found and moved at the same time.
     pub(crate) fn progress_bytes(&self) -> ProgressBar {
-        self.bar(0, "{bar:30} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left  {msg}")
+        self.bar(0, "{bar:30} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left  {msg}")
     }
 
     fn bar(&self, total: u64, template: &str) -> ProgressBar {
-        // A dumb terminal cannot replace a line.
-        let target = if self.is_dumb { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        // A dumb terminal cannot replace a line, and objects come while the bar is there.
+        let target = if self.is_dumb || self.is_json && self.is_terminal {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr()
+        };
         let bar = ProgressBar::with_draw_target(Some(total), target);
         match ProgressStyle::with_template(template) {
             Ok(style) => bar.with_style(style),
             Err(_) => bar,
         }
+    }
+
+    /// Prints a line for people that is no result.
+    pub(crate) fn note(&self, line: &str) {
+        // An error of the standard error cannot be reported.
+        let _ = writeln!(std::io::stderr(), "{line}");
     }
 
     /// Prints an error, unless it is one of the end of a command that was stopped.
@@ -177,9 +205,8 @@ impl Output {
             let record = serde_json::json!({"error": error.kind().name(), "message": error.to_string()});
             self.line(&record, String::new);
         }
-        let label = if self.has_colours { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
-        // An error of the standard error cannot be reported.
-        let _ = writeln!(std::io::stderr(), "{label} {error}");
+        let label = if self.are_errors_coloured { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
+        self.note(&format!("{label} {}", one_line(&error.to_string())));
         Exit::Failure
     }
 
@@ -190,6 +217,33 @@ impl Output {
             _ if is_set(&self.end.has_failed) => Exit::Failure,
             Exit::Failure if is_set(&self.end.is_unread) => Exit::Success,
             exit => exit,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_follow_the_option_the_environment_and_the_terminal() {
+        let plain = [("TERM", "xterm")];
+        for (colours, is_terminal, variables, expected) in [
+            (Colours::Auto, true, &plain[..], true),
+            (Colours::Auto, false, &plain, false),
+            (Colours::Always, false, &[("NO_COLOR", "1")], true),
+            (Colours::Never, true, &[("TERM", "xterm"), ("CLICOLOR_FORCE", "1")], false),
+            (Colours::Auto, true, &[("TERM", "xterm"), ("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], false),
+            (Colours::Auto, true, &[("TERM", "xterm"), ("CLICOLOR", "0")], false),
+            (Colours::Auto, false, &[("CLICOLOR", "0"), ("CLICOLOR_FORCE", "1")], true),
+            (Colours::Auto, false, &[("CLICOLOR_FORCE", "0")], false),
+            (Colours::Auto, true, &[("TERM", "dumb")], false),
+            (Colours::Auto, true, &[], false),
+        ] {
+            let variable = |name: &str| {
+                variables.iter().find(|(known, _)| *known == name).map_or(String::new(), |(_, text)| (*text).to_owned())
+            };
+            assert_eq!(colours.are_used(is_terminal, &variable), expected, "{colours:?} {variables:?}");
         }
     }
 }

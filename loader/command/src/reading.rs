@@ -8,9 +8,6 @@ use forebay_loader::store::{UploadBuffer, redact};
 use forebay_loader::sync::Arc;
 use std::time::Duration;
 
-/// Most bytes of an object in flight or ready.
-pub(crate) const AHEAD_BYTES: u64 = 64 << 20;
-
 /// Interval in which a command notices that it is to stop.
 const STOPPED_EVERY: Duration = Duration::from_millis(100);
 
@@ -33,14 +30,20 @@ pub(crate) enum Piece {
 }
 
 impl Reading {
-    /// Starts to read the object at `url` from the byte `first` on. One with an `entry` of a list must be the same
-    /// still.
+    /// Starts to read the object at `url` from the byte `first` on, with at most `ahead_bytes` in flight or ready. One
+    /// with an `entry` of a list must be the same still.
     ///
     /// # Errors
     ///
     /// When the system refuses a thread.
-    pub(crate) fn start(objects: &Arc<Objects>, url: &str, entry: Option<&ObjectEntry>, first: u64) -> Result<Self> {
-        let ahead = stored(objects.clone(), ContentLimits::of_bytes(AHEAD_BYTES))?;
+    pub(crate) fn start(
+        objects: &Arc<Objects>,
+        url: &str,
+        entry: Option<&ObjectEntry>,
+        first: u64,
+        ahead_bytes: u64,
+    ) -> Result<Self> {
+        let ahead = stored(objects.clone(), ContentLimits::of_bytes(ahead_bytes))?;
         ahead.push(Wanted {
             url: url.to_owned(),
             len: entry.map(|entry| entry.size),

@@ -1,7 +1,9 @@
 //! Figures of a command over many objects, and its exit code.
 
+use crate::addresses::Address;
+use crate::text::{bytes, counted};
 use crate::{Exit, Session};
-use forebay_loader::Error;
+use forebay_loader::{Error, Result};
 
 /// Objects of a command so far.
 #[derive(Debug, Default)]
@@ -17,6 +19,24 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// Does the work of a command for each of the addresses that `texts` expand to. A failure does not stop the rest.
+    pub(crate) fn of_addresses(
+        texts: &[String],
+        session: &Session,
+        mut work: impl FnMut(&Address, &mut Self) -> Result<()>,
+    ) -> Self {
+        let mut tally = Self::default();
+        for text in texts {
+            let done = Address::all(text).map(|addresses| {
+                for address in addresses.iter().take_while(|_| !session.output.is_closed()) {
+                    work(address, &mut tally).unwrap_or_else(|error| tally.fail(session, &error));
+                }
+            });
+            done.unwrap_or_else(|error| tally.fail(session, &error));
+        }
+        tally
+    }
+
     /// Counts an object.
     pub(crate) fn count(&mut self, bytes: u64) {
         self.done += 1;
@@ -34,9 +54,9 @@ impl Tally {
         session.output.fail(error);
     }
 
-    /// Number of the objects as text.
-    pub(crate) fn counted(&self) -> String {
-        format!("{} object{}", self.done, if self.done == 1 { "" } else { "s" })
+    /// Number of the objects, and their size.
+    pub(crate) fn total(&self) -> (String, String) {
+        (counted(self.done, "object"), bytes(self.bytes))
     }
 
     /// Exit code: a failure is one of the data, unless nothing succeeded.

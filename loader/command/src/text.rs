@@ -1,6 +1,8 @@
-//! Numbers and values as text for people.
+//! Numbers, times and values as text for people.
 
 use indicatif::{BinaryBytes, HumanCount};
+use std::borrow::Cow;
+use std::time::SystemTime;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Returns a length in bytes with its unit.
@@ -27,6 +29,19 @@ pub(crate) fn float(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// Returns a time in UTC for people, in whole seconds.
+pub(crate) fn time(time: SystemTime) -> String {
+    json_time(time).trim_end_matches('Z').replace('T', " ")
+}
+
+/// Returns a time in UTC as JSON has it.
+pub(crate) fn json_time(time: SystemTime) -> String {
+    // An object may claim any time, and the format has years from 1970 to 9999.
+    let start = SystemTime::UNIX_EPOCH;
+    let years = time.duration_since(start).ok().filter(|since| since.as_secs() < 253_402_300_800);
+    humantime::format_rfc3339_seconds(years.map_or(start, |since| start + since)).to_string()
+}
+
 /// Returns `text` in one line without characters that control a terminal.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
@@ -35,7 +50,7 @@ pub(crate) fn one_line(text: &str) -> String {
             '\n' => line.push('⏎'),
             '\t' => line.push(' '),
             // Bidirectional marks would change the order of the rest of the line.
-            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
                 line.extend(character.escape_unicode());
             }
             control if control.is_control() => line.extend(control.escape_default()),
@@ -46,23 +61,20 @@ pub(crate) fn one_line(text: &str) -> String {
 }
 
 /// Returns `text` with at most `columns` columns of a terminal, with an ellipsis if it is longer.
-pub(crate) fn shortened(text: &str, columns: usize) -> String {
-    if text.width() <= columns {
-        return text.to_owned();
-    }
-    let (mut short, mut used) = (String::new(), 0);
-    for character in text.chars() {
-        let width = character.width().unwrap_or(0);
-        if used + width >= columns {
-            break;
+pub(crate) fn shortened(text: &str, columns: usize) -> Cow<'_, str> {
+    // The end of the text that has room for an ellipsis after it.
+    let (mut used, mut short) = (0, 0);
+    for (start, character) in text.char_indices() {
+        // A string counts a control character as one column, too.
+        used += character.width().unwrap_or(1);
+        if used > columns {
+            return if columns == 0 { "".into() } else { format!("{}…", &text[..short]).into() };
         }
-        used += width;
-        short.push(character);
+        if used < columns {
+            short = start + character.len_utf8();
+        }
     }
-    if columns > 0 {
-        short.push('…');
-    }
-    short
+    text.into()
 }
 
 /// Columns of `text` in a terminal.
@@ -73,6 +85,7 @@ pub(crate) fn width(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn text_is_shortened_to_columns_of_the_terminal() {
@@ -80,11 +93,21 @@ mod tests {
         assert_eq!(shortened("abcdef", 4), "abc…");
         assert_eq!(shortened("猫猫猫", 4), "猫…");
         assert_eq!(shortened("a", 0), "");
+        assert_eq!(shortened("a\nb\n", 3), "a\n…");
     }
 
     #[test]
     fn no_text_controls_the_terminal() {
         assert_eq!(one_line("a\nb\tc\u{1b}[31m\u{202e}"), "a⏎b c\\u{1b}[31m\\u{202e}");
+    }
+
+    #[test]
+    fn times_are_in_utc_and_of_any_year() {
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        assert_eq!(time(at(1_700_000_000)), "2023-11-14 22:13:20");
+        assert_eq!(json_time(at(1_700_000_000)), "2023-11-14T22:13:20Z");
+        assert_eq!(json_time(SystemTime::UNIX_EPOCH - Duration::from_secs(1)), "1970-01-01T00:00:00Z");
+        assert_eq!(json_time(at(253_402_300_800)), "1970-01-01T00:00:00Z");
     }
 
     #[test]

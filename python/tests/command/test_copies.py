@@ -54,7 +54,7 @@ def done(run):
 
 
 def test_a_folder_goes_to_a_bucket_and_to_a_second_one_and_comes_back(done, folder, prefix, tmp_path, bucket):
-    assert done("cp", "-r", folder, f"{prefix}/one").stdout == f"4 objects (2.3 MB) copied to {prefix}/one\n"
+    assert done("cp", "-r", folder, f"{prefix}/one").stdout == f"4 objects (2.20 MiB) copied to {prefix}/one\n"
     done("cp", "-r", f"{prefix}/one", f"{prefix}/two/")
     listed = done("ls", "-r", f"{prefix}/two").stdout.splitlines()
     assert listed == [f"{prefix}/two/{name}" for name in sorted(FILES)]
@@ -106,7 +106,7 @@ def test_copies_in_a_bucket_are_left_out_by_their_tags(done, folder, prefix, buc
 def test_one_failure_does_not_stop_the_rest(done, folder, tmp_path):
     (folder / "broken").mkdir()
     ended = done("cp", folder / "none", folder / "a.bin", folder / "broken", folder / "deep/b.txt", tmp_path / "copy", code=1)
-    assert ended.stdout == f"2 objects (2.3 MB) copied to {tmp_path}/copy, 2 failed\n"
+    assert ended.stdout == f"2 objects (2.20 MiB) copied to {tmp_path}/copy, 2 failed\n"
     assert "no object and no folder of this name" in ended.stderr and "pass -r" in ended.stderr
     assert set(below(tmp_path / "copy")) == {"a.bin", "b.txt"}
 
@@ -138,6 +138,39 @@ def test_a_key_that_leaves_the_folder_is_refused(done, prefix, tmp_path, bucket)
     assert below(tmp_path / "to") == {"here/good": b"y"} and not (tmp_path / "escaped").exists()
 
 
+def test_names_may_have_any_characters(done, prefix, tmp_path, bucket):
+    names = ["a?b", "a*b", "axb", "x#y%20 z", "100%", "&=+;'\"<", "é 猫", "tab\t\x1b[31m\n"]
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in names:
+        (source / name).write_text(name)
+    done("cp", "-r", source, prefix)
+    done("cp", "-r", f"{prefix}/", tmp_path / "back")
+    assert below(tmp_path / "back") == {name: name.encode() for name in names}
+    for root in (source, prefix):
+        assert done("cat", f"{root}/a?b").stdout == "a?b", "an object precedes a pattern"
+        assert done("cat", f"{root}/a?[b]", code=2).stderr
+        listed = done("ls", root).stdout
+        assert listed.count("\n") == len(names) and f"{root}/tab \\u{{1b}}[31m⏎" in listed and "\x1b" not in listed
+        found = [json.loads(line)["url"] for line in done("ls", "--json", root).stdout.splitlines()]
+        assert found == sorted(f"{root}/{name}" for name in names)
+    ended = done("cat", source / "none\x1b[31m\n", code=2)
+    assert "none\\u{1b}[31m⏎" in ended.stderr and ended.stderr.count("\n") == 1
+
+
+def test_failures_are_objects_of_json(done, folder, tmp_path):
+    lines = done("cp", "--json", folder / "none", folder / "a.bin", tmp_path / "copy", code=1).stdout.splitlines()
+    error, copied = sorted(map(json.loads, lines), key=len)
+    assert error["error"] == "not found" and str(folder / "none") in error["message"]
+    assert copied == {"source": f"{folder}/a.bin", "target": f"{tmp_path}/copy/a.bin", "bytes": 2304000, "result": "copied"}
+
+
+def test_a_folder_is_not_copied_into_itself_through_a_link(done, folder, tmp_path):
+    (tmp_path / "link").symlink_to(folder)
+    ended = done("cp", "-r", folder, tmp_path / "link/new/deeper", code=2)
+    assert "the target is in the folder" in ended.stderr and below(folder) == FILES
+
+
 def test_a_file_that_exists_stays_whole_when_its_copy_fails(run, prefix, tmp_path, bucket, monkeypatch):
     name = prefix.rpartition("/")[2]
     bucket.objects[f"{name}/good"] = bytes(3_000_000)
@@ -158,15 +191,16 @@ def test_objects_are_printed_whole_or_in_part(done, folder, prefix, tmp_path):
         assert done("cat", "--range", "3-999", f"{root}/deep/b.txt").stdout == "t"
         ended = done("cat", "--range", "9-", f"{root}/deep/b.txt", code=2)
         assert "begins after the end" in ended.stderr and f"{root}/deep/b.txt" in ended.stderr
-        ended = done("cat", f"{root}/none", f"{root}/deep/b.txt", code=1)
-        assert ended.stdout == "text" and f"{root}/none" in ended.stderr
+        for wrong in ("none", "no*", "brace{", "deep/*er"):
+            ended = done("cat", f"{root}/{wrong}", f"{root}/deep/b.txt", code=1)
+            assert ended.stdout == "text" and f"{root}/{wrong.removesuffix('*er')}" in ended.stderr
 
 
 def test_lists_have_sizes_times_and_a_total(done, folder, prefix):
     done("cp", "-r", folder, prefix)
     assert done("ls", prefix).stdout.splitlines() == [f"{prefix}/a.bin", f"{prefix}/deep/"]
     lines = done("ls", "-l", f"{prefix}/").stdout.splitlines()
-    assert lines[0].split(maxsplit=2)[:2] == ["2.3", "MB"] and lines[-1] == "1 object, 2.3 MB"
+    assert lines[0].split(maxsplit=2)[:2] == ["2.20", "MiB"] and lines[-1] == "1 object, 2.20 MiB"
     assert "2026-01-01 00:00:00" in lines[0] and MODIFIED == 1767225600
     assert done("ls", "--bytes", f"{prefix}/a.bin").stdout.splitlines()[-1] == "1 object, 2304000 bytes"
     (record,) = map(json.loads, done("ls", "--json", f"{prefix}/a.bin").stdout.splitlines())

@@ -85,6 +85,13 @@ def test_results_are_the_same_in_every_terminal_but_for_colours(data, name):
     assert (piped.stdout + piped.stderr).replace(root, "ROOT") == text
 
 
+def test_errors_in_a_file_have_no_colours(tmp_path):
+    with (tmp_path / "errors").open("w+") as errors:
+        code, text = shown("ls", tmp_path / "none", columns=80, stderr=errors)
+        errors.seek(0)
+        assert (code, text) == (2, "") and errors.read().startswith("error: ")
+
+
 @pytest.mark.parametrize("when", ["always", "never"])
 def test_an_option_precedes_the_terminal(tmp_path, when):
     code, text = shown("--color", when, "ls", tmp_path / "none", columns=80, NO_COLOR="1")

@@ -124,7 +124,7 @@ impl Jobs {
         if !self.is_recursive && !source.is_pattern() {
             return Err(Error::config("this is a folder: pass -r to copy all that is below"));
         }
-        if self.is_recursive && format!("{}/", self.target.url.trim_end_matches('/')).starts_with(entries.folder()) {
+        if self.is_recursive && resolved(&self.target.url).starts_with(&resolved(entries.folder())) {
             return Err(Error::config("the target is in the folder that is copied: choose a different one"));
         }
         self.entries = Some(entries);
@@ -152,4 +152,15 @@ impl Jobs {
         }
         Ok(Job { source, entry, target })
     }
+}
+
+/// Returns the address of a folder with a slash at its end, through the links of this machine.
+fn resolved(folder: &str) -> String {
+    let path = local_folder(folder).and_then(|path| {
+        // A part of the target may not exist yet.
+        let (above, real) = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)))?;
+        Some(real.join(path.strip_prefix(above).ok()?))
+    });
+    let path = path.as_deref().and_then(std::path::Path::to_str).unwrap_or(folder);
+    format!("{}/", path.trim_end_matches('/'))
 }

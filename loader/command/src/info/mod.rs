@@ -11,6 +11,7 @@ mod report;
 
 use crate::data::DataArgs;
 use crate::samples::Samples;
+use crate::tally::Tally;
 use crate::{Command, Exit, Session};
 use clap::Args;
 use column::Columns;
@@ -52,21 +53,24 @@ impl Command for InfoArgs {
     }
 
     fn run(&self, session: &Session) -> Result<Exit> {
-        let mut exit = Exit::Success;
+        let (mut tally, mut has_damage) = (Tally::default(), false);
         for address in &self.addresses {
             match self.report(address, session) {
-                Ok(found) => exit = if found == Exit::Success { exit } else { found },
+                Ok(is_damaged) => {
+                    tally.found();
+                    has_damage |= is_damaged;
+                }
                 // The remaining data sets are shown.
-                Err(error) if self.addresses.len() > 1 => exit = session.output.fail(&error),
-                Err(error) => return Err(error),
+                Err(error) => tally.fail(session, &error),
             }
         }
-        Ok(exit)
+        Ok(if has_damage { Exit::Found } else { tally.exit() })
     }
 }
 
 impl InfoArgs {
-    fn report(&self, address: &str, session: &Session) -> Result<Exit> {
+    /// Prints the report of a data set. Returns true if a sample is damaged.
+    fn report(&self, address: &str, session: &Session) -> Result<bool> {
         let data = self.data.open(address, session.library.clone())?;
         let mut streams = data.describe();
         let stream: StreamDescription = streams.swap_remove(0);
@@ -75,14 +79,13 @@ impl InfoArgs {
             let numbers = choice::samples(&data, self.samples, self.fetch);
             let mut samples = Samples::open(data, session.library.clone())?;
             let bar = session.output.progress(numbers.len() as u64, "samples");
-            for number in numbers {
+            for number in numbers.into_iter().take_while(|_| !session.output.is_closed()) {
                 read.sample(&mut samples, number, &mut columns);
                 bar.inc(1);
             }
             bar.finish_and_clear();
         }
-        let exit = if read.damaged.is_empty() { Exit::Success } else { Exit::Found };
         Report { stream: &stream, columns: &columns, read: &read }.print(&session.output);
-        Ok(exit)
+        Ok(!read.damaged.is_empty())
     }
 }

@@ -28,11 +28,11 @@ impl Report<'_> {
             return output.line(&self.json(), String::new);
         }
         let bold = |text: &str| if output.has_colours() { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
-        output.line(&Value::Null, || bold(&one_line(&self.stream.name)));
+        output.print(&bold(&one_line(&self.stream.name)));
         for (name, fact) in self.facts() {
-            output.line(&Value::Null, || format!("  {name:<9} {fact}"));
+            output.print(&format!("  {name:<9} {}", one_line(&fact)));
         }
-        output.line(&Value::Null, String::new);
+        output.print("");
         let (mut header, mut rows) = (vec!["column", "type"], self.rows(output.size().0));
         if self.read.samples > 0 {
             header.extend(["values", "example"]);
@@ -41,11 +41,11 @@ impl Report<'_> {
         }
         output.table(&header, rows);
         for (number, error) in self.read.damaged.iter().take(DAMAGED_SHOWN) {
-            output.line(&Value::Null, || format!("damaged sample {number}: {}", one_line(error)));
+            output.print(&format!("damaged sample {number}: {}", one_line(error)));
         }
         let more = self.read.damaged.len().saturating_sub(DAMAGED_SHOWN);
         if more > 0 {
-            output.line(&Value::Null, || format!("and {} more", count(more as u64)));
+            output.print(&format!("and {} more", count(more as u64)));
         }
     }
 
@@ -107,8 +107,8 @@ impl Report<'_> {
 
     /// Decoded bytes of an epoch, by the samples that were read.
     fn decoded_bytes(&self) -> Option<u64> {
-        let read = self.read.samples.checked_sub(self.read.damaged.len() as u64).filter(|read| *read > 0)?;
-        Some((u128::from(self.read.decoded_bytes) * u128::from(self.stream.samples) / u128::from(read)) as u64)
+        let all = u128::from(self.read.decoded_bytes) * u128::from(self.stream.samples);
+        all.checked_div(self.read.whole.into()).map(|bytes| bytes as u64)
     }
 
     fn rows(&self, columns: usize) -> Vec<Vec<String>> {
@@ -116,15 +116,16 @@ impl Report<'_> {
             .columns
             .iter()
             .map(|facts| {
-                let name = shortened(&one_line(&facts.name), NAME_COLUMNS);
-                vec![name, shortened(&facts.encoding, NAME_COLUMNS), facts.summary(), facts.example().to_owned()]
+                let [name, encoding] =
+                    [&facts.name, &facts.encoding].map(|text| shortened(&one_line(text), NAME_COLUMNS).into_owned());
+                vec![name, encoding, facts.summary(), facts.example().to_owned()]
             })
             .collect();
         let widest = |place: usize| rows.iter().map(|row| width(&row[place])).max().unwrap_or(0);
         // Two columns between two cells.
         let used = widest(0).max(6) + widest(1).max(4) + widest(2).max(6) + 8;
         let example = columns.saturating_sub(used).max(EXAMPLE_COLUMNS_MIN);
-        rows.iter_mut().for_each(|row| row[3] = shortened(&row[3], example));
+        rows.iter_mut().for_each(|row| row[3] = shortened(&row[3], example).into_owned());
         rows
     }
 
@@ -134,7 +135,8 @@ impl Report<'_> {
             range.as_ref().map(|range| json!({"min": range.start(), "max": range.end()}))
         };
         let index = stream.index.as_ref().map(|index| {
-            json!({"made": index.is_made, "kept_before": index.was_kept, "file": index.file, "bytes": index.bytes})
+            let file = index.file.as_ref().map(|file| file.display().to_string());
+            json!({"made": index.is_made, "kept_before": index.was_kept, "file": file, "bytes": index.bytes})
         });
         let damaged: Vec<Value> =
             self.read.damaged.iter().map(|(number, error)| json!({"sample": number, "error": error})).collect();
@@ -153,7 +155,7 @@ impl Report<'_> {
             "compressions": stream.compressions.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "hashes": stream.hashes.iter().map(|algo| algo.name()).collect::<Vec<_>>(),
             "index": index,
-            "folder": stream.folder,
+            "folder": stream.folder.display().to_string(),
             "in_place": stream.is_in_place,
             "more_columns": stream.may_have_more,
             "columns": self.columns.iter().map(|facts| facts.json()).collect::<Vec<_>>(),
