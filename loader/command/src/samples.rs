@@ -80,10 +80,11 @@ pub(crate) enum Content<'a> {
         bytes: usize,
     },
     Text(Cow<'a, str>),
-    /// Number, and its digits.
+    /// Number, its digits for people, and its JSON.
     Number {
         value: f64,
         digits: String,
+        json: Json,
     },
     Array {
         dtype: DType,
@@ -114,18 +115,17 @@ impl<'a> Content<'a> {
     }
 
     fn of_value(value: Value<'a>) -> Self {
-        let number = |value: f64, digits: String| Self::Number { value, digits };
+        // Integers of any size, of which a float would lose digits.
+        let digits = |value: f64, digits: String| Self::Number { value, json: number_json(&digits), digits };
         match value {
             Value::Bytes(bytes) | Value::Jpeg(bytes) | Value::Png(bytes) | Value::Pickle(bytes) => {
                 Self::of_bytes(bytes)
             }
             Value::Str(text) | Value::Json(text) => Self::Text(text),
-            Value::Int(int) => number(int as f64, int.to_string()),
-            Value::BigInt(digits) | Value::Decimal(digits) => {
-                number(digits.parse().unwrap_or(f64::NAN), digits.into_owned())
-            }
-            Value::Float(float) => number(float, text::float(float)),
-            Value::Scalar(scalar) => number(scalar.as_f64(), scalar_text(scalar)),
+            Value::Int(int) => digits(int as f64, int.to_string()),
+            Value::BigInt(text) | Value::Decimal(text) => digits(text.parse().unwrap_or(f64::NAN), text.into_owned()),
+            Value::Float(value) => Self::Number { value, digits: text::float(value), json: json!(value) },
+            Value::Scalar(scalar) => Element::Scalar(scalar).into(),
             Value::Array(array) => Self::Array { dtype: array.dtype, shape: array.shape, data: array.data },
             Value::Pixels(pixels) => Self::Picture {
                 format: "pixels",
@@ -140,11 +140,12 @@ impl<'a> Content<'a> {
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Picture { format, size, bytes } => format!("{format} {size}, {}", text::bytes(*bytes as u64)),
-            Self::Text(text) => text::one_line(&beginning(text)),
-            Self::Number { digits, .. } => text::shortened(digits, CHARACTERS_SHOWN),
+            Self::Text(text) => text::one_line(&text::shortened(text, CHARACTERS_SHOWN)),
+            Self::Number { digits, .. } => text::one_line(&text::shortened(digits, CHARACTERS_SHOWN)),
             Self::Array { dtype, shape, data } => {
                 let all = data.len() / dtype.size().max(1);
-                let mut numbers = elements(*dtype, data).take(SHOWN).collect::<Vec<_>>().join(" ");
+                let mut numbers =
+                    elements(*dtype, data).take(SHOWN).map(|one| one.text()).collect::<Vec<_>>().join(" ");
                 if all > SHOWN {
                     numbers.push_str(" …");
                 }
@@ -169,9 +170,9 @@ impl<'a> Content<'a> {
                 json!({"format": format, "width": size.w, "height": size.h, "bytes": bytes})
             }
             Self::Text(text) => json!(text),
-            Self::Number { digits, value } => serde_json::from_str(digits).unwrap_or_else(|_| json!(value)),
+            Self::Number { json, .. } => json.clone(),
             Self::Array { dtype, shape, data } => {
-                let numbers: Vec<String> = elements(*dtype, data).take(SHOWN).collect();
+                let numbers: Vec<Json> = elements(*dtype, data).take(SHOWN).map(|one| one.json()).collect();
                 json!({"dtype": dtype.name(), "shape": shape, "first": numbers})
             }
             Self::List(items) => items.iter().map(Self::json).collect(),
@@ -180,50 +181,68 @@ impl<'a> Content<'a> {
     }
 }
 
-/// Returns the beginning of a text.
-fn beginning(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(CHARACTERS_SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]).into(),
-        None => text.into(),
+impl From<Element> for Content<'_> {
+    fn from(element: Element) -> Self {
+        Self::Number { value: element.as_f64(), digits: element.text(), json: element.json() }
     }
-}
-
-fn scalar_text(scalar: Scalar) -> String {
-    match scalar {
-        Scalar::U64(int) => int.to_string(),
-        scalar if scalar.dtype().is_float() => text::float(scalar.as_f64()),
-        scalar => scalar.as_i64().map_or_else(|| text::float(scalar.as_f64()), |int| int.to_string()),
-    }
-}
-
-/// Returns the elements of an array as text.
-pub(crate) fn elements(dtype: DType, data: &[u8]) -> impl Iterator<Item = String> {
-    numbers(dtype, data).map(move |number| match number {
-        Number::Scalar(scalar) => scalar_text(scalar),
-        Number::Brain(number) => text::float(number.into()),
-    })
-}
-
-/// Returns the elements of an array as floats.
-pub(crate) fn floats(dtype: DType, data: &[u8]) -> impl Iterator<Item = f64> {
-    numbers(dtype, data).map(|number| match number {
-        Number::Scalar(scalar) => scalar.as_f64(),
-        Number::Brain(number) => number.into(),
-    })
 }
 
 /// Element of an array.
-enum Number {
+pub(crate) enum Element {
     Scalar(Scalar),
     /// Element of type bfloat16, which data sets do not store.
     Brain(f32),
 }
 
-fn numbers(dtype: DType, data: &[u8]) -> impl Iterator<Item = Number> {
+impl Element {
+    pub(crate) fn as_f64(&self) -> f64 {
+        match self {
+            Self::Scalar(scalar) => scalar.as_f64(),
+            Self::Brain(number) => f64::from(*number),
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.integer().unwrap_or_else(|| text::float(self.as_f64()))
+    }
+
+    /// Returns the number as JSON has it: null for NaN and infinity.
+    pub(crate) fn json(&self) -> Json {
+        match (self, self.integer()) {
+            (_, Some(digits)) => number_json(&digits),
+            // The shortest digits of the type.
+            (Self::Scalar(Scalar::F32(number)), None) => number_json(&format!("{number:?}")),
+            _ => json!(self.as_f64()),
+        }
+    }
+
+    fn integer(&self) -> Option<String> {
+        match self {
+            Self::Scalar(Scalar::U64(int)) => Some(int.to_string()),
+            Self::Scalar(scalar) if !scalar.dtype().is_float() => scalar.as_i64().map(|int| int.to_string()),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the number of these digits: as text if it is an integer of more than 64 bits, and null if it is NaN.
+fn number_json(digits: &str) -> Json {
+    let number: Json = serde_json::from_str(digits).ok().filter(Json::is_number).unwrap_or_default();
+    let is_integer = digits.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+    if is_integer && number.is_f64() { digits.into() } else { number }
+}
+
+/// Returns the elements of an array.
+pub(crate) fn elements(dtype: DType, data: &[u8]) -> impl Iterator<Item = Element> {
     data.chunks_exact(dtype.size().max(1)).filter_map(move |bytes| match (dtype, bytes) {
-        (DType::BFloat16, [low, high]) => Some(Number::Brain(f32::from_le_bytes([0, 0, *low, *high]))),
-        _ => Scalar::read(dtype, bytes).map(Number::Scalar),
+        (DType::BFloat16, [low, high]) => Some(Element::Brain(f32::from_le_bytes([0, 0, *low, *high]))),
+        _ => Scalar::read(dtype, bytes).map(Element::Scalar),
     })
+}
+
+/// Returns the elements of an array as floats.
+pub(crate) fn floats(dtype: DType, data: &[u8]) -> impl Iterator<Item = f64> {
+    elements(dtype, data).map(|element| element.as_f64())
 }
 
 /// Returns the picture that a file is, by its header.
@@ -251,5 +270,26 @@ fn lower(name: &'static str) -> &'static str {
         "GIF" => "gif",
         "TIFF" => "tiff",
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(encoding: &str, bytes: &[u8]) -> Json {
+        let column = Column::new("x", Encoding::parse(encoding).expect("an encoding"));
+        Content::of(&column, bytes).expect("a value").json()
+    }
+
+    #[test]
+    fn numbers_in_json_keep_their_digits() {
+        assert_eq!(json("float64", &0.123456789_f64.to_le_bytes()), json!(0.123456789));
+        assert_eq!(json("float32", &0.1_f32.to_le_bytes()).to_string(), "0.1");
+        assert_eq!(json("float64", &f64::NAN.to_le_bytes()), Json::Null);
+        assert_eq!(json("uint64", &u64::MAX.to_le_bytes()), json!(u64::MAX));
+        assert_eq!(json("str_int", b"1000000000000000000000000000001"), json!("1000000000000000000000000000001"));
+        let floats = [0.123_456_7_f32, f32::NAN].map(f32::to_le_bytes).concat();
+        assert_eq!(json("ndarray:float32:2", &floats)["first"].to_string(), "[0.1234567,null]");
     }
 }

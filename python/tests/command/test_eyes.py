@@ -135,7 +135,7 @@ def test_no_sample_is_read_for_none(set_of_texts, capfd):
 
 def test_one_wrong_address_of_several_is_named(set_of_texts, tmp_path, capfd):
     exit_code, found = printed(capfd, "info", tmp_path / "none", set_of_texts)
-    assert exit_code == 2
+    assert exit_code == 1
     assert found[0]["error"] == "not found" and "none" in found[0]["message"] and found[1]["samples"] == 40
 
 
@@ -238,7 +238,7 @@ def test_a_page_has_everything_in_it(set_of_pictures, tmp_path, capfd):
     text = path.read_text(encoding="utf-8")
     page = Page(text)
     assert [name for name, _ in page.pictures] == ["mask", "photo"] * 3
-    assert all(address.startswith("data:image/") for address in page.addresses) and "http" not in text
+    assert all(address.startswith("data:image/") for address in page.addresses) and "http:" not in text and "https:" not in text
     assert "prefers-color-scheme: dark" in text and "width=device-width" in text
     assert any("<b>tags</b>" in text for text in page.texts), "it is text"
     photo, labels = shown_pixels(page.pictures[3][1]).copy(), shown_pixels(page.pictures[2][1])
@@ -248,6 +248,26 @@ def test_a_page_has_everything_in_it(set_of_pictures, tmp_path, capfd):
     assert (photo[edges] == [255, 64, 64]).all(), "a box of xyxy"
     assert (photo[~edges] == pixels(1)[~edges]).all()
     assert (labels[mask(1) == 0] == 0).all() and (labels[mask(1) == 2] == [0, 128, 0]).all(), "the palette"
+
+
+def test_boxes_are_of_the_picture_that_they_are_drawn_in(tmp_path):
+    with MDSWriter(out=str(tmp_path / "set"), columns={"mask": "png", "photo": "bytes", "boxes": "ndarray:float32"}) as out:
+        small = mask(0)[::2, ::2].copy()
+        out.write({"mask": grey_png(small), "photo": picture(0), "boxes": np.array([[4, 3, 8, 6]], np.float32)})
+    path = tmp_path / "page.html"
+    assert main(["preview", str(tmp_path / "set"), "--html", str(path)]) == 0
+    (_, _), (_, photo) = Page(path.read_text(encoding="utf-8")).pictures
+    rows, columns = np.nonzero((shown_pixels(photo) == [255, 64, 64]).all(-1))
+    assert (rows.min(), rows.max(), columns.min(), columns.max()) == (3, 6, 4, 8)
+
+
+def test_many_columns_are_lines(tmp_path, capfd):
+    names = [f"column_{number:02}" for number in range(30)]
+    with MDSWriter(out=str(tmp_path / "set"), columns=dict.fromkeys(names, "int")) as out:
+        out.write(dict.fromkeys(names, 7))
+    assert main(["preview", str(tmp_path / "set")]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[0] == "sample 0, shard 0, index 0" and lines[1:31] == [f"  {name}  7" for name in names]
 
 
 @pytest.mark.parametrize(("graphics", "start"), [("kitty", "\x1b_Ga=T,f=100"), ("iterm", "\x1b]1337;File=inline=1"), ("sixel", "\x1bPq")])

@@ -23,6 +23,7 @@ mod stored;
 mod terminal;
 
 use crate::data::DataArgs;
+use crate::text::{counted, one_line};
 use crate::{Command, Exit, Session};
 use boxes::BoxForm;
 use clap::Args;
@@ -93,7 +94,7 @@ impl Command for PreviewArgs {
 
     fn run(&self, session: &Session) -> Result<Exit> {
         let graphics = if session.output.is_json() { Graphics::None } else { self.graphics.resolved(&session.output) };
-        let (is_page, has_pictures) = (self.html.is_some(), self.html.is_some() || graphics != Graphics::None);
+        let is_page = self.html.is_some();
         let shape = Shape {
             columns: &self.columns,
             boxes: self.boxes.as_deref(),
@@ -101,18 +102,27 @@ impl Command for PreviewArgs {
             // Pictures that are not shown are decoded, too: damage is named.
             side_max: if is_page { PAGE_SIDE_MAX } else { TERMINAL_SIDE_MAX },
         };
-        let (title, mut rows) = self.rows(&shape, session)?;
+        let mut cards = String::new();
+        // Many decoded pictures do not fit into memory.
+        let each = |row: &mut Row| {
+            if is_page {
+                page::card(&mut cards, row)?;
+            }
+            if is_page || graphics == Graphics::None {
+                row.drop_pictures();
+            }
+            Ok(())
+        };
+        let (title, rows) = self.rows(&shape, session, each)?;
         self.check_columns(&rows)?;
-        if !has_pictures {
-            rows.iter_mut().for_each(Row::drop_pictures);
-        }
         match &self.html {
             Some(file) => {
-                let text = page::page(&title, &rows)?;
-                std::fs::write(file, text)
-                    .map_err(|e| Error::from_io(e, "the page cannot be written").with("file", file.display()))?;
-                let record = serde_json::json!({"html": file, "rows": rows.len()});
-                session.output.line(&record, || format!("{} has {} samples", file.display(), rows.len()));
+                let name = file.display().to_string();
+                std::fs::write(file, page::page(&title, &cards))
+                    .map_err(|e| Error::from_io(e, "the page cannot be written").with("file", &name))?;
+                let record = serde_json::json!({"html": name, "rows": rows.len()});
+                let samples = counted(rows.len() as u64, "sample");
+                session.output.line(&record, || one_line(&format!("{name} has {samples}")));
             }
             None => terminal::print(&rows, graphics, &session.output),
         }
@@ -121,19 +131,26 @@ impl Command for PreviewArgs {
 }
 
 impl PreviewArgs {
-    /// Returns a title and the rows.
-    fn rows(&self, shape: &Shape<'_>, session: &Session) -> Result<(String, Vec<Row>)> {
+    /// Returns a title and the rows, after a call of `each` with every row.
+    fn rows(
+        &self,
+        shape: &Shape<'_>,
+        session: &Session,
+        each: impl FnMut(&mut Row) -> Result<()>,
+    ) -> Result<(String, Vec<Row>)> {
         let library = session.library.clone();
         if let (Some(file), Some(step)) = (&self.run, self.step) {
             let title = format!("step {step} of rank {}, {}", self.rank, file.display());
             let run = run::RunFile { file, remotes: &self.remote };
-            return Ok((title, run.rows(step, self.rank, shape, library)?));
+            let mut rows = run.rows(step, self.rank, shape, library)?;
+            rows.iter_mut().try_for_each(each)?;
+            return Ok((title, rows));
         }
         let address = self.address.as_deref().unwrap_or_default();
         let data = self.data.open(address, library.clone())?;
         let name = data.describe().swap_remove(0).name;
         let choice = stored::Choice { start: self.start, count: self.count, seed: self.shuffle };
-        Ok((name, stored::rows(data, library, &choice, shape, session)?))
+        Ok((name, stored::rows(data, library, &choice, shape, session, each)?))
     }
 
     /// Rejects names of columns that no row has.

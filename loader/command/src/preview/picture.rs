@@ -1,6 +1,8 @@
 //! Pictures to be shown: decoded by the loader's decoder, with the boxes in them.
 
+use super::boxes::{BoxForm, boxes};
 use super::palette::{box_colour, colour};
+use crate::samples::Content;
 use forebay_loader::decode::fields::{Image, Mask};
 use forebay_loader::decode::geometry::{PixelWindow, Region, Size, Stage};
 use forebay_loader::decode::pixels::Pixels;
@@ -18,6 +20,8 @@ const CLASSES_MAX: i64 = 64;
 #[derive(Clone, Debug)]
 pub(super) struct Picture {
     pub(super) size: Size,
+    /// Size of the stored picture, which boxes are relative to.
+    stored_size: Size,
     /// Rows of red, green and blue.
     pub(super) rgb: Vec<u8>,
     /// True for a mask: its colours are of a palette.
@@ -28,7 +32,7 @@ pub(super) struct Picture {
 
 impl Picture {
     pub(super) fn new(size: Size, rgb: Vec<u8>) -> Self {
-        Self { size, rgb, is_mask: false, boxes: Vec::new() }
+        Self { size, stored_size: size, rgb, is_mask: false, boxes: Vec::new() }
     }
 
     /// Picture of the labels of a mask.
@@ -65,7 +69,7 @@ impl Picture {
         });
         let row = decoded(field, column, stored)?;
         let (_, shape, rgb) = read_ragged(&row)?;
-        Ok(Self::new(size_of(&shape)?, rgb.to_vec()))
+        Ok(Self { stored_size: size, ..Self::new(size_of(&shape)?, rgb.to_vec()) })
     }
 
     /// Returns the mask that a grey file is; `None` if it has the levels of a picture.
@@ -78,13 +82,20 @@ impl Picture {
         labels().all(is_class).then(|| size_of(&shape).map(|size| Self::of_labels(size, labels())).ok())?
     }
 
+    /// Adds the boxes in `content`, if it has some in a known form.
+    pub(super) fn add_boxes(&mut self, content: &Content<'_>, form: Option<BoxForm>) {
+        if let Some(boxes) = boxes(content, form, self.stored_size) {
+            self.boxes = boxes;
+        }
+    }
+
     /// Returns the picture with sides of at most `bound`, and its boxes drawn.
     pub(super) fn fitted(&self, bound: Size) -> Self {
         let Size { w, h } = self.size;
         let share = (f64::from(bound.w) / f64::from(w)).min(f64::from(bound.h) / f64::from(h));
         let side = |side: u32| ((f64::from(side) * share).round() as u32).max(1);
         let size = if share < 1.0 { Size { w: side(w), h: side(h) } } else { self.size };
-        let mut fitted = Self { size, rgb: self.resized(size), is_mask: self.is_mask, boxes: self.boxes.clone() };
+        let mut fitted = Self { size, rgb: self.resized(size), boxes: self.boxes.clone(), ..*self };
         fitted.draw_boxes();
         fitted
     }

@@ -1,11 +1,10 @@
 //! Sample to be shown.
 
-use super::boxes::{boxes, is_meant};
+use super::boxes::is_meant;
 use super::picture::Picture;
 use super::shape::Shape;
 use crate::samples::Content;
 use crate::text::one_line;
-use forebay_loader::decode::geometry::Size;
 use forebay_loader::format::{Column, Encoding, Value};
 use forebay_loader::{Error, ErrorKind};
 use serde_json::{Map, Value as Json, json};
@@ -79,16 +78,14 @@ impl Row {
     }
 
     /// Draws the boxes of `content` in the first picture, if `name` is their column.
-    pub(super) fn add_boxes(&mut self, name: &str, content: &Content<'_>, size: Size, shape: &Shape<'_>) {
+    pub(super) fn add_boxes(&mut self, name: &str, content: &Content<'_>, shape: &Shape<'_>) {
         let is_wanted = shape.boxes.map_or_else(|| is_meant(name, content), |wanted| wanted == name);
         if !is_wanted {
             return;
         }
         let pictures = self.fields.iter_mut().flat_map(|field| &mut field.pictures);
-        if let Some(picture) = pictures.into_iter().find(|picture| !picture.is_mask)
-            && let Some(boxes) = boxes(content, shape.boxes_form, size)
-        {
-            picture.boxes = boxes;
+        if let Some(picture) = pictures.into_iter().find(|picture| !picture.is_mask) {
+            picture.add_boxes(content, shape.boxes_form);
         }
     }
 

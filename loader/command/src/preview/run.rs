@@ -4,7 +4,8 @@ use super::boxes::BoxForm;
 use super::picture::Picture;
 use super::row::{Row, Shown};
 use super::shape::Shape;
-use crate::samples::{Content, floats};
+use crate::samples::{Content, elements, floats};
+use crate::text::one_line;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use forebay_loader::batch::{Batch, Output, RowBytes};
@@ -120,7 +121,7 @@ fn rows(
     };
     let is_one_each = names.len() == batch.rows && names.iter().all(|name| name.fragment.is_none());
     let titles = (0..batch.rows).map(|number| match names.get(number).filter(|_| is_one_each) {
-        Some(name) => (format!("row {number}, sample {} of {}", name.number, name.file), json!(name)),
+        Some(name) => (one_line(&format!("row {number}, sample {} of {}", name.number, name.file)), json!(name)),
         // Packs have several samples, and skipped ones leave none.
         None => (format!("row {number}"), Json::Null),
     });
@@ -271,22 +272,19 @@ fn row(batch: &Batch, number: usize, (title, name): (String, Json), forms: &Form
 
 /// Draws the boxes of the batch in the first picture of a row.
 fn draw_boxes(row: &mut Row, batch: &Batch, number: usize, forms: &Forms, shape: &Shape<'_>) {
-    let pictures = row.fields.iter().flat_map(|field| &field.pictures);
-    let Some(size) = pictures.into_iter().find(|picture| !picture.is_mask).map(|picture| picture.size) else { return };
     for (name, output) in &batch.outputs {
         let (Some(Form::Boxes(form)), Output::Ragged(rows)) = (forms.get(name), output) else { continue };
         let Some(Ok((dtype, dimensions, data))) = rows.get(number).map(|bytes| read_ragged(bytes)) else { continue };
         let content = Content::Array { dtype, shape: dimensions, data: data.into() };
         let shape = Shape { boxes: Some(name), boxes_form: Some(*form), columns: shape.columns, ..*shape };
-        row.add_boxes(name, &content, size, &shape);
+        row.add_boxes(name, &content, &shape);
     }
 }
 
 /// Returns an array as a number, a picture or text.
 fn array(name: &str, dtype: DType, shape: Vec<usize>, data: &[u8], form: Option<&Form>) -> Shown {
     if shape.is_empty() {
-        let text = crate::samples::elements(dtype, data).next().unwrap_or_default();
-        let json = serde_json::from_str(&text).unwrap_or_else(|_| json!(text));
+        let (text, json) = elements(dtype, data).next().map_or_else(Default::default, |one| (one.text(), one.json()));
         return Shown::new(name, text, json);
     }
     let picture = form.and_then(|form| picture(dtype, &shape, data, form));
@@ -302,7 +300,7 @@ fn array(name: &str, dtype: DType, shape: Vec<usize>, data: &[u8], form: Option<
 fn picture(dtype: DType, shape: &[usize], data: &[u8], form: &Form) -> Option<Picture> {
     if let (Form::Labels, [h, w]) = (form, shape) {
         let size = Size { w: *w as u32, h: *h as u32 };
-        return Some(Picture::of_labels(size, floats(dtype, data).map(|label| label as i64)));
+        return (size.pixels() > 0).then(|| Picture::of_labels(size, floats(dtype, data).map(|label| label as i64)));
     }
     let Form::Picture { layout, mean, std } = form else { return None };
     let [a, b, c] = *shape.last_chunk::<3>()?;

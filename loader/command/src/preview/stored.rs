@@ -7,7 +7,7 @@ use crate::samples::{Content, Record, Samples};
 use forebay_loader::store::LibraryStores;
 use forebay_loader::sync::Arc;
 use forebay_loader::worker::DataSet;
-use forebay_loader::{Error, Result};
+use forebay_loader::{Error, ErrorKind, Result};
 use serde_json::json;
 use std::collections::HashSet;
 
@@ -19,17 +19,18 @@ pub(super) struct Choice {
     pub(super) seed: Option<u64>,
 }
 
-/// Reads the samples. A damaged one is a row, too.
+/// Reads the samples, and calls `each` with every row. A damaged sample is a row, too.
 ///
 /// # Errors
 ///
-/// `Config` for a start after the last sample; errors of the folders.
+/// `Config` for a start after the last sample; errors of the folders, and of `each`.
 pub(super) fn rows(
     data: Arc<DataSet>,
     library: Option<LibraryStores>,
     choice: &Choice,
     shape: &Shape<'_>,
     session: &Session,
+    mut each: impl FnMut(&mut Row) -> Result<()>,
 ) -> Result<Vec<Row>> {
     let mut samples = Samples::open(data, library)?;
     let total = samples.count();
@@ -39,11 +40,16 @@ pub(super) fn rows(
     let numbers = choice.numbers(total);
     let bar = session.output.progress(numbers.len() as u64, "samples");
     let mut rows = Vec::with_capacity(numbers.len());
-    for number in numbers {
-        rows.push(row(&mut samples, number, shape));
+    for number in numbers.into_iter().take_while(|_| !session.output.is_closed()) {
+        let mut row = row(&mut samples, number, shape);
+        each(&mut row)?;
+        rows.push(row);
         bar.inc(1);
     }
     bar.finish_and_clear();
+    if session.output.is_stopped() {
+        return Err(Error::new(ErrorKind::Closed, "the command was stopped"));
+    }
     Ok(rows)
 }
 
@@ -91,14 +97,10 @@ fn row(samples: &mut Samples, number: u64, shape: &Shape<'_>) -> Row {
 
 fn fill(row: &mut Row, record: &Record, shape: &Shape<'_>) {
     record.columns().for_each(|(column, stored)| row.add(column, stored, shape));
-    let contents =
-        || record.columns().filter_map(|(column, stored)| Some((column, Content::of(column, stored?).ok()?)));
-    let picture = contents().find_map(|(column, content)| match content {
-        Content::Picture { size, .. } if shape.shows(&column.name) => Some(size),
-        _ => None,
-    });
-    if let Some(size) = picture {
-        contents().for_each(|(column, content)| row.add_boxes(&column.name, &content, size, shape));
+    for (column, stored) in record.columns() {
+        if let Some(Ok(content)) = stored.map(|stored| Content::of(column, stored)) {
+            row.add_boxes(&column.name, &content, shape);
+        }
     }
 }
 

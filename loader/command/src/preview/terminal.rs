@@ -6,7 +6,6 @@ use super::row::{Row, Shown};
 use crate::output::Output;
 use crate::text::{one_line, shortened, width};
 use forebay_loader::decode::geometry::Size;
-use serde_json::Value;
 
 /// Columns of the name of a value on a card.
 const NAME_COLUMNS: usize = 20;
@@ -14,7 +13,10 @@ const NAME_COLUMNS: usize = 20;
 /// Columns between two pictures.
 const GAP: u32 = 2;
 
-/// Columns of a cell, and of a caption, at least.
+/// Columns of a cell without which a table is no longer read.
+const TABLE_COLUMNS_MIN: usize = 8;
+
+/// Columns of a text in a cell, and of a caption, at least.
 const CELL_COLUMNS_MIN: usize = 24;
 
 /// Prints the rows.
@@ -22,25 +24,27 @@ pub(super) fn print(rows: &[Row], graphics: Graphics, output: &Output) {
     if output.is_json() {
         return rows.iter().for_each(|row| output.line(&row.json(), String::new));
     }
-    if rows.iter().flat_map(|row| &row.fields).any(|field| !field.pictures.is_empty()) {
-        return rows.iter().for_each(|row| card(row, graphics, output));
-    }
-    table(rows, output);
-}
-
-/// Prints a table with a column for each column of the rows.
-fn table(rows: &[Row], output: &Output) {
     let mut names: Vec<&str> = Vec::new();
     for field in rows.iter().flat_map(|row| &row.fields) {
         if !names.contains(&field.name.as_str()) {
             names.push(&field.name);
         }
     }
+    let has_pictures = rows.iter().flat_map(|row| &row.fields).any(|field| !field.pictures.is_empty());
+    if has_pictures || output.size().0 / (names.len() + 1) < TABLE_COLUMNS_MIN {
+        rows.iter().for_each(|row| card(row, graphics, output));
+    } else {
+        table(rows, &names, output);
+    }
+}
+
+/// Prints a table with a column for each of `names`.
+fn table(rows: &[Row], names: &[&str], output: &Output) {
     // A cell has three lines at most.
     let columns = (output.size().0 / names.len().max(1) * 3).max(CELL_COLUMNS_MIN);
     let cell = |row: &Row, name: &str| {
         let field = row.fields.iter().find(|field| field.name == name);
-        field.map_or(String::new(), |field| shortened(&field.text, columns))
+        field.map_or(String::new(), |field| shortened(&field.text, columns).into_owned())
     };
     let cells = rows
         .iter()
@@ -51,7 +55,7 @@ fn table(rows: &[Row], output: &Output) {
     for row in rows {
         let errors =
             row.error.iter().chain(row.fields.iter().filter(|field| field.is_damaged).map(|field| &field.text));
-        errors.for_each(|error| line(output, &red(output, &format!("{}: {}", row.title, undamaged(error)))));
+        errors.for_each(|error| output.print(&red(output, &format!("{}: {}", row.title, undamaged(error)))));
     }
 }
 
@@ -64,20 +68,21 @@ fn undamaged(error: &str) -> String {
 fn card(row: &Row, graphics: Graphics, output: &Output) {
     let columns = output.size().0;
     let title = shortened(&row.title, columns);
-    line(output, &if output.has_colours() { format!("\x1b[1m{title}\x1b[0m") } else { title });
+    output.print(&if output.has_colours() { format!("\x1b[1m{title}\x1b[0m") } else { title.into_owned() });
     pictures(row, graphics, output);
     let fields = || row.fields.iter().filter(|field| field.pictures.is_empty());
     let names = fields().map(|field| width(&field.name)).max().unwrap_or(0).min(NAME_COLUMNS);
     for field in fields() {
-        let name = shortened(&one_line(&field.name), names);
+        let name = one_line(&field.name);
+        let name = shortened(&name, names);
         let text = shortened(&field.text, columns.saturating_sub(names + 4));
-        let text = if field.is_damaged { red(output, &text) } else { text };
-        line(output, &format!("  {name}{}  {text}", " ".repeat(names - width(&name))));
+        let text = if field.is_damaged { red(output, &text).into() } else { text };
+        output.print(&format!("  {name}{}  {text}", " ".repeat(names - width(&name))));
     }
     if let Some(error) = &row.error {
-        line(output, &red(output, &format!("  {}", undamaged(error))));
+        output.print(&red(output, &format!("  {}", undamaged(error))));
     }
-    line(output, "");
+    output.print("");
 }
 
 /// Prints the pictures of a row with their captions, as many next to each other as fit.
@@ -124,7 +129,7 @@ fn line_of_pictures(pictures: &[(&Shown, &Picture)], cells: &[Size], graphics: G
                 text.push_str(part);
                 text.push_str(&" ".repeat(width_of(cells) - used + GAP as usize));
             }
-            line(output, text.trim_end());
+            output.print(text.trim_end());
         }
     } else {
         // Room for the pictures; then each is drawn from the first line, and the cursor returns.
@@ -139,14 +144,11 @@ fn line_of_pictures(pictures: &[(&Shown, &Picture)], cells: &[Size], graphics: G
         output.bytes(sequence.as_bytes());
     }
     let captions = pictures.iter().zip(cells).map(|((field, _), cells)| {
-        let caption = shortened(&format!("{} {}", one_line(&field.name), field.text), width_of(cells));
+        let caption = format!("{} {}", one_line(&field.name), field.text);
+        let caption = shortened(&caption, width_of(cells));
         format!("{caption}{}", " ".repeat(width_of(cells) - width(&caption) + GAP as usize))
     });
-    line(output, format!("  {}", captions.collect::<String>()).trim_end());
-}
-
-fn line(output: &Output, text: &str) {
-    output.line(&Value::Null, || text.to_owned());
+    output.print(format!("  {}", captions.collect::<String>()).trim_end());
 }
 
 fn red(output: &Output, text: &str) -> String {
