@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import sys
 import time
 from typing import Any
 
 from .errors import IoError
+
+_HIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that control a terminal, change the order of a line, or are no text."""
+
+
+def visible(text: str) -> str:
+    """Returns `text` with the hidden characters of names of files as escapes."""
+    return _HIDDEN.sub(lambda match: f"\\u{{{ord(match[0]):x}}}", text)
+
+
+def _without_nan(value: Any) -> Any:
+    """Returns a value of JSON with null for NaN and infinity, which are no numbers there."""
+    if isinstance(value, dict):
+        return {name: _without_nan(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class Results:
@@ -27,7 +46,7 @@ class Results:
         """Prints a result: `record` as JSON, or `text`."""
         self.progress("")
         try:
-            print(json.dumps(record) if self.is_json else text, flush=True)
+            print(json.dumps(_without_nan(record)) if self.is_json else visible(text), flush=True)
         except OSError as error:
             # The rest of the results, also in the buffer, goes nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -38,13 +57,13 @@ class Results:
     def progress(self, text: str) -> None:
         """Shows how far the work is, on a terminal alone: one line, which the next one replaces."""
         if (text or self._has_progress) and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+            print(f"\r\x1b[K{visible(text)}", end="", file=sys.stderr, flush=True)
             self._has_progress = bool(text)
 
     def note(self, text: str) -> None:
         """Prints a line for people that is no result."""
         self.progress("")
-        print(text, file=sys.stderr)
+        print(visible(text), file=sys.stderr)
 
     def fail(self, kind: str, message: str) -> int:
         """Prints an error; returns the exit code."""

@@ -23,7 +23,7 @@ def command(results: Results, *, prefix: str, remove_incomplete: bool, age: floa
         state = "whole" if each.problem is None else each.problem
         number, time = "" if step is None else step, _time(each)
         results.show(
-            f"{number:>10}  {_size(each.size):>9}  {_age(now, time):>9}  {each.url}  {state}",
+            f"{number:>10}  {_size(each.size):>11}  {_age(now, time):>9}  {each.url}  {state}",
             url=each.url,
             step=step,
             bytes=each.size,
@@ -39,11 +39,11 @@ def _time(found: Found) -> datetime.datetime | None:
 
 def _size(count: int) -> str:
     size, unit = float(count), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if size < 999.5:
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
             break
-        size, unit = size / 1000, larger
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
+        size, unit = size / 1024, larger
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.2f} {unit}"
 
 
 def _age(now: datetime.datetime, time: datetime.datetime | None) -> str:
