@@ -24,12 +24,18 @@ def run(*arguments, stdin=None, **environment):
 
 def shown(*arguments, columns, term="xterm-256color", rows=24, stderr=None, without=("NO_COLOR", "COLUMNS"), **environment):
     """Exit code of the command, and all that it shows in a terminal: its errors too, unless `stderr` is a file for them."""
-    own, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     env = {name: value for name, value in os.environ.items() if name not in without}
     env |= {"TERM": term, **environment}
-    process = subprocess.Popen(program(*arguments), stdin=its, stdout=its, stderr=stderr or its, env=env)
+    return in_terminal(program(*arguments), size=(rows, columns), stderr=stderr, env=env)
+
+
+def in_terminal(command, typed="", size=(24, 80), stderr=None, **settings):
+    """Exit code of a program, and all that it shows in a terminal in which `typed` is typed."""
+    own, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+    process = subprocess.Popen(command, stdin=its, stdout=its, stderr=stderr or its, start_new_session=bool(typed), **settings)
     os.close(its)
+    os.write(own, typed.encode())
     text = b""
     try:
         while piece := os.read(own, 1 << 16):

@@ -12,10 +12,11 @@ import sys
 import threading
 
 import pytest
-from terminals import program, run
+from terminals import in_terminal, program, run
 
 import forebay as fb
 from forebay.__main__ import main
+from forebay._command import Results
 
 
 def test_the_program_prints_its_version(capfd):
@@ -170,6 +171,47 @@ def test_bash_completes_commands_and_options(tmp_path):
     code = 'source "$1"; COMP_WORDS=(forebay c); COMP_CWORD=1; _forebay forebay c forebay; echo "${COMPREPLY[@]}"'
     ended = subprocess.run(["bash", "-c", code, "bash", tmp_path / "script"], capture_output=True, text=True, timeout=600)
     assert {"cat", "cp", "convert", "checkpoint", "completion"} <= set(ended.stdout.split()), ended.stderr
+
+
+def test_zsh_completes_commands_and_options(tmp_path):
+    if shutil.which("zsh") is None:
+        pytest.skip("zsh is not installed")
+    (tmp_path / "_forebay").write_text(run("completion", "zsh").stdout)
+    typed = [
+        f"PS1=; fpath=({tmp_path} $fpath); autoload -U compinit; compinit -u -D; zstyle ':completion:*' insert-tab false",
+        'forebay() { print -r -- "got $*" > got }',
+        "forebay chec\t--remov\t",
+        "exit",
+    ]
+    environment = {"TERM": "xterm", "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    in_terminal(["zsh", "-f", "-i"], "".join(f"{line}\n" for line in typed), cwd=tmp_path, env=environment)
+    assert (tmp_path / "got").read_text() == "got checkpoint --remove-incomplete\n"
+
+
+def test_fish_completes_commands_and_options(tmp_path):
+    if shutil.which("fish") is None:
+        pytest.skip("fish is not installed")
+    (tmp_path / "script").write_text(run("completion", "fish").stdout)
+    code = f"source {tmp_path}/script; complete -C 'forebay c'; complete -C 'forebay cp --sk'"
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    ended = subprocess.run(["fish", "-N", "-c", code], capture_output=True, text=True, env=environment, timeout=600)
+    found = {line.split("\t")[0] for line in ended.stdout.splitlines()}
+    assert {"cat", "cp", "convert", "checkpoint", "completion", "--skip-existing"} <= found, ended.stderr
+
+
+def test_a_script_that_cannot_be_written_is_an_error():
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(program("completion", "bash"), stdout=full, stderr=subprocess.PIPE, text=True, timeout=600)
+    assert ended.returncode == 2 and ended.stderr.startswith("error: the standard output cannot be written")
+
+
+def test_results_of_the_package_are_valid_json_and_control_no_terminal(capfd):
+    Results(True).show("", loss=float("nan"), rows=[1.5, float("inf")])
+    assert json.loads(capfd.readouterr().out, parse_constant=pytest.fail) == {"loss": None, "rows": [1.5, None]}
+    Results(False).show("a\x1b[31m\nb\udcff\u202e猫")
+    Results(False).fail("config", "c\x9b\r")
+    out, messages = capfd.readouterr()
+    assert (out, messages) == ("a\\u{1b}[31m\\u{a}b\\u{dcff}\\u{202e}猫\n", "error: c\\u{9b}\\u{d}\n")
 
 
 def test_the_entry_point_is_the_program():
