@@ -19,6 +19,8 @@
 use super::Blocks;
 use crate::error::{Error, Result};
 use crate::sync::{AtomicU64, Ordering};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -52,9 +54,16 @@ impl FileCache {
     /// damaged.
     pub fn find(&self, digest: &str) -> Option<PathBuf> {
         let mut found = fs::read_dir(self.folder_of(digest)?).ok()?.filter_map(io::Result::ok);
-        let copy = found.find(|entry| entry.file_name().to_string_lossy().starts_with(digest))?.path();
+        let is_copy = |name: OsString| name.as_encoded_bytes().starts_with(digest.as_bytes());
+        let copy = found.find(|entry| is_copy(entry.file_name()))?.path();
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         // The time of the last use, for the eviction.
-        let _ = File::open(&copy).and_then(|file| file.set_modified(SystemTime::now()));
+        let _ = rustix::fs::utimensat(
+            CWD,
+            &copy,
+            &Timestamps { last_access: now, last_modification: now },
+            AtFlags::empty(),
+        );
         Some(copy)
     }
 
