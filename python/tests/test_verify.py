@@ -110,7 +110,7 @@ def test_wrong_arguments_name_the_fix(data):
         verify(data, repair=True)
     with pytest.raises(fb.ConfigError, match="URL"):
         verify("https://localhost:1/set", remote=data)
-    with pytest.raises(fb.ConfigError, match="place is"):
+    with pytest.raises(fb.ConfigError, match="source is"):
         verify(3)
     with pytest.raises(fb.NotFoundError, match="index.json"):
         verify(data / "none")

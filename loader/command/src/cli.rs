@@ -113,7 +113,7 @@ mod tests {
             (
                 "verify a --remote b --repair --json",
                 "verify",
-                json!({"place": "a", "remote": "b", "repair": true, "complete": false, "threads": null, "json": true}),
+                json!({"source": "a", "remote": "b", "repair": true, "complete": false, "threads": null, "json": true}),
             ),
             (
                 "which --step 7 run.json --remote a --remote b",

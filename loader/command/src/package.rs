@@ -195,7 +195,7 @@ Examples:
   forebay verify /cache/train --remote s3://bucket/train --repair")]
 pub(crate) struct VerifyArgs {
     /// Folder or URL of the data set
-    place: String,
+    source: String,
     /// URL or folder that the shards of a folder come from: the folder is its cache
     #[arg(long)]
     remote: Option<String>,

@@ -45,7 +45,7 @@ class Report:
 
 
 def verify(
-    place: str | os.PathLike[str],
+    source: str | os.PathLike[str],
     *,
     remote: str | os.PathLike[str] | None = None,
     repair: bool = False,
@@ -56,7 +56,7 @@ def verify(
     """Compares all files of a data set with its index, as in `verify("s3://bucket/set")`.
 
     Args:
-        place: Folder or URL of the data set.
+        source: Folder or URL of the data set.
         remote: URL or folder that the shards of a folder come from. The folder is then a cache, and shards may be absent.
         repair: Replace damaged shards with the shards of `remote`.
         complete: Fetch absent shards from `remote`.
@@ -75,7 +75,7 @@ def verify(
     """
     if (repair or complete) and remote is None:
         raise ConfigError("shards are fetched from a remote: pass remote, the URL that they come from")
-    where, origin = path("place", place), None if remote is None else path("remote", remote)
+    where, origin = path("source", source), None if remote is None else path("remote", remote)
     checked = _forebay.Verification(where, origin, library_stores(where, origin))
     report = Report(is_cache=remote is not None)
 
@@ -125,7 +125,7 @@ def command(results: Results, **options: Any) -> int:
         damaged=len(report.damaged),
         intact=report.is_intact,
     )
-    if report.damaged and not report.is_cache and not _forebay.is_url(options["place"]):
+    if report.damaged and not report.is_cache and not _forebay.is_url(options["source"]):
         results.note("--repair with --remote URL replaces damaged shards with those of the URL")
     if report.absent and not report.is_cache:
         results.note(f"{report.absent} shards are missing: a folder that holds some shards of a remote is checked with --remote URL")

@@ -78,11 +78,6 @@ def form_of(value: Any) -> Form | None:
     return None if kind is None else Form("numpy", numpy.dtype(kind), ())
 
 
-def is_listed(forms: Sequence[Form | None]) -> bool:
-    """Returns true if the values become a list because of their types."""
-    return all(form is None for form in forms)
-
-
 def forms_of(name: str, values: Sequence[Any], rows: Sequence[int]) -> list[Form | None]:
     """Returns the forms of the values of an output, which have one type.
 

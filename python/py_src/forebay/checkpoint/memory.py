@@ -208,7 +208,6 @@ class Targets:
             self._earlier.add(piece.memory)
         return [piece.target() for piece in sorted(made, key=lambda piece: piece.begin)]
 
-
     def expect(self, into: Any) -> None:
         """Notes that bytes will arrive in the memory of a tensor."""
         self._expected.add(_addresses(into))

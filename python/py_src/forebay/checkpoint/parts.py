@@ -127,7 +127,6 @@ class Blocks:
             raise ChecksumError(
                 f"{self._url} has {self._ranges.size} bytes and has to have {part.size}: load a different step"
             )
-
         self.block_bytes: int = part.block_bytes
 
     def __len__(self) -> int:

@@ -14,6 +14,7 @@ from .._convert.ragged import DTYPES, PAIR_MASKS, Padding, Paddings
 from ..errors import ConfigError
 from .checks import BY_ANNOTATION
 
+
 # Classes and not unions: a type checker finds them as the common type of the values of a dict or of a list.
 class Field:
     """Type of the values of `fields`."""
