@@ -10,6 +10,19 @@ pub use kernel::{Factors, RowKernels, nearest_bfloat16};
 /// Readable bytes after the last pixel, so that kernels may load whole vectors at the end of the last row.
 pub const PAD: usize = 192;
 
+/// Receiver of the rows of a region, top to bottom, by channels.
+pub trait RowSink {
+    /// Returns the memory of the next row's red, green and blue: at least [`PLANE_PAD`] bytes more than the region is
+    /// wide, which may be overwritten.
+    fn planes(&mut self) -> [&mut [u8]; 3];
+
+    /// Takes the row that was written to [`planes`](Self::planes).
+    fn take(&mut self);
+}
+
+/// Bytes after a row of a [`RowSink`].
+pub const PLANE_PAD: usize = 128;
+
 /// Returns the pixels of a row that is given by channels.
 #[inline]
 pub fn interleaved([r, g, b]: [&[u8]; 3]) -> impl Iterator<Item = [u8; 3]> {

@@ -6,7 +6,7 @@ use super::kernel::Kernels;
 use super::native::NativeDecoder;
 use super::turbo::Turbo;
 use crate::geometry::{Region, Scale, Size};
-use crate::pixels::Pixels;
+use crate::pixels::{Pixels, RowSink};
 use forebay_core::error::{ErrorKind, Result};
 
 /// Decoder of JPEG files. Flawless pictures of the usual kinds are decoded natively, to the pixels of libjpeg-turbo.
@@ -84,6 +84,25 @@ impl Decoder {
             }
         }
         Turbo::new()?.decode_scaled(bytes, scale, region, pixels)
+    }
+
+    /// Decodes exactly `region` as [`decode_scaled`](Self::decode_scaled) does, to the rows of `sink`: if they are used
+    /// at once, they stay in the first-level cache.
+    ///
+    /// Returns false for a file that only `decode_scaled` can decode or reject. `sink` may have got some rows of it.
+    pub fn decode_rows(
+        &mut self,
+        bytes: &[u8],
+        row_index: &[u8],
+        scale: Scale,
+        region: Region,
+        sink: &mut dyn RowSink,
+    ) -> bool {
+        let index = (!row_index.is_empty()).then_some(row_index);
+        let Some(native) = &mut self.native else { return false };
+        let is_decoded = native.decode_rows(bytes, index, scale, region, sink).is_ok();
+        self.row_indexes.used += u64::from(is_decoded && index.is_some());
+        is_decoded
     }
 
     /// Returns the counts since the last call.

@@ -10,7 +10,8 @@
 //! bytes --markers--> frame (geometry), tables, scans
 //!   scan --unstuff--> segments between restart markers --mcu--> blocks --entropy--> coefficients of a row of MCUs
 //!                                  (skipped outside the region)    huffman: tables by content
-//!   coefficients --kernel::idct--> plane (samples per component) --pixel_writer: upsampling, colours--> pixels
+//!   coefficients --kernel::idct--> plane (samples per component) --pixel_writer: upsampling, colours--> pixels, or
+//!                                                                             rows by channels for a `RowSink`
 //! ```
 //!
 //! [`native`] reads the headers. [`sequential`] runs the steps above. [`progressive`] first reads all scans ([`band`])

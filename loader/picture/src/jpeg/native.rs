@@ -3,18 +3,24 @@
 use super::fallback::Fallback;
 use super::kernel::Kernels;
 use super::markers::Headers;
-use super::pixel_writer::PixelWriter;
+use super::pixel_writer::{Output, PixelWriter};
 use super::progressive::Progressive;
 use super::sequential;
 use super::stages::JpegStage;
 use super::workspace::Workspace;
 use crate::geometry::{Region, Scale, Size};
-use crate::pixels::Pixels;
+use crate::pixels::{Pixels, RowSink};
 
 /// Decoder of one thread. Its memory and tables are reused from picture to picture.
 pub(super) struct NativeDecoder {
     pub workspace: Workspace,
     progressive: Progressive,
+}
+
+/// Target of pixels.
+enum Target<'a> {
+    Pixels(&'a mut Pixels),
+    Rows(&'a mut dyn RowSink),
 }
 
 impl NativeDecoder {
@@ -43,6 +49,29 @@ impl NativeDecoder {
         region: Region,
         pixels: &mut Pixels,
     ) -> Result<(), Fallback> {
+        self.decode(bytes, index, scale, region, Target::Pixels(pixels))
+    }
+
+    /// Decodes as [`decode_scaled`](Self::decode_scaled) does. On an error `sink` may have got some rows.
+    pub(super) fn decode_rows(
+        &mut self,
+        bytes: &[u8],
+        index: Option<&[u8]>,
+        scale: Scale,
+        region: Region,
+        sink: &mut dyn RowSink,
+    ) -> Result<(), Fallback> {
+        self.decode(bytes, index, scale, region, Target::Rows(sink))
+    }
+
+    fn decode(
+        &mut self,
+        bytes: &[u8],
+        index: Option<&[u8]>,
+        scale: Scale,
+        region: Region,
+        target: Target<'_>,
+    ) -> Result<(), Fallback> {
         let mut headers = Headers::new(bytes)?;
         let (frame, scan) = headers.next_scan()?.ok_or(Fallback("no scan"))?;
         let frame = frame.scaled(scale);
@@ -53,7 +82,10 @@ impl NativeDecoder {
         if frame.is_progressive && index.is_some() {
             return Err(Fallback("a row index for a progressive picture"));
         }
-        let out = pixels.start(region, 3);
+        let out = match target {
+            Target::Pixels(pixels) => Output::Pixels(pixels.start(region, 3)),
+            Target::Rows(sink) => Output::Rows(sink),
+        };
         let Workspace { kernels, last_stage, .. } = self.workspace;
         let emit = PixelWriter { kernels, last_stage, frame: &frame, region, out, done: 0 };
         if frame.is_progressive {

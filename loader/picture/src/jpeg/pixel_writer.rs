@@ -6,6 +6,7 @@ use super::plane::Plane;
 use super::stages::JpegStage;
 use crate::geometry::Region;
 use crate::kept::fit;
+use crate::pixels::RowSink;
 
 /// Writer of the pixels of a region, from top to bottom.
 pub(super) struct PixelWriter<'a> {
@@ -14,10 +15,16 @@ pub(super) struct PixelWriter<'a> {
     pub last_stage: JpegStage,
     pub frame: &'a Frame,
     pub region: Region,
-    /// The region's pixels, three bytes each.
-    pub out: &'a mut [u8],
+    pub out: Output<'a>,
     /// Rows written.
     pub done: u32,
+}
+
+/// Memory or receiver of pixels.
+pub(super) enum Output<'a> {
+    /// The region's pixels, three bytes each.
+    Pixels(&'a mut [u8]),
+    Rows(&'a mut dyn RowSink),
 }
 
 impl PixelWriter<'_> {
@@ -29,14 +36,28 @@ impl PixelWriter<'_> {
         let width = self.region.w as usize;
         let end = end.min(self.region.y + self.region.h);
         for y in self.region.y + self.done..end {
-            let out = &mut self.out[self.done as usize * width * 3..][..width * 3];
-            let [a, b, c] = scratch;
+            let [a, b, c] = &mut *scratch;
             let row =
                 |i: usize, scratch| row(self.kernels, &self.frame.components()[i], &planes[i], self.region, y, scratch);
-            match self.frame.colours {
-                Colours::Grey => self.kernels.interleave([row(0, a); 3], out),
-                Colours::Rgb => self.kernels.interleave([row(0, a), row(1, b), row(2, c)], out),
-                Colours::YCbCr => self.kernels.ycbcr([row(0, a), row(1, b), row(2, c)], out),
+            let rows = match self.frame.colours {
+                Colours::Grey => [row(0, a); 3],
+                Colours::Rgb | Colours::YCbCr => [row(0, a), row(1, b), row(2, c)],
+            };
+            let is_ycbcr = self.frame.colours == Colours::YCbCr;
+            match &mut self.out {
+                Output::Pixels(out) => {
+                    let out = &mut out[self.done as usize * width * 3..][..width * 3];
+                    if is_ycbcr { self.kernels.ycbcr(rows, out) } else { self.kernels.interleave(rows, out) }
+                }
+                Output::Rows(sink) => {
+                    let out = sink.planes();
+                    if is_ycbcr {
+                        self.kernels.ycbcr_planes(rows, width, out);
+                    } else {
+                        out.into_iter().zip(rows).for_each(|(out, row)| out[..width].copy_from_slice(&row[..width]));
+                    }
+                    sink.take();
+                }
             }
             self.done += 1;
         }

@@ -87,6 +87,11 @@ impl BlendedRows {
         self.sums.resize(len, 0);
     }
 
+    /// Makes `row` one of the last rows, before it is needed; `blend` fills it.
+    pub(super) fn put(&mut self, row: u32, blend: impl FnMut(u32, [&mut [i16]; 3])) {
+        self.ensure(row, 1, blend);
+    }
+
     /// Puts the positions of `count` rows from `first` on into [`starts`](Self::starts). Rows that are missing come
     /// from `blend`.
     fn ensure(&mut self, first: u32, count: usize, mut blend: impl FnMut(u32, [&mut [i16]; 3])) {

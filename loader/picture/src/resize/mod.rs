@@ -9,11 +9,14 @@
 //! clips them. It has Pillow's arithmetic: grey levels in between, weights of 22 bits, and rows first where Pillow 13
 //! does so. Its results are equal. So are results of the bilinear filter for colours with an opacity.
 //!
+//! [`RowStream`] takes the source row by row, with the same results.
+//!
 //! All arithmetic is integer: every machine computes the same pixels with every kernel.
 
 mod blended;
 mod kernel;
 mod planes;
+mod stream;
 mod weights;
 
 use super::aligned::AlignedVec;
@@ -23,6 +26,7 @@ use super::pixels::{Content, Pixels, RowKernels};
 use blended::BlendedRows;
 use kernel::{Columns, Kernels};
 use planes::{MARGIN, Planes, three_rows};
+pub use stream::RowStream;
 use weights::{Axis, Method, Span};
 pub use weights::{ExactWeights, exact_weights};
 
@@ -169,7 +173,7 @@ impl Resizer {
             tall.start(needed.w as usize, MARGIN);
             values.fit(3 * inner.stride);
         }
-        let is_copy = stage.resized == stage.crop.size();
+        let is_copy = !stage.is_resized();
         for out_y in 0..window.size.h {
             let shown = border.position(i64::from(out_y) + window.y, stage.resized.h);
             let Some(shown) = shown.filter(|_| !is_blank) else {

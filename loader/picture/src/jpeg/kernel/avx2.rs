@@ -3,9 +3,10 @@
 use std::arch::x86_64::__m256i as Vector;
 use std::arch::x86_64::{
     _mm256_add_epi16 as add_16, _mm256_add_epi32 as add_32, _mm256_madd_epi16 as multiply_pairs,
-    _mm256_mulhi_epi16 as multiply_high_16, _mm256_or_si256 as or, _mm256_packs_epi32 as pack_32,
-    _mm256_set1_epi16 as set_16, _mm256_set1_epi32 as set_32, _mm256_srai_epi16 as shift_right_16,
-    _mm256_sub_epi16 as subtract_16, _mm256_sub_epi32 as subtract_32, _mm256_unpackhi_epi16 as unpack_high_16,
+    _mm256_mulhrs_epi16 as multiply_round_16, _mm256_or_si256 as or, _mm256_packs_epi32 as pack_32,
+    _mm256_packus_epi16 as pack_16, _mm256_set1_epi16 as set_16, _mm256_set1_epi32 as set_32,
+    _mm256_sub_epi16 as subtract_16, _mm256_sub_epi32 as subtract_32, _mm256_unpackhi_epi8 as unpack_high_8,
+    _mm256_unpackhi_epi16 as unpack_high_16, _mm256_unpacklo_epi8 as unpack_low_8,
     _mm256_unpacklo_epi16 as unpack_low_16, *,
 };
 
@@ -65,10 +66,12 @@ ycbcr!("avx2", 16);
 loads! { "avx2":
     load_row([i16; 8]) -> __m128i = _mm_loadu_si128;
     load_half([u8; 16]) -> __m128i = _mm_loadu_si128;
+    load_8([u8; 32]) -> Vector = _mm256_loadu_si256;
 }
 
 stores! { "avx2":
     store_half([u8; 16], __m128i) = _mm_storeu_si128;
+    store_8([u8; 32], Vector) = _mm256_storeu_si256;
 }
 
 portable_with! { "avx2,bmi1,bmi2,lzcnt":

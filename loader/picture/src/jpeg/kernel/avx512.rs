@@ -15,10 +15,11 @@
 use std::arch::x86_64::__m512i as Vector;
 use std::arch::x86_64::{
     _mm512_add_epi16 as add_16, _mm512_add_epi32 as add_32, _mm512_dpwssds_epi32 as add_product,
-    _mm512_madd_epi16 as multiply_pairs, _mm512_mulhi_epi16 as multiply_high_16, _mm512_or_si512 as or,
-    _mm512_packs_epi32 as pack_32, _mm512_set1_epi16 as set_16, _mm512_set1_epi32 as set_32,
-    _mm512_slli_epi32 as shift_left_32, _mm512_srai_epi16 as shift_right_16, _mm512_srai_epi32 as shift_right_32,
-    _mm512_sub_epi16 as subtract_16, _mm512_sub_epi32 as subtract_32, _mm512_unpackhi_epi16 as unpack_high_16,
+    _mm512_madd_epi16 as multiply_pairs, _mm512_mulhrs_epi16 as multiply_round_16, _mm512_or_si512 as or,
+    _mm512_packs_epi32 as pack_32, _mm512_packus_epi16 as pack_16, _mm512_set1_epi16 as set_16,
+    _mm512_set1_epi32 as set_32, _mm512_slli_epi32 as shift_left_32, _mm512_srai_epi32 as shift_right_32,
+    _mm512_sub_epi16 as subtract_16, _mm512_sub_epi32 as subtract_32, _mm512_unpackhi_epi8 as unpack_high_8,
+    _mm512_unpackhi_epi16 as unpack_high_16, _mm512_unpacklo_epi8 as unpack_low_8,
     _mm512_unpacklo_epi16 as unpack_low_16, *,
 };
 
@@ -36,7 +37,7 @@ use crate::kernel::{loads, portable_with, stores, table};
 type Pairs = Vector;
 
 passes!("avx512f,avx512bw,avx512vnni");
-ycbcr!("avx512f,avx512bw,avx512vbmi", 32);
+ycbcr!("avx512f,avx512bw,avx512vbmi,avx512vnni", 32);
 
 loads! { "avx512f,avx512bw":
     load_8([u8; 64]) -> Vector = _mm512_loadu_epi8;
@@ -46,7 +47,7 @@ loads! { "avx512f,avx512bw":
 }
 
 stores! { "avx512f,avx512bw":
-    store([u8; 64], Vector) = _mm512_storeu_epi8;
+    store_8([u8; 64], Vector) = _mm512_storeu_epi8;
     store_16([i16; 32], Vector) = _mm512_storeu_epi16;
     store_half([u8; 32], __m256i) = _mm256_storeu_si256;
 }
@@ -141,7 +142,7 @@ pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
         }
         let kept = !after_ones & u64::MAX >> (64 - used);
         let packed = _mm512_maskz_compress_epi8(kept, bytes);
-        store(out[written..].first_chunk_mut().expect("a margin after the output"), packed);
+        store_8(out[written..].first_chunk_mut().expect("a margin after the output"), packed);
         (read, written) = (read + used as usize, written + kept.count_ones() as usize);
     }
     let (more_read, more_written) = portable::unstuff(&from[read..], &mut out[written..]);
@@ -282,7 +283,7 @@ fn write_pixels(out: &mut [u8], values: impl Fn(usize) -> [__m256i; 3]) {
         let [r, g, b] = values(i);
         let rg = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(r), g);
         let b = _mm512_castsi256_si512(b);
-        store(out.first_chunk_mut().expect("64 of 96"), _mm512_permutex2var_epi8(rg, positions[0], b));
+        store_8(out.first_chunk_mut().expect("64 of 96"), _mm512_permutex2var_epi8(rg, positions[0], b));
         let end = _mm512_permutex2var_epi8(rg, positions[1], b);
         store_half(out.last_chunk_mut().expect("32 of 96"), _mm512_castsi512_si256(end));
     });

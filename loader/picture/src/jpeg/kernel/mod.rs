@@ -125,6 +125,14 @@ impl Kernels {
         dispatch!(self.vectors.level(), ycbcr(planes, out));
     }
 
+    /// Converts the first `width` samples of rows as [`ycbcr`](Self::ycbcr) does, to three rows. All rows have
+    /// [`MARGIN`] more bytes, those of `out` are overwritten.
+    pub(super) fn ycbcr_planes(self, planes: [&[u8]; 3], width: usize, out: [&mut [u8]; 3]) {
+        let len = width.next_multiple_of(MARGIN);
+        let (planes, out) = (planes.map(|row| &row[..len]), out.map(|row| &mut row[..len]));
+        dispatch!(self.vectors.level(), ycbcr_planes(planes, out));
+    }
+
     /// Converts three rows of samples to pixels of three bytes. The rows have [`MARGIN`] more bytes.
     pub(super) fn interleave(self, planes: [&[u8]; 3], out: &mut [u8]) {
         dispatch!(self.vectors.level(), interleave(planes, out));

@@ -103,6 +103,7 @@ loads! { "neon":
 }
 
 stores! { "neon":
+    store([u8; 16], uint8x16_t) = vst1q_u8;
     store_half([u8; 8], uint8x8_t) = vst1_u8;
     store_pixels([u8; 48], uint8x16x3_t) = vst3q_u8;
 }
@@ -312,18 +313,37 @@ fn rgb(y: int16x8_t, cb: int16x8_t, cr: int16x8_t) -> [uint8x8_t; 3] {
     map_inline([r, g, b], |v| vqmovun_s16(v))
 }
 
+/// Converts sixteen pixels.
+#[inline]
+#[target_feature(enable = "neon")]
+fn rgb_bytes([y, cb, cr]: [uint8x16_t; 3]) -> [uint8x16_t; 3] {
+    let zero = vdupq_n_u8(128);
+    let signed = |halves: [uint16x8_t; 2]| map_inline(halves, |v| vreinterpretq_s16_u16(v));
+    let luma = signed([vmovl_u8(vget_low_u8(y)), vmovl_high_u8(y)]);
+    let [cb, cr] =
+        map_inline([cb, cr], |row| signed([vsubl_u8(vget_low_u8(row), vget_low_u8(zero)), vsubl_high_u8(row, zero)]));
+    let (low, high) = (rgb(luma[0], cb[0], cr[0]), rgb(luma[1], cb[1], cr[1]));
+    [vcombine_u8(low[0], high[0]), vcombine_u8(low[1], high[1]), vcombine_u8(low[2], high[2])]
+}
+
 #[target_feature(enable = "neon")]
 pub(super) fn ycbcr(planes: [&[u8]; 3], out: &mut [u8]) {
-    write_pixels(planes, out, |[y, cb, cr]| {
-        let zero = vdupq_n_u8(128);
-        let signed = |halves: [uint16x8_t; 2]| map_inline(halves, |v| vreinterpretq_s16_u16(v));
-        let luma = signed([vmovl_u8(vget_low_u8(y)), vmovl_high_u8(y)]);
-        let [cb, cr] = map_inline([cb, cr], |row| {
-            signed([vsubl_u8(vget_low_u8(row), vget_low_u8(zero)), vsubl_high_u8(row, zero)])
-        });
-        let (low, high) = (rgb(luma[0], cb[0], cr[0]), rgb(luma[1], cb[1], cr[1]));
-        uint8x16x3_t(vcombine_u8(low[0], high[0]), vcombine_u8(low[1], high[1]), vcombine_u8(low[2], high[2]))
+    write_pixels(planes, out, |samples| {
+        let [r, g, b] = rgb_bytes(samples);
+        uint8x16x3_t(r, g, b)
     });
+}
+
+#[target_feature(enable = "neon")]
+pub(super) fn ycbcr_planes(rows: [&[u8]; 3], [r, g, b]: [&mut [u8]; 3]) {
+    let [y, cb, cr] = rows.map(|row| row.as_chunks::<16>().0);
+    let [r, g, b] = [r, g, b].map(|plane| plane.as_chunks_mut::<16>().0);
+    for (((y, cb), cr), ((r, g), b)) in y.iter().zip(cb).zip(cr).zip(r.iter_mut().zip(g).zip(b)) {
+        let colours = rgb_bytes(map_inline([y, cb, cr], |bytes| load(bytes)));
+        for (out, colour) in [r, g, b].into_iter().zip(colours) {
+            store(out, colour);
+        }
+    }
 }
 
 #[target_feature(enable = "neon")]

@@ -233,18 +233,31 @@ fn double_columns<const ROWS: usize>(rows: [&[u8]; ROWS], [even, odd]: [u16; 2],
 }
 
 #[inline(always)]
-pub(super) fn ycbcr([y, cb, cr]: [&[u8]; 3], out: &mut [u8]) {
+fn rgb(samples: [u8; 3]) -> [u8; 3] {
     const HALF: i32 = 1 << 15;
+    let [y, cb, cr] = samples.map(i32::from);
+    let (cb, cr) = (cb - 128, cr - 128);
+    let channels = [
+        y + ((91_881 * cr + HALF) >> 16),
+        y + ((-22_554 * cb - 46_802 * cr + HALF) >> 16),
+        y + ((116_130 * cb + HALF) >> 16),
+    ];
+    channels.map(|v| v.clamp(0, 255) as u8)
+}
+
+#[inline(always)]
+pub(super) fn ycbcr([y, cb, cr]: [&[u8]; 3], out: &mut [u8]) {
     let pixels = out.as_chunks_mut::<3>().0;
     let (y, cb, cr) = (&y[..pixels.len()], &cb[..pixels.len()], &cr[..pixels.len()]);
     for (i, pixel) in pixels.iter_mut().enumerate() {
-        let (y, cb, cr) = (i32::from(y[i]), i32::from(cb[i]) - 128, i32::from(cr[i]) - 128);
-        let channels = [
-            y + ((91_881 * cr + HALF) >> 16),
-            y + ((-22_554 * cb - 46_802 * cr + HALF) >> 16),
-            y + ((116_130 * cb + HALF) >> 16),
-        ];
-        *pixel = channels.map(|v| v.clamp(0, 255) as u8);
+        *pixel = rgb([y[i], cb[i], cr[i]]);
+    }
+}
+
+#[inline(always)]
+pub(super) fn ycbcr_planes([y, cb, cr]: [&[u8]; 3], [r, g, b]: [&mut [u8]; 3]) {
+    for (((y, cb), cr), ((r, g), b)) in y.iter().zip(cb).zip(cr).zip(r.iter_mut().zip(g).zip(b)) {
+        [*r, *g, *b] = rgb([*y, *cb, *cr]);
     }
 }
 

@@ -5,6 +5,31 @@ use super::super::native::NativeDecoder;
 use super::super::order::BLOCK;
 use super::writer::Picture;
 use super::*;
+use crate::pixels::{PLANE_PAD, RowSink};
+
+/// Pixels of a region that came row by row.
+struct Rows {
+    planes: [Vec<u8>; 3],
+    width: usize,
+    rgb: Vec<u8>,
+}
+
+impl Rows {
+    fn new(region: Region) -> Self {
+        let width = region.w as usize;
+        Self { planes: [(); 3].map(|()| vec![7; width + PLANE_PAD]), width, rgb: Vec::new() }
+    }
+}
+
+impl RowSink for Rows {
+    fn planes(&mut self) -> [&mut [u8]; 3] {
+        self.planes.each_mut().map(|plane| &mut plane[..])
+    }
+
+    fn take(&mut self) {
+        self.rgb.extend((0..self.width).flat_map(|x| self.planes.each_ref().map(|plane| plane[x])));
+    }
+}
 
 /// Decodes the whole of `bytes` and random regions, `count` in all, with the kernels of every level. None falls back,
 /// and all give the pixels of libjpeg-turbo's whole picture.
@@ -40,6 +65,9 @@ fn compare(bytes: &[u8], index: Option<&[u8]>, may_fall_back: bool, count: u32, 
             }
             assert_eq!(part.region(), region, "{about}");
             assert_part_of(&whole, &part, region, &about);
+            let mut rows = Rows::new(region);
+            native.decode_rows(bytes, index, Scale::Full, region, &mut rows).unwrap_or_else(|e| panic!("{about}: {e}"));
+            assert!(rows.rgb == part.rgb(), "{about}, by rows");
         }
     }
 }

@@ -77,6 +77,26 @@ fn samples(random: &mut Lcg, count: usize) -> Vec<u8> {
     (0..count).map(|_| one()).collect()
 }
 
+/// Converts rows to red, green and blue, one after the other.
+fn by_planes(kernels: Kernels, rows: [&[u8]; 3], length: usize) -> Vec<u8> {
+    let mut out = [(); 3].map(|()| vec![7; length + MARGIN]);
+    kernels.ycbcr_planes(rows, length, out.each_mut().map(|plane| &mut plane[..]));
+    out.iter().flat_map(|plane| &plane[..length]).copied().collect()
+}
+
+#[test]
+fn every_pair_of_luma_and_colour_differences_is_converted_alike() {
+    let [y, cb]: [Vec<u8>; 2] = std::array::from_fn(|which| {
+        (0..1_usize << 16).map(|i| if which == 0 { i % 256 } else { i / 256 } as u8).chain([0; MARGIN]).collect()
+    });
+    for cr in (0..=255_u8).step_by(if cfg!(debug_assertions) { 5 } else { 1 }) {
+        let cr = vec![cr; y.len()];
+        let mut results = all_kernels().into_iter().map(|kernels| by_planes(kernels, [&y, &cb, &cr], 1 << 16));
+        let want = results.next();
+        assert!(results.all(|got| Some(&got) == want.as_ref()), "red difference {}", cr[0]);
+    }
+}
+
 #[test]
 fn every_kernel_upsamples_and_converts_rows_of_any_length_alike() {
     let mut random = Lcg(23);
@@ -96,6 +116,7 @@ fn every_kernel_upsamples_and_converts_rows_of_any_length_alike() {
                 make(2, &|out| kernels.smooth_both(a, b, out)),
                 make(1, &|out| kernels.smooth_down(a, b, 1 + (round % 2) as u16, out)),
                 make(3, &|out| kernels.ycbcr(colours, out)),
+                by_planes(kernels, colours, length),
                 make(3, &|out| kernels.interleave(colours, out)),
             ]
         };
