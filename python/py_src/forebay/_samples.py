@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from . import _forebay
 from ._forebay import __version__, redact
-from ._arguments import anywhere, readable, shown
+from ._arguments import anywhere, readable
 from .errors import ConfigError
 from .remotes import library_stores
 from ._shards import EngineReader
@@ -95,7 +95,7 @@ class Run:
     """
 
     def __init__(self, path: str | os.PathLike[str], remote: Sequence[str] | None = None) -> None:
-        self.document = document = _read(path)
+        document = read_run(path)
         config = dict(document["config"])
         config["fields"] = _each_tokenizer(config.get("fields"), _unpacked)
         streams = config["streams"]
@@ -189,12 +189,16 @@ def _unpacked(packed: str) -> str:
         raise ConfigError(f"the tokenizer in the file of the run is damaged: {error}") from None
 
 
-def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_run(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Returns the contents of the file of a run, without a look at its data."""
+    wrong = f"{os.fspath(path)} is not the file of a run, which Loader.save_run writes"
     try:
         with open(path, encoding="utf-8") as file:
             document = json.load(file)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{os.fspath(path)} is not the file of a run, which Loader.save_run writes: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"{wrong}: {error.strerror}") from None
+    except ValueError:
+        raise ConfigError(f"{wrong}: it is not JSON") from None
     try:
         is_run = all(isinstance(document[name], dict) for name in ("config", "state"))
         is_run = is_run and all(isinstance(stream, dict) for stream in document["config"]["streams"])
@@ -204,7 +208,8 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     except (KeyError, TypeError):
         is_run = False
     if not is_run:
-        raise ConfigError(f"{os.fspath(path)} is not the file of a run, which Loader.save_run writes: {shown(document)}")
+        keys = f"with the keys {', '.join(list(document)[:5])}" if isinstance(document, dict) else "of a different kind"
+        raise ConfigError(f"{wrong}: it is a document {keys}")
     return document
 
 

@@ -1,6 +1,7 @@
 """`forebay diff`: the first step with different samples in two runs, and the reasons."""
 
 import json
+import shutil
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_a_seed_differs_from_the_first_step_on(data, diff):
     folder = data("set")
     code, results = diff((folder, {}), (folder, {"seed": 4}))
     assert code == 1
-    assert {"reason": "seed", "name": "seed", "first": 3, "second": 4} in results
+    assert results[:-1] == [{"reason": "seed", "name": "seed", "first": 3, "second": 4}]
     assert results[-1]["first_step"] == 0 and "sample" in results[-1]["first"]
 
 
@@ -67,6 +68,44 @@ def test_arguments_that_change_no_sample_within_the_steps_are_named(data, diff):
     assert results == [{"reason": "arguments", "name": "drop_last", "first": False, "second": True}, {"first_step": None}]
 
 
+def test_data_that_changed_in_place_are_a_reason_though_the_first_run_cannot_be_opened(data, diff, tmp_path, capfd):
+    folder = data("set")
+    with fb.Loader(remote=str(folder), batch_size=8, framework="numpy") as loader:
+        loader.save_run(str(tmp_path / "before.json"))
+    shutil.rmtree(folder)
+    data("set", 128)
+    with fb.Loader(remote=str(folder), batch_size=8, framework="numpy") as loader:
+        loader.save_run(str(tmp_path / "after.json"))
+    capfd.readouterr()
+    assert main(["diff", "--json", str(tmp_path / "before.json"), str(tmp_path / "after.json")]) == 1
+    *reasons, step = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert {reason["reason"] for reason in reasons} == {"data"} and step["first_step"] is None and step["unknown"]
+    assert "96 samples" in str(reasons) and "128 samples" in str(reasons)
+
+
+def test_a_different_crop_is_named_by_its_field_and_operation(data, diff, tmp_path, capfd):
+    folder = data("set")
+    diff((folder, {}), (folder, {}))
+    for number, size in enumerate([32, 40]):
+        path = tmp_path / f"run{number}.json"
+        run = json.loads(path.read_text())
+        fields = [["x", {"kind": "image", "ops": [{"op": "random_resized_crop", "size": [size, size]}]}]]
+        path.write_text(json.dumps(run | {"config": run["config"] | {"fields": fields}}))
+    assert main(["diff", str(tmp_path / "run0.json"), str(tmp_path / "run1.json")]) == 1
+    assert "arguments: fields.x.ops.0.random_resized_crop.size is [32, 32] and [40, 40]\n" in capfd.readouterr().out
+
+
+def test_parts_of_a_stream_are_arguments_and_its_version_of_forebay_is_a_version(data, diff, tmp_path, capfd):
+    folder = data("set")
+    half = fb.Select(fraction=(0.0, 0.5))
+    _, results = diff((folder, {"select": half}), (folder, {"select": fb.Select(fraction=(0.5, 1.0))}))
+    assert "arguments" in {result.get("reason") for result in results}
+    run = json.loads((tmp_path / "run0.json").read_text())
+    (tmp_path / "old.json").write_text(json.dumps(run | {"forebay": "0.0.1"}))
+    assert main(["diff", str(tmp_path / "run0.json"), str(tmp_path / "old.json")]) == 1
+    assert "version: forebay is '0.1.0' and '0.0.1'" in capfd.readouterr().out.replace(fb.__version__, "0.1.0")
+
+
 def test_worlds_with_the_same_samples_on_different_ranks_differ(data, diff):
     folder = data("set")
     two = {"batch_size": 4, "world": fb.World(rank=0, world_size=2, local_rank=0, local_world_size=2)}
@@ -77,6 +116,10 @@ def test_worlds_with_the_same_samples_on_different_ranks_differ(data, diff):
 
 
 def test_a_file_that_is_no_run_is_an_error(tmp_path, capfd):
-    (tmp_path / "x.json").write_text("{}")
-    assert main(["diff", str(tmp_path / "x.json"), str(tmp_path / "x.json")]) == 2
-    assert "is not the file of a run" in capfd.readouterr().err
+    for text, reason in [("{}", "a document with the keys"), ("[1]", "a document of a different kind"), ("x", "it is not JSON")]:
+        (tmp_path / "x.json").write_text(text)
+        assert main(["diff", str(tmp_path / "x.json"), str(tmp_path / "x.json")]) == 2
+        error = capfd.readouterr().err
+        assert "is not the file of a run" in error and reason in error
+    assert main(["which", str(tmp_path / "none.json"), "--step", "1"]) == 2
+    assert "No such file or directory\n" in capfd.readouterr().err
