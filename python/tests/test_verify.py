@@ -62,6 +62,7 @@ def test_damage_is_listed_and_the_folder_stays_as_it_is(data):
     assert (report.absent, report.is_intact) == (1, False)
     done = run(data)
     assert done.returncode == 1 and f"{SHARD}: its sha1 is" in done.stdout and "1 shards are missing" in done.stderr
+    assert "shard.00002.mds: it is missing\n" in done.stdout
     assert verify(data) == report
 
 

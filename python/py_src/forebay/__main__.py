@@ -33,6 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return importlib.import_module(f"forebay.{_MODULES[name]}").command(results, **options)
     except Error as error:
         return results.fail(error.kind, str(error))
+    except OSError as error:
+        # Of a path that Python opened itself.
+        return results.fail("io", f"{error.filename or 'the system'}: {error.strerror or error}")
     except KeyboardInterrupt as interrupt:
         results.note(": ".join(["stopped", *map(str, interrupt.args)]))
         sys.stderr.flush()

@@ -7,7 +7,7 @@ index has, compressed files with raw ones, and the tables of offsets.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from . import _forebay
 from ._arguments import path
 from ._command import Results
+from ._shards import read_index
 from .errors import ConfigError, Error
 from .remotes import library_stores
 
@@ -116,6 +117,9 @@ def command(results: Results, **options: Any) -> int:
     report = verify(progress=progress, **options)
     for file, reason in sorted(report.damaged.items()):
         results.show(f"{file}: {reason}", file=file, reason=reason)
+    if report.absent and not report.is_cache:
+        for file in _missing(options["place"]):
+            results.show(f"{file}: it is missing", file=file, reason="it is missing")
     whole = report.shards - report.absent
     text = f"{whole} of {report.shards} shards are there, {report.bytes} bytes were compared"
     figures = {"shards": report.shards, "absent": report.absent, "bytes": report.bytes, "repaired": report.repaired}
@@ -130,6 +134,15 @@ def command(results: Results, **options: Any) -> int:
     if report.absent and not report.is_cache:
         results.note(f"{report.absent} shards are missing: a folder that holds some shards of a remote is checked with --remote URL")
     return int(not report.is_intact)
+
+
+def _missing(place: str) -> Iterator[str]:
+    """Yields the names of the shards of a folder without any file. A URL's are not looked for a second time."""
+    if not _forebay.is_url(place):
+        for shard in read_index(place):
+            names = [name for pair in shard["files"] for name in (pair.get("zip"), pair["raw"]) if name]
+            if not any(os.path.exists(os.path.join(place, name)) for name in names):
+                yield names[0]
 
 
 if __name__ == "__main__":

@@ -71,6 +71,14 @@ def test_an_error_is_a_line_and_an_object(command, tmp_path):
     assert error["error"] in ("not found", "config") and "none" in error["message"]
 
 
+def test_a_path_that_python_cannot_write_is_an_error_with_its_reason(data, tmp_path, capfd):
+    # Not even the superuser makes a folder there.
+    assert main(["convert", str(data), "/proc/forebay"]) == 2
+    assert capfd.readouterr().err.startswith("error: /proc/forebay: ")
+    assert main(["checkpoint", str(tmp_path / "none")]) == 0
+    assert "there is no such folder" in capfd.readouterr().out
+
+
 def test_damage_is_not_an_error_of_the_command(data):
     (data / "shard.00000.mds").write_bytes(b"")
     ended = run("verify", data)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import os
 
 from .._command import Results
+from .._forebay import is_url
+from .commit import folder_of
 from .retention import Found, remove_incomplete as remove, survey
 
 _DAY = 86400.0
@@ -16,7 +19,9 @@ def command(results: Results, *, prefix: str, remove_incomplete: bool, age: floa
         results.show(f"removed {url}", removed=url)
     found = survey(prefix, None)
     if not found and not results.is_json:
-        results.show(f"no checkpoint under {prefix}")
+        folder = folder_of("prefix", prefix)
+        is_there = is_url(folder) or os.path.isdir(folder)
+        results.show(f"no checkpoint under {prefix}" + ("" if is_there else ": there is no such folder"))
     now = datetime.datetime.now(datetime.timezone.utc)
     for each in found:
         step = None if each.commit is None else each.commit.step
