@@ -68,3 +68,14 @@ def test_a_url_is_fetched_and_checked(serve, capfd, tmp_path):
     capfd.readouterr()
     assert main(["doctor", "--skip", "environment", url]) == 0
     assert "64 samples in" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(("end", "words"), [("2020-01-01T00:00:00+00:00", "has ended"), ("2999-01-01T00:00:00Z", None)])
+def test_the_end_of_temporary_keys_is_a_finding_or_a_fact(end, words, serve, capfd, tmp_path, monkeypatch):
+    values = {"ENDPOINT_URL": serve(tmp_path, 0), "ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b", "SESSION_TOKEN": "c"}
+    for name, value in {**values, "CREDENTIAL_EXPIRATION": end}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    _, found = records(capfd, "s3://bucket/set")
+    messages = [record["message"] for record in found if "the time of the credentials" in record.get("message", "")]
+    assert messages == ([f"the time of the credentials {words}"] if words else [])
+    assert words or any(record.get("fact") == "credentials" and record["value"].endswith(" hours are left") for record in found)

@@ -80,6 +80,14 @@ struct RoleResult {
 }
 
 impl CredentialSource {
+    /// Returns the end of the login that the credentials come from. A login is not renewed.
+    pub(super) fn end_of_login(&self) -> Option<SystemTime> {
+        match &self.base {
+            Base::Sso(sso) => sso.login()?.1,
+            _ => None,
+        }
+    }
+
     /// Returns the keys of a profile, as its files have them now; `None` for a source that is no profile.
     pub(super) fn of_file(&self) -> Option<Result<Arc<AwsCredential>>> {
         match &self.base {
@@ -165,16 +173,21 @@ impl CredentialSource {
 impl Sso {
     /// Returns the token of the last login.
     fn token(&self) -> Result<String> {
-        let login = || {
+        let token = self.login().filter(|(_, end)| end.is_none_or(|end| end > SystemTime::now()));
+        let (token, _) = token.ok_or_else(|| {
             let why = "there is no valid login: run `aws sso login --profile ".to_owned() + &self.profile + "`";
             Error::new(ErrorKind::Permission, why)
-        };
+        })?;
+        Ok(token)
+    }
+
+    /// Returns the token of the last login and its end, which may be over.
+    fn login(&self) -> Option<(String, Option<SystemTime>)> {
         let name = hex::encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, self.key.as_bytes()));
-        let path = self.cache.as_ref().ok_or_else(login)?.join(format!("{name}.json"));
-        let text = std::fs::read_to_string(&path).map_err(|_| login())?;
-        let token: SsoToken = serde_json::from_str(&text).map_err(|_| login())?;
+        let text = std::fs::read_to_string(self.cache.as_ref()?.join(format!("{name}.json"))).ok()?;
+        let token: SsoToken = serde_json::from_str(&text).ok()?;
         let end = token.expires_at.as_deref().and_then(time);
-        if end.is_some_and(|end| end <= SystemTime::now()) { Err(login()) } else { Ok(token.access_token) }
+        Some((token.access_token, end))
     }
 }
 
@@ -201,9 +214,17 @@ fn keys_of(files: &ProfileFiles, profile: &str) -> Result<Arc<AwsCredential>> {
 }
 
 /// Parses a time such as `2026-11-24T12:00:00Z`, or one with the name or the offset of UTC.
-fn time(text: &str) -> Option<SystemTime> {
-    let text = text.trim().replace("UTC", "Z").replace("+00:00", "Z");
-    humantime::parse_rfc3339_weak(&text).ok()
+/// Reads a time with a date, also one with the offset of its zone.
+pub(super) fn time(text: &str) -> Option<SystemTime> {
+    let text = text.trim().replace("UTC", "Z");
+    let zone = text.len().checked_sub(6).and_then(|at| text.split_at_checked(at)).and_then(|(local, zone)| {
+        let (hours, minutes) = zone.strip_prefix(['+', '-'])?.split_once(':')?;
+        let seconds = hours.parse::<u64>().ok()? * 3600 + minutes.parse::<u64>().ok()? * 60;
+        Some((local, zone.starts_with('+'), Duration::from_secs(seconds)))
+    });
+    let Some((local, is_ahead, offset)) = zone else { return humantime::parse_rfc3339_weak(&text).ok() };
+    let time = humantime::parse_rfc3339_weak(local).ok()?;
+    if is_ahead { time.checked_sub(offset) } else { time.checked_add(offset) }
 }
 
 fn unreadable(subject: &str) -> Failure {
@@ -282,6 +303,9 @@ mod tests {
         for text in
             ["1970-01-01T12:00:00Z", "1970-01-01T12:00:00.000Z", "1970-01-01T12:00:00UTC", "1970-01-01T12:00:00+00:00"]
         {
+            assert_eq!(time(text), Some(noon), "{text}");
+        }
+        for text in ["1970-01-01T14:30:00+02:30", "1970-01-01 05:00:00-07:00", "1970-01-01 12:00:00"] {
             assert_eq!(time(text), Some(noon), "{text}");
         }
         assert_eq!(time("soon"), None);

@@ -1,11 +1,16 @@
 //! Endpoint, region and credentials of S3, from the environment and the files of the AWS tools.
 
 use super::profile::{Profiles, in_home};
+use super::requests::time;
 use super::source::{CredentialSource, ProfileFiles, Services};
 use crate::credentials::{check_endpoint, check_sendable, is_true, shown, variable};
 use crate::{Error, Result};
 use std::fmt;
 use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// Settings of a profile with the end of its temporary keys, as tools for logins write them.
+const ENDS: [&str; 3] = ["x_security_token_expires", "aws_expiration", "expiration"];
 
 /// Variables that are passed to the credential providers unchanged.
 const PROVIDER_VARIABLES: [&str; 9] = [
@@ -34,6 +39,8 @@ pub struct S3Settings {
     pub secret_key: Option<String>,
     /// Session token of temporary keys.
     pub token: Option<String>,
+    /// End of credentials that no request renews, if it is known: of temporary keys, or of the login of single sign-on.
+    pub end: Option<SystemTime>,
     /// Access of uploaded objects, by one of S3's names, such as `bucket-owner-full-control`.
     pub canned_acl: Option<String>,
     /// Send SHA-256 checksums with objects also to servers that are not AWS's. Buckets with Object Lock need them.
@@ -102,6 +109,7 @@ impl S3Settings {
             access_key: variable("AWS_ACCESS_KEY_ID"),
             secret_key: variable("AWS_SECRET_ACCESS_KEY"),
             token: variable("AWS_SESSION_TOKEN"),
+            end: variable("AWS_CREDENTIAL_EXPIRATION").and_then(|end| time(&end)),
             canned_acl: variable("S3_CANNED_ACL"),
             checksums: variable("AWS_REQUEST_CHECKSUM_CALCULATION")
                 .or_else(|| profile("request_checksum_calculation"))
@@ -119,6 +127,7 @@ impl S3Settings {
             settings.requester_pays.push("*".to_owned());
         }
         let has_keys = settings.access_key.is_some() || settings.secret_key.is_some();
+        settings.end = settings.end.filter(|_| has_keys && settings.token.is_some());
         if !has_keys && !settings.anonymous && !settings.has_provider("AWS_WEB_IDENTITY_TOKEN_FILE") {
             let of_service = |variable: &str, service: &str| {
                 first(&[variable, "AWS_ENDPOINT_URL"]).or_else(|| profiles.endpoint(name, service))
@@ -126,10 +135,13 @@ impl S3Settings {
             let (region, sts) = (settings.region.clone(), of_service("AWS_ENDPOINT_URL_STS", "sts"));
             let services = Services { region, sts, sso: of_service("AWS_ENDPOINT_URL_SSO", "sso") };
             settings.source = profiles.source(name, &files, services)?;
+            settings.end = settings.source.as_ref().and_then(CredentialSource::end_of_login);
             if settings.source.as_ref().is_none_or(CredentialSource::is_of_file) {
                 settings.access_key = profile("aws_access_key_id");
                 settings.secret_key = profile("aws_secret_access_key");
                 settings.token = profile("aws_session_token");
+                let end = || ENDS.iter().find_map(|end| profile(end)).and_then(|end| time(&end));
+                settings.end = settings.token.as_ref().and_then(|_| end());
             }
             // object_store knows the agents of containers that have a file with a token.
             let agent = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI").filter(|_| {

@@ -4,7 +4,7 @@ use crate::Session;
 use crate::doctor::finding::{ENVIRONMENT, Findings, Problem, Severity, Subject};
 use forebay_loader::format::INDEX_BASENAME;
 use forebay_loader::objects::Objects;
-use forebay_loader::store::{Peek, is_url, local_folder, redact};
+use forebay_loader::store::{Peek, S3Settings, is_url, local_folder, redact};
 use forebay_loader::{Error, Result};
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,15 +18,25 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Difference of the clocks at which signatures are refused.
 const SKEW_MAX_S: u64 = 300;
 
-/// Time that a signature should last at least.
-const SIGNATURE_MIN_S: u64 = 12 * 3600;
+/// Time that a signature or credentials should last at least.
+const RIGHT_MIN_S: u64 = 12 * 3600;
 
 pub(super) fn check(session: &Session, address: &str, findings: &mut Findings) {
     if !is_url(address) || local_folder(address).is_some() {
         return;
     }
     let name = redact(address).into_owned();
-    signature(address, &name, SystemTime::now(), findings);
+    let now = SystemTime::now();
+    if let Some(end) = end_of_signature(address) {
+        let advice = "make a new one that lasts as long as the training, or pass credentials";
+        limited(("signature", "the signature of the URL", advice), end, now, &name, findings);
+    }
+    let settings = S3Settings::from_env().ok().filter(|_| address.starts_with("s3://"));
+    if let Some(end) = settings.and_then(|settings| settings.end?.duration_since(UNIX_EPOCH).ok()) {
+        let advice = "get new ones, such as with `aws sso login`, or name a source that renews them, such as a role or \
+                      `credential_process`";
+        limited(("credentials", "the time of the credentials", advice), end.as_secs(), now, &name, findings);
+    }
     let Ok(objects) = session.objects() else { return };
     let url = format!("{}/{INDEX_BASENAME}", address.trim_end_matches('/'));
     let mut times = Vec::new();
@@ -63,16 +73,14 @@ fn peek(objects: &Objects, url: &str) -> Result<Peek> {
     answer.recv_timeout(ANSWER_MAX).map_err(|_| Error::internal("the store does not answer"))?
 }
 
-/// Reports a signed URL that has ended, or ends soon.
-fn signature(address: &str, name: &str, now: SystemTime, findings: &mut Findings) {
+/// Reports a right that has ended, or ends soon, by its fact, its words and advice, and its end in seconds since 1970.
+fn limited((fact, words, advice): (&str, &str, &str), end: u64, now: SystemTime, name: &str, findings: &mut Findings) {
     let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let Some(end) = end_of_signature(address) else { return };
     let (severity, message) = match end.checked_sub(now) {
-        None | Some(0) => (Severity::Error, "the signature of the URL has ended"),
-        Some(left) if left < SIGNATURE_MIN_S => (Severity::Warning, "the signature of the URL ends soon"),
-        Some(left) => return findings.fact("signature", format!("{name}: {} hours are left", left / 3600)),
+        None | Some(0) => (Severity::Error, format!("{words} has ended")),
+        Some(left) if left < RIGHT_MIN_S => (Severity::Warning, format!("{words} ends soon")),
+        Some(left) => return findings.fact(fact, format!("{name}: {} hours are left", left / 3600)),
     };
-    let advice = "make a new one that lasts as long as the training, or pass credentials";
     let detail = format!("{} minutes", end.abs_diff(now) / 60);
     findings.add(Problem::new(severity, ENVIRONMENT, message, advice), Subject::Named(name.to_owned()), detail);
 }
@@ -139,10 +147,10 @@ mod tests {
 
     #[test]
     fn a_signature_that_ends_soon_is_a_warning_and_one_that_has_ended_an_error() {
-        let url = "https://host/set?se=2026-11-29T12%3A00%3A00Z";
+        let right = ("signature", "the signature of the URL", "make a new one");
         let at = |seconds: u64| {
             let mut findings = Findings::default();
-            signature(url, "host", UNIX_EPOCH + Duration::from_secs(1_795_953_600 - 86_400 + seconds), &mut findings);
+            limited(right, 86_400, UNIX_EPOCH + Duration::from_secs(seconds), "host", &mut findings);
             findings.found().next().map(|finding| finding.problem.severity)
         };
         assert_eq!((at(0), at(80_000), at(90_000)), (None, Some(Severity::Warning), Some(Severity::Error)));
