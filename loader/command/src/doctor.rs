@@ -48,7 +48,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_parser = size)]
     cache_limit: Option<u64>,
     /// Read this many samples, evenly chosen
-    #[arg(long, conflicts_with = "fraction")]
+    #[arg(long, conflicts_with = "fraction", value_parser = clap::value_parser!(u64).range(1..))]
     samples: Option<u64>,
     /// Read this part of the samples, such as 0.1
     #[arg(long, value_parser = fraction)]
@@ -62,6 +62,12 @@ pub(crate) struct DoctorArgs {
     /// Ranks that will train on the data
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
+    /// Classes of the model: labels are 0 to N - 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    classes: Option<u64>,
+    /// Ids of the tokenizer: columns with `token` or `ids` in their names have 0 to N - 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    vocab: Option<u64>,
     /// Threads [default: the CPUs of this process]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     threads: Option<u32>,
@@ -104,7 +110,14 @@ impl Command for DoctorArgs {
         }
         let mut source = None;
         if !self.addresses.is_empty() && !chosen.is_empty() {
-            source = self.open(session, &mut findings)?;
+            source = match self.open(session, &mut findings) {
+                Ok(source) => source,
+                Err(error) => {
+                    // The machine and the store may have the reason.
+                    report::print_unfinished(&session.output, &findings);
+                    return Err(error);
+                }
+            };
             if let Some(source) = &source {
                 self.check(source, &chosen, session, &mut findings)?;
             }
@@ -162,7 +175,8 @@ impl DoctorArgs {
         let all = source.data.shape().num_samples();
         let wanted = self.fraction.map(|fraction| ((all as f64 * fraction).ceil() as u64).max(1));
         let wanted = self.samples.or(wanted).unwrap_or(all).min(all);
-        let run = CheckRun { session, source, threads: self.threads(), ranks: self.ranks, samples: wanted };
+        let &Self { ranks, classes, vocab, .. } = self;
+        let run = CheckRun { session, source, threads: self.threads(), ranks, classes, vocab, samples: wanted };
         let mut checks: Vec<Box<dyn Check>> = chosen.iter().map(|check| (check.make)()).collect();
         if chosen.iter().any(|check| check.reads_samples) {
             let progress = session.output.progress(wanted, "samples");

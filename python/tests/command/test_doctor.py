@@ -174,6 +174,62 @@ def with_file(content, make=pictures, name="007"):
     return changed_file
 
 
+def with_copied_picture(folder):
+    pictures(folder, list(rows()))
+    classes = sorted(path for path in folder.iterdir() if path.is_dir())
+    shutil.copy(next(classes[0].iterdir()), classes[1] / "copy.jpg")
+    return folder
+
+
+def with_gap(folder):
+    """Files with numbers in their names, without the second one."""
+    jsonl(folder, list(rows()))
+    for number in range(4):
+        (folder / f"part-{number}.jsonl").rename(folder / f"train-{number:05}-of-00004.jsonl")
+    (folder / "train-00001-of-00004.jsonl").unlink()
+    return folder
+
+
+def with_repeated_id(folder):
+    samples = [{"id": f"n{number}", **sample} for number, sample in enumerate(rows())]
+    samples[40]["id"] = "n3"
+    return jsonl(folder, samples, ("id", "text", "score"))
+
+
+def with_chat(number, message):
+    """Conversations, one with a different message."""
+
+    def make(folder):
+        samples = list(rows())
+        for count, sample in enumerate(samples):
+            said = {"role": "assistant", "content": f"It is {count}."}
+            sample["messages"] = [{"role": "user", "content": sample["text"]}, message if count == number else said]
+        return jsonl(folder, samples, ("messages",))
+
+    return make
+
+
+def with_objects(folder, **changes):
+    """Pictures with annotations of COCO, of which those of the sixth differ."""
+    (folder / "images").mkdir(parents=True)
+    found = {"images": [], "annotations": [], "categories": [{"id": 3, "name": "car"}]}
+    for number in range(32):
+        (folder / f"images/{number}.jpg").write_bytes(saved(picture(number, (60, 80))))
+        size = changes.get("width", 60) if number == 5 else 60
+        found["images"].append({"id": number, "file_name": f"images/{number}.jpg", "width": size, "height": 80})
+        box = changes.get("bbox", [5, 6, 40, 50]) if number == 5 else [5, 6, 40, 50]
+        found["annotations"].append({"id": number, "image_id": number, "category_id": 3, "bbox": box, "area": 9, "iscrowd": 0})
+        found["annotations"][-1]["segmentation"] = [[5, 6, 45, 6, 45, 56]]
+    (folder / "instances.json").write_text(json.dumps(found))
+    return folder, "--manifest", "instances.json"
+
+
+def far_mask(number):
+    values = np.array(mask(number))
+    values[:2] = 200
+    return saved(Image.fromarray(values), "PNG")
+
+
 def turned(content):
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -274,6 +330,27 @@ PLANTED = {
     "a file of an array is cut": (with_file(lambda content: content[:-5], arrays), "damage", "007.npy"),
     "an array is zero": (lambda f: arrays(f, changed(7, vector=VECTOR * 0)), "numbers", "007.npy"),
     "an array has a different shape": (lambda f: arrays(f, changed(7, vector=VECTOR.reshape(2, 4))), "shapes", "007.npy"),
+    "a file of a picture is a copy": (with_copied_picture, "duplicates", "copy.jpg"),
+    "a box of COCO is outside of the picture": (lambda f: with_objects(f, bbox=[30, 30, 900, 20]), "boxes", "images/5.jpg"),
+    "a picture was resized after its annotation": (lambda f: with_objects(f, width=30), "boxes", "images/5.jpg"),
+    # Conversations, keys, names
+    "a message is blank": (with_chat(20, {"role": "assistant", "content": " "}), "empty", "part-1.jsonl, line 5"),
+    "a role has a typing error": (with_chat(20, {"role": "asistant", "content": "a"}), "damage", "part-1.jsonl, line 5"),
+    "a key is repeated": (with_repeated_id, "duplicates", "part-2.jsonl, line 9"),
+    "a file of a list is missing": (with_gap, "files", "train-00001-of-00004.jsonl"),
+    "a class has two spellings": (
+        lambda f: jsonl(f, [s | {"label": f"Cat{' ' * (n in (7, 8, 9))}" if n % 2 else "dog"} for n, s in enumerate(rows())]),
+        "labels", "part-0.jsonl, line 8",
+    ),
+    "a number is a mark": (
+        lambda f: jsonl(f, [s | {"score": -999.0 if n == 70 else s["score"]} for n, s in enumerate(rows(128))]), "numbers",
+        "part-4.jsonl, line 7",
+    ),
+    "a mask has three channels": (
+        lambda f: mds(f, changed(19, mask=saved(mask(19).convert("RGB"), "PNG"))), "pictures",
+        "part1.mds, sample in shard 3",
+    ),
+    "a mask has a far value": (lambda f: mds(f, changed(19, mask=far_mask(19))), "pictures", "part1.mds, sample in shard 3"),
     # Megatron
     "a document is empty": (lambda f: tokens(f, documents(7, [])), "empty", "7"),
     "a document is a copy": (lambda f: tokens(f, documents(9, token_documents()[4])), "duplicates", "9"),
@@ -301,7 +378,8 @@ def mds_of_bytes(folder):
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_defect_is_found_and_named(name, doctor, tmp_path):
     make, check, where = PLANTED[name]
-    code, findings = doctor(make(tmp_path / "set"))
+    made = make(tmp_path / "set")
+    code, findings = doctor(*(made if isinstance(made, tuple) else (made,)))
     examples = [f"{e['name']}: {e['detail']}" for finding in findings if finding["check"] == check for e in finding["examples"]]
     assert any(where in example for example in examples), text_of(findings)
     assert code == (0 if name in NOTES else 1), text_of(findings)
@@ -319,6 +397,22 @@ def test_a_sample_of_two_splits_is_a_leak_and_a_class_of_one_is_named(doctor, tm
         f"{val}: part0.mds, sample in shard 10 = {train}: part0.mds, sample in shard 5"
     )
     assert found["splits"]["examples"][0]["detail"] == "class 4"
+
+
+def test_labels_and_ids_beyond_what_the_model_has_are_errors(doctor, tmp_path):
+    code, findings = doctor("--classes", 3, mds(tmp_path / "set", list(rows())))
+    assert code == 1 and "not below 3" in text_of(findings), text_of(findings)
+    documents = tokens(tmp_path / "tokens")
+    assert doctor(documents)[0] == doctor("--vocab", 1 << 16, documents)[0] == 0
+    code, findings = doctor("--vocab", 2, documents)
+    assert code == 1 and "not in the vocabulary" in text_of(findings), text_of(findings)
+
+
+def test_tokens_without_their_index_name_the_missing_file(tmp_path, capfd):
+    documents = tokens(tmp_path / "tokens")
+    next((tmp_path / "tokens").glob("*.idx")).unlink()
+    assert main(["doctor", "--skip", "environment", str(documents).removesuffix(".bin")]) == 2
+    assert "the .idx file is missing" in capfd.readouterr().err
 
 
 def test_checks_can_be_chosen_and_parts_be_read(doctor, tmp_path):

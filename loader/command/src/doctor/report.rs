@@ -14,6 +14,27 @@ const SHOWN: usize = 3;
 pub(super) fn print(output: &Output, source: Option<&Source>, findings: &Findings) -> Exit {
     let count = |severity| findings.found().filter(|finding| finding.problem.severity == severity).count();
     let [errors, warnings, notes] = [Severity::Error, Severity::Warning, Severity::Note].map(count);
+    let mut page = paragraphs(output, source, findings);
+    if !output.is_json() {
+        page.push(match (errors, warnings) {
+            (0, 0) => format!("no errors or warnings, {notes} notes"),
+            _ => format!("{errors} errors, {warnings} warnings, {notes} notes"),
+        });
+        output.bytes(format!("{}\n", page.join("\n")).as_bytes());
+    }
+    if errors + warnings > 0 { Exit::Found } else { Exit::Success }
+}
+
+/// Prints what was found before an error.
+pub(super) fn print_unfinished(output: &Output, findings: &Findings) {
+    let page = paragraphs(output, None, findings);
+    if !page.is_empty() {
+        output.bytes(format!("{}\n", page.join("\n")).as_bytes());
+    }
+}
+
+/// Returns the parts of the page. In JSON they are printed.
+fn paragraphs(output: &Output, source: Option<&Source>, findings: &Findings) -> Vec<String> {
     let mut page = Vec::new();
     for fact in findings.facts() {
         if output.is_json() {
@@ -29,14 +50,7 @@ pub(super) fn print(output: &Output, source: Option<&Source>, findings: &Finding
             page.push(paragraph(finding, source, output.has_colours()));
         }
     }
-    if !output.is_json() {
-        page.push(match (errors, warnings) {
-            (0, 0) => format!("no errors or warnings, {notes} notes"),
-            _ => format!("{errors} errors, {warnings} warnings, {notes} notes"),
-        });
-        output.bytes(format!("{}\n", page.join("\n")).as_bytes());
-    }
-    if errors + warnings > 0 { Exit::Found } else { Exit::Success }
+    page
 }
 
 fn record(finding: &Finding, source: Option<&Source>) -> serde_json::Value {

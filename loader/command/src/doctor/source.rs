@@ -48,11 +48,15 @@ impl Source {
 
     /// Name of a shard: its stored file.
     pub(super) fn name_of_shard(&self, stream: usize, shard: usize) -> String {
+        self.in_stream(stream, self.file_of_shard(stream, shard))
+    }
+
+    /// Stored file of a shard.
+    pub(super) fn file_of_shard(&self, stream: usize, shard: usize) -> String {
         let first = self.data.shape().shards_of(StreamId(stream as u32)).start;
         let samples = self.data.shape().samples_in(ShardId(first + shard as u32));
         let name = self.reader.name_of(SampleId(samples.start)).unwrap_or_default();
-        let file = name.split(',').next().unwrap_or_default().to_owned();
-        self.in_stream(stream, file)
+        name.split(',').next().unwrap_or_default().to_owned()
     }
 
     /// Name of a sample: its file and position, and its key if it has one.

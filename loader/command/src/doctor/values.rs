@@ -10,10 +10,12 @@
 //! values of many samples fit into memory.
 
 mod array;
+mod document;
 mod picture;
 mod prober;
 
 pub(in crate::doctor) use array::Array;
+pub(in crate::doctor) use document::Document;
 pub(in crate::doctor) use picture::{Fingerprint, Oddity, Picture};
 pub(in crate::doctor) use prober::Prober;
 
@@ -42,6 +44,8 @@ pub(in crate::doctor) struct Values {
     pub(in crate::doctor) contents: Option<u64>,
     /// Hash of the remaining values, without keys.
     pub(in crate::doctor) rest: u16,
+    /// Hash of the column and value of the sample's name, if it has one.
+    pub(in crate::doctor) key: Option<u64>,
 }
 
 /// A value of a column.
@@ -61,13 +65,22 @@ pub(in crate::doctor) enum Value {
     Number(Number),
     Array(Box<Array>),
     /// A document that is no number, text or array.
-    Document {
-        is_empty: bool,
-    },
+    Document(Box<Document>),
     Bytes {
         bytes: usize,
         start: [u8; 4],
     },
+}
+
+impl Value {
+    /// Returns the document that the value is, or has as its text.
+    pub(in crate::doctor) fn document(&self) -> Option<&Document> {
+        match self {
+            Self::Document(document) => Some(document),
+            Self::Text(text) => text.document.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 /// A text.
@@ -80,6 +93,8 @@ pub(in crate::doctor) struct Text {
     pub(in crate::doctor) is_replaced: bool,
     /// It begins and ends as a JSON object or array: true if it is one.
     pub(in crate::doctor) json: Option<bool>,
+    /// The document that it is.
+    pub(in crate::doctor) document: Option<Box<Document>>,
     /// The number that it is.
     pub(in crate::doctor) number: Option<Number>,
     /// The text itself, if it is short.

@@ -89,7 +89,13 @@ fn read(
     };
     match probed() {
         Ok(values) => Ok(Sample { id, values: Ok(values) }),
-        Err(error) if is_of_data(&error) => Ok(Sample { id, values: Err(error.message().to_owned()) }),
+        Err(error) if is_of_data(&error) => {
+            // A part of a shard that cannot be read may be the fault of a different file of it.
+            let file = error.context().iter().find(|(name, _)| *name == "file").map(|(_, file)| file);
+            let own = source.reader.name_of(id).unwrap_or_default();
+            let other = file.filter(|file| !own.contains(file.as_str())).map(|file| format!("{file}: "));
+            Ok(Sample { id, values: Err(other.unwrap_or_default() + error.message()) })
+        }
         Err(error) => Err(error),
     }
 }

@@ -27,6 +27,8 @@ struct ColumnBoxes {
     boxes: u64,
     /// Wrong boxes by their form, in pixels and as parts of the sides.
     wrong: [[Examples; 2]; 3],
+    /// Documents with a different size of the picture.
+    sizes: Examples,
 }
 
 /// The check.
@@ -50,8 +52,17 @@ impl Check for Boxes {
         };
         let (width, height) = (f64::from(first.size.w), f64::from(first.size.h));
         self.0.each(sample, |found, id, value| {
-            let Value::Array(array) = value else { return };
-            for row in &array.boxes {
+            let rows = match (value, value.document()) {
+                (Value::Array(array), _) => &array.boxes,
+                (_, Some(document)) => {
+                    if let Some(size) = document.size.filter(|size| *size != first.size) {
+                        found.sizes.add(id, || format!("{size}, and the picture has {}", first.size));
+                    }
+                    &document.boxes
+                }
+                _ => return,
+            };
+            for row in rows {
                 found.boxes += 1;
                 for ((_, corners), wrong) in FORMS.iter().zip(&mut found.wrong) {
                     let limits = [(width, height, OUTSIDE_PIXELS), (1.0, 1.0, OUTSIDE_PART)];
@@ -66,6 +77,11 @@ impl Check for Boxes {
     }
 
     fn end(&mut self, run: &CheckRun<'_>, findings: &mut Findings) {
+        for (id, found) in self.0.iter().filter(|(_, found)| found.sizes.count > 0) {
+            let message = format!("{} has a different size of the picture", run.column(id));
+            let advice = "the boxes may belong to a picture before a resize or a rotation: compare them";
+            findings.add_all(Problem::new(Severity::Warning, "boxes", message, advice), &found.sizes);
+        }
         for (id, found) in self.0.iter().filter(|(_, found)| found.boxes > 0) {
             let forms =
                 FORMS.iter().zip(&found.wrong).flat_map(|((form, _), wrong)| wrong.iter().map(move |w| (form, w)));

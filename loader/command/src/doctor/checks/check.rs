@@ -25,6 +25,9 @@ pub(in crate::doctor) struct CheckRun<'a> {
     pub(in crate::doctor) threads: usize,
     /// Ranks that will train on the data, if they are known.
     pub(in crate::doctor) ranks: Option<u32>,
+    /// Number of classes, and of ids of tokens, if they are known.
+    pub(in crate::doctor) classes: Option<u64>,
+    pub(in crate::doctor) vocab: Option<u64>,
     /// Samples that the checks see.
     pub(in crate::doctor) samples: u64,
 }
@@ -37,7 +40,7 @@ impl CheckRun<'_> {
 
     /// True if the samples of a stream are files, with the classes of their folders.
     pub(super) fn is_of_files(&self, stream: usize) -> bool {
-        let is_file = |shard: &Shard| shard.recipe.as_ref().is_some_and(|recipe| recipe.as_files().is_some());
+        let is_file = |shard: &Shard| shard.recipe.as_ref().is_some_and(|recipe| recipe.path_of(0).is_some());
         self.source.shards(stream).iter().all(is_file)
     }
 

@@ -24,6 +24,8 @@ struct ColumnContents {
     starts: BTreeMap<[u8; 4], Examples>,
     files: u64,
     replaced: Examples,
+    /// Conversations with a role that is not a usual one.
+    roles: Examples,
 }
 
 /// The check.
@@ -50,6 +52,12 @@ impl Check for Damage {
             let message = format!("values of {} cannot be decoded", run.column(*column));
             findings.add(Problem::new(Severity::Error, NAME, message, advice), Subject::Sample(sample.id), reason);
         }
+        self.0.each(sample, |found, id, value| {
+            let chat = value.document().and_then(|document| document.chat.as_ref());
+            if let Some(role) = chat.and_then(|chat| chat.unknown_role.as_ref()) {
+                found.roles.add(id, || format!("role `{}`", role.escape_debug()));
+            }
+        });
         self.0.each(sample, |found, id, value| match value {
             Value::Picture(_) => {
                 found.values += 1;
@@ -79,6 +87,10 @@ impl Check for Damage {
                     None => found.no_numbers.add(id, || text.short.clone().unwrap_or_default()),
                 }
             }
+            Value::Document(_) | Value::Array(_) => {
+                found.values += 1;
+                found.documents += 1;
+            }
             _ => {}
         });
     }
@@ -99,12 +111,19 @@ impl Check for Damage {
                     findings.add_all(Problem::new(Severity::Error, NAME, message, advice), rest);
                 }
             }
-            if found.replaced.count > 0 {
-                let message = format!("texts of {column} have characters that replace damaged ones");
-                let advice = "decode the original again, with its own encoding";
-                let severity =
-                    if is_usual(found.replaced.count, found.values) { Severity::Note } else { Severity::Warning };
-                findings.add_all(Problem::new(severity, NAME, message, advice), &found.replaced);
+            let rows = [
+                (
+                    &found.replaced,
+                    "texts",
+                    "characters that replace damaged ones",
+                    "decode the original again, with its own encoding",
+                ),
+                (&found.roles, "conversations", "unusual roles", "compare them with the roles of the chat template"),
+            ];
+            for (examples, values, words, advice) in rows.into_iter().filter(|(examples, ..)| examples.count > 0) {
+                let message = format!("{values} of {column} have {words}");
+                let severity = if is_usual(examples.count, found.values) { Severity::Note } else { Severity::Warning };
+                findings.add_all(Problem::new(severity, NAME, message, advice), examples);
             }
             starts(found, &column, findings);
         }

@@ -5,7 +5,7 @@
 
 use super::check::{Check, CheckRun, percent};
 use crate::doctor::finding::{Findings, Problem, Severity, Subject};
-use crate::doctor::values::Sample;
+use crate::doctor::values::{Sample, Values};
 use forebay_loader::order::SampleId;
 
 /// Samples that are compared: 2 GiB of the table.
@@ -26,12 +26,17 @@ struct Contents {
 }
 
 impl Contents {
+    /// Adds the contents of a sample.
     fn add(&mut self, sample: &Sample) {
-        let Some((contents, rest)) = sample.values.as_ref().ok().and_then(|v| Some((v.contents?, v.rest))) else {
-            return;
-        };
+        let Ok(values) = &sample.values else { return };
+        if let Some(contents) = values.contents {
+            self.add_hashes(contents, values.rest, sample.id);
+        }
+    }
+
+    fn add_hashes(&mut self, hash: u64, rest: u16, sample: SampleId) {
         if self.table.len() < ENTRIES_MAX {
-            self.table.push((contents, u64::from(rest) << NUMBER_BITS | sample.id.0));
+            self.table.push((hash, u64::from(rest) << NUMBER_BITS | sample.0));
         } else {
             self.left_out += 1;
         }
@@ -59,17 +64,24 @@ impl Contents {
 
 /// The check of one data set.
 #[derive(Default)]
-pub(super) struct Duplicates(Contents);
+pub(super) struct Duplicates {
+    contents: Contents,
+    /// Keys, with short hashes of all that is not the key.
+    keys: Contents,
+}
 
 impl Check for Duplicates {
     fn sample(&mut self, sample: &Sample, _: &CheckRun<'_>, _: &mut Findings) {
-        self.0.add(sample);
+        self.contents.add(sample);
+        if let Ok(Values { key: Some(key), contents, rest, .. }) = &sample.values {
+            self.keys.add_hashes(*key, contents.unwrap_or_default() as u16 ^ rest, sample.id);
+        }
     }
 
     fn end(&mut self, run: &CheckRun<'_>, findings: &mut Findings) {
         const NAME: &str = "duplicates";
         let mut different = Vec::new();
-        self.0.repeats(|sample, other, is_same| {
+        self.contents.repeats(|sample, other, is_same| {
             if run.source.stream_of(sample) != run.source.stream_of(other) {
                 return;
             }
@@ -89,10 +101,27 @@ impl Check for Duplicates {
             let problem = Problem::new(severity, NAME, message, "decide which label is right");
             findings.add(problem, Subject::Pair(sample, other), "");
         }
-        if self.0.left_out > 0 {
-            let message = format!("the last {} samples are not compared with each other", self.0.left_out);
+        self.keys(run, findings);
+        if self.contents.left_out > 0 {
+            let message = format!("the last {} samples are not compared with each other", self.contents.left_out);
             let problem = Problem::new(Severity::Note, NAME, message, "check parts of the data set with --fraction");
             findings.add(problem, Subject::Named(run.source.streams.join(", ")), "");
+        }
+    }
+}
+
+impl Duplicates {
+    /// Reports different samples with one key. Equal samples are duplicates.
+    fn keys(&mut self, run: &CheckRun<'_>, findings: &mut Findings) {
+        let mut pairs = Vec::new();
+        self.keys.repeats(|sample, other, is_same| pairs.extend((!is_same).then_some((sample, other))));
+        // Numbers that begin again in each shard, and names of groups, are usual.
+        let is_usual = percent(pairs.len() as u64, run.samples) > UNUSUAL_PERCENT;
+        let severity = if is_usual { Severity::Note } else { Severity::Warning };
+        for (sample, other) in pairs {
+            let message = "samples have the key of earlier ones, and different values";
+            let problem = Problem::new(severity, "duplicates", message, "rename one of them, or remove the wrong one");
+            findings.add(problem, Subject::Pair(sample, other), "");
         }
     }
 }

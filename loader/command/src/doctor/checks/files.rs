@@ -5,7 +5,7 @@ use crate::doctor::finding::{Findings, Problem, Severity, Subject};
 use forebay_loader::format::INDEX_BASENAME;
 use forebay_loader::sync::{AtomicUsize, Ordering, in_threads};
 use forebay_loader::verify::{ShardState, Verification};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
 const NAME: &str = "files";
@@ -20,6 +20,7 @@ pub(super) struct Files;
 impl Check for Files {
     fn end(&mut self, run: &CheckRun<'_>, findings: &mut Findings) {
         for (stream, folder) in run.source.folders.iter().enumerate() {
+            numbered(stream, run, findings);
             let Some(folder) = folder else { continue };
             compare(stream, folder, run, findings);
             if folder.join(INDEX_BASENAME).is_file() {
@@ -59,6 +60,37 @@ fn compare(stream: usize, folder: &Path, run: &CheckRun<'_>, findings: &mut Find
         };
         findings.add(Problem::new(Severity::Error, NAME, message, advice), Subject::Named(name), detail);
     }
+}
+
+/// Finds the gaps of files that are numbered as `train-00001-of-00004.parquet`.
+fn numbered(stream: usize, run: &CheckRun<'_>, findings: &mut Findings) {
+    let mut lists: BTreeMap<(String, usize, String), BTreeSet<usize>> = BTreeMap::new();
+    for shard in 0..run.source.shards(stream).len() {
+        if let Some((start, number, of, end)) = number_of(&run.source.file_of_shard(stream, shard)) {
+            lists.entry((start, of, end)).or_default().insert(number);
+        }
+    }
+    // A pattern may choose a part on purpose.
+    let is_pattern = run.source.streams[stream].contains(['*', '?', '{', '[']);
+    let severity = if is_pattern { Severity::Note } else { Severity::Warning };
+    for ((start, of, end), present) in lists {
+        let first = usize::from(present.contains(&of));
+        for number in (first..of).filter(|number| !present.contains(number)) {
+            let problem = Problem::new(severity, NAME, "files of a numbered list are missing", "copy them, too");
+            let name = run.source.in_stream(stream, format!("{start}-{number:05}-of-{of:05}{end}"));
+            findings.add(problem, Subject::Named(name), "");
+        }
+    }
+}
+
+/// Splits a name into its start, number, the number of files, and its end.
+fn number_of(name: &str) -> Option<(String, usize, usize, String)> {
+    let (front, back) = name.rsplit_once("-of-")?;
+    let (start, number) = front.rsplit_once('-').filter(|(_, number)| number.len() == 5)?;
+    let of = back.get(..5)?;
+    let (number, of) = (number.parse().ok()?, of.parse().ok()?);
+    // Some lists begin with 1.
+    (number <= of).then(|| (start.to_owned(), number, of, back[5..].to_owned()))
 }
 
 /// Finds the files of a folder that its index does not name.

@@ -124,6 +124,9 @@ impl Check for Labels {
             // A folder of files without classes has one class.
             let is_plain = !is_label || run.is_of_files(id.stream as usize);
             constant(classes, &column, (is_label, is_plain), findings);
+            if let Some(classes_max) = run.classes.filter(|_| is_label) {
+                above(classes, classes_max, &column, findings);
+            }
             if is_label && classes.are_classes() {
                 let named = |found: &Examples, words: &str, advice: &str, findings: &mut Findings| {
                     if found.count > 0 && found.count * 5 <= classes.values {
@@ -135,6 +138,7 @@ impl Check for Labels {
                 named(&classes.negative, "negative", advice, findings);
                 named(&classes.fractions, "no whole numbers", "repair the label", findings);
                 rare(classes, &column, findings);
+                variants(classes, &column, findings);
                 gaps(classes, &column, id, run, findings);
             }
         }
@@ -152,6 +156,39 @@ fn constant(classes: &Classes, column: &str, (is_label, is_plain): (bool, bool),
     let message = format!("all {} values of {column} are {value}", classes.values);
     let problem = Problem::new(severity, NAME, message, "nothing can be learned from it");
     findings.add(problem, Subject::Named(column.to_owned()), "");
+}
+
+/// Finds labels beyond the classes of the model.
+fn above(classes: &Classes, classes_max: u64, column: &str, findings: &mut Findings) {
+    for (class, (count, sample)) in &classes.found {
+        if matches!(class, Class::Number(number) if u64::try_from(*number).is_ok_and(|number| number >= classes_max)) {
+            let message = format!("classes of {column} are not below {classes_max}");
+            let advice = "a loss indexes its classes: repair the labels, or make the model larger";
+            let problem = Problem::new(Severity::Error, NAME, message, advice);
+            findings.add(problem, Subject::Sample(*sample), format!("class {class}, {count} samples"));
+        }
+    }
+}
+
+/// Finds names of classes that differ in case or white space alone.
+fn variants(classes: &Classes, column: &str, findings: &mut Findings) {
+    let mut found: BTreeMap<String, Vec<(&Class, u64, SampleId)>> = BTreeMap::new();
+    for (class, (count, sample)) in &classes.found {
+        if let Class::Name(name) = class {
+            let words: Vec<&str> = name.split_whitespace().collect();
+            found.entry(words.join(" ").to_lowercase()).or_default().push((class, *count, *sample));
+        }
+    }
+    for names in found.values_mut().filter(|names| names.len() > 1) {
+        names.sort_by_key(|(_, count, _)| std::cmp::Reverse(*count));
+        let usual = names[0].0;
+        for (class, count, sample) in &names[1..] {
+            let message = format!("classes of {column} differ in case or white space alone");
+            let problem = Problem::new(Severity::Warning, NAME, message, "write them in one way");
+            let detail = format!("class {class} besides {usual}, {count} samples");
+            findings.add(problem, Subject::Sample(*sample), detail);
+        }
+    }
 }
 
 fn rare(classes: &Classes, column: &str, findings: &mut Findings) {

@@ -3,7 +3,7 @@
 use forebay_loader::format::encoding::{Array as StoredArray, DType, Scalar};
 
 /// Boxes of a sample that are kept.
-const BOXES_MAX: usize = 1024;
+pub(super) const BOXES_MAX: usize = 1024;
 
 /// An array.
 #[derive(Debug, PartialEq)]

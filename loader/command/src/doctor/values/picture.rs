@@ -57,6 +57,10 @@ pub(in crate::doctor) struct Picture {
     pub(in crate::doctor) only_colour: Option<[u8; 3]>,
     /// It has few levels, as masks and drawings have.
     pub(in crate::doctor) is_mask: bool,
+    /// Largest level of a mask, besides 255, which often marks pixels without a class.
+    pub(in crate::doctor) level_max: u8,
+    /// Channels of a PNG, by its header.
+    pub(in crate::doctor) channels: &'static str,
     /// `None` for pictures without structure.
     pub(in crate::doctor) fingerprint: Option<Fingerprint>,
 }
@@ -89,7 +93,7 @@ impl PictureProber {
             let size = self.jpeg.size(bytes)?;
             check(size)?;
             self.jpeg.decode(bytes, Region::all(size), &mut self.pixels)?;
-            return Ok(self.described("JPEG", size, of_jpeg(bytes)));
+            return Ok(self.described("JPEG", size, of_jpeg(bytes), ""));
         }
         let format = formats::find(bytes)?;
         let size = format.size(bytes)?;
@@ -99,7 +103,7 @@ impl PictureProber {
         let mut oddities = of_format(format.name(), bytes);
         oddities.extend(format.is_deep(bytes).then_some(Oddity::Deep));
         oddities.extend((!format.orientation(bytes).is_stored()).then_some(Oddity::Rotated));
-        Ok(self.described(format.name(), size, oddities))
+        Ok(self.described(format.name(), size, oddities, channels(format.name(), bytes)))
     }
 
     /// Describes raw pixels of the encoding `pil`.
@@ -119,16 +123,31 @@ impl PictureProber {
             _ => Vec::new(),
         };
         if channels == 0 || size.pixels() == 0 {
-            return Picture { format: "raw", size, oddities, only_colour: None, is_mask: false, fingerprint: None };
+            return Picture {
+                format: "raw",
+                size,
+                oddities,
+                only_colour: None,
+                is_mask: false,
+                level_max: 0,
+                channels: "",
+                fingerprint: None,
+            };
         }
         let out = self.pixels.start(Region::all(size), 3).as_chunks_mut::<3>().0;
         for (out, pixel) in out.iter_mut().zip(raw.data.chunks_exact(channels)) {
             *out = [pixel[0], pixel[channels.min(3) / 2], pixel[channels.min(3) - 1]];
         }
-        self.described("raw", size, oddities)
+        self.described("raw", size, oddities, "")
     }
 
-    fn described(&self, format: &'static str, size: Size, mut oddities: Vec<Oddity>) -> Picture {
+    fn described(
+        &self,
+        format: &'static str,
+        size: Size,
+        mut oddities: Vec<Oddity>,
+        channels: &'static str,
+    ) -> Picture {
         let pixels = self.pixels.rgb().as_chunks::<3>().0;
         let first = pixels.first().copied().unwrap_or_default();
         let only_colour = pixels.iter().all(|pixel| *pixel == first).then_some(first);
@@ -142,8 +161,10 @@ impl PictureProber {
             oddities.push(Oddity::Grey);
         }
         let is_mask = levels.iter().map(|bits| bits.count_ones()).sum::<u32>() <= LEVELS_OF_MASK;
+        let has_level = |level: &u8| levels[usize::from(level >> 6)] >> (level & 63) & 1 == 1;
+        let level_max = (0..255).rev().find(has_level).unwrap_or(0);
         let fingerprint = if is_mask { None } else { fingerprint(pixels, size) };
-        Picture { format, size, oddities, only_colour, is_mask, fingerprint }
+        Picture { format, size, oddities, only_colour, is_mask, level_max, channels, fingerprint }
     }
 }
 
@@ -186,6 +207,18 @@ fn fingerprint(pixels: &[[u8; 3]], size: Size) -> Option<Fingerprint> {
     let is_plain = gradients.count_ones() < 6 || gradients.count_ones() > 58;
     let mean = sums.map(|sum| (sum / pixels.len().max(1) as u64) as u8);
     (structured >= STRUCTURED_MIN && !is_plain).then_some(Fingerprint { gradients, mean })
+}
+
+/// Returns the channels of a PNG by the type in its header.
+fn channels(format: &str, bytes: &[u8]) -> &'static str {
+    match (format, bytes.get(25)) {
+        ("PNG", Some(0)) => "grey",
+        ("PNG", Some(2)) => "RGB",
+        ("PNG", Some(3)) => "palette",
+        ("PNG", Some(4)) => "grey and alpha",
+        ("PNG", Some(6)) => "RGBA",
+        _ => "",
+    }
 }
 
 /// Reads the unusual properties of a JPEG from its frame header.

@@ -1,11 +1,12 @@
 //! Values of columns, by their encodings and by their contents.
 
 use super::array;
+use super::document;
 use super::picture::{PictureProber, is_picture};
 use super::{ColumnId, Number, Text, Value, Values};
 use forebay_loader::Result;
 use forebay_loader::format::{Column, Encoding, FIELDS, SampleColumns, Value as Stored};
-use std::hash::{DefaultHasher, Hasher as _};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// Bytes from which a value is contents of a sample, and not a label.
 const CONTENTS_BYTES: usize = 16;
@@ -34,6 +35,9 @@ const KEYS: &[&str] = &[
     "url",
 ];
 
+/// Those with a different value in each sample.
+const UNIQUE_KEYS: &[&str] = &["__key__", "id", "key", "uid", "uuid", "sample_id"];
+
 /// Prober of the values of one thread.
 #[derive(Default)]
 pub(in crate::doctor) struct Prober {
@@ -56,8 +60,13 @@ impl Prober {
             }
             let stored = sample.find(number);
             let value = stored.map_or(Value::Absent, |bytes| self.value(column, bytes));
-            if let Some(bytes) = stored.filter(|_| !is_key(&column.name)) {
-                contents.add(&column.name, &value, bytes);
+            if let Some(bytes) = stored {
+                let is_key = is_key(&column.name, &value);
+                if !is_key {
+                    contents.add(&column.name, &value, bytes);
+                } else if values.key.is_none() && UNIQUE_KEYS.contains(&column.name.to_ascii_lowercase().as_str()) {
+                    values.key = Some(hash_of_key(*id, bytes));
+                }
             }
             values.columns.push((*id, value));
         }
@@ -124,7 +133,7 @@ impl Prober {
                 Value::Number(Number { is_whole: false, value: text.parse().unwrap_or(0.0) })
             }
             Stored::Str(text) => Value::Text(text_of(text)),
-            Stored::Json(text) => document(text, may_be_boxes),
+            Stored::Json(text) => document::of_json(text, may_be_boxes),
             Stored::Array(found) => Value::Array(Box::new(array::of_stored(found, may_be_boxes))),
             Stored::Pixels(raw) => Value::Picture(Box::new(self.pictures.raw(raw))),
             Stored::Bytes(bytes) | Stored::Jpeg(bytes) | Stored::Png(bytes) | Stored::Pickle(bytes) => {
@@ -135,43 +144,31 @@ impl Prober {
     }
 }
 
-/// Returns true for columns that name a sample.
-pub(in crate::doctor) fn is_key(column: &str) -> bool {
-    KEYS.contains(&column.to_ascii_lowercase().as_str())
+/// Returns true for values that name a sample. A column `file` may also have the contents of the files.
+fn is_key(column: &str, value: &Value) -> bool {
+    matches!(value, Value::Text(_) | Value::Number(_)) && KEYS.contains(&column.to_ascii_lowercase().as_str())
 }
 
-fn text_of(text: &str) -> Text {
+fn hash_of_key(column: ColumnId, bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    column.hash(&mut hasher);
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+pub(super) fn text_of(text: &str) -> Text {
     let trimmed = text.trim();
     let is_document =
         trimmed.starts_with('{') && trimmed.ends_with('}') || trimmed.starts_with('[') && trimmed.ends_with(']');
-    let json = is_document.then(|| serde_json::from_str::<serde::de::IgnoredAny>(trimmed).is_ok());
+    let parsed = is_document.then(|| serde_json::from_str(trimmed).ok());
+    let json = parsed.as_ref().map(Option::is_some);
+    let document = parsed.flatten().map(|json| Box::new(document::of_object(&json)));
     let number = if trimmed.len() <= SHORT_BYTES { trimmed.parse().ok() } else { None };
     let is_point = trimmed.contains(['.', 'e', 'E']);
     let number = number.map(|value| Number { is_whole: !is_point && Number::of(value).is_whole, value });
     let short = (text.len() <= SHORT_BYTES).then(|| text.to_owned());
     let is_replaced = text.contains('\u{fffd}');
-    Text { bytes: text.len(), is_blank: trimmed.is_empty(), is_replaced, json, number, short }
-}
-
-/// Describes a JSON document, which is well-formed.
-fn document(text: &str, may_be_boxes: bool) -> Value {
-    use serde_json::Value as Json;
-    match serde_json::from_str(text) {
-        Ok(Json::Null) => Value::Absent,
-        Ok(Json::Number(number)) => {
-            let is_whole = number.is_i64() || number.is_u64();
-            number.as_f64().map_or(Value::Absent, |value| Value::Number(Number { is_whole, value }))
-        }
-        Ok(Json::String(text)) => Value::Text(text_of(&text)),
-        Ok(Json::Bool(is_true)) => Value::Number(Number::of(f64::from(u8::from(is_true)))),
-        Ok(Json::Array(items)) => match array::of_json(&items, may_be_boxes) {
-            Some(array) => Value::Array(Box::new(array)),
-            None => Value::Document { is_empty: items.is_empty() },
-        },
-        Ok(Json::Object(entries)) => Value::Document { is_empty: entries.is_empty() },
-        // Numbers that only Python's parser takes, such as NaN.
-        Err(_) => Value::Document { is_empty: false },
-    }
+    Text { bytes: text.len(), is_blank: trimmed.is_empty(), is_replaced, json, document, number, short }
 }
 
 /// Hashes of the contents of a sample.
@@ -197,7 +194,7 @@ impl Contents {
                 self.has_picture = true;
                 &mut self.pictures
             }
-            Value::Picture(_) | Value::Text(_) | Value::Array(_) | Value::Bytes { .. } | Value::Document { .. }
+            Value::Picture(_) | Value::Text(_) | Value::Array(_) | Value::Bytes { .. } | Value::Document(_)
                 if bytes.len() >= CONTENTS_BYTES =>
             {
                 self.has_long = true;
