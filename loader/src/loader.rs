@@ -44,7 +44,7 @@ use crate::order::{PackConfig as PackArguments, Resume};
 use crate::pipeline::{BatchLayout, BatchPlan, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, TakeOutcome};
 use crate::session;
 use crate::state::{ForebayState, LoaderState};
-use crate::stats::{Snapshot, Stats, TimeKind, working_on};
+use crate::stats::{Snapshot, Stats, Threads, TimeKind, working_on};
 use crate::store::{LibraryStores, Simulation};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use crate::topology::Topology;
@@ -111,6 +111,8 @@ pub struct Loader {
     /// The pools, made at the start of the first epoch.
     pools: Mutex<Option<Pools>>,
     position: Mutex<Position>,
+    /// Start of the loop's work on its last batch; `None` before the first request of an epoch.
+    step_begun: Mutex<Option<Instant>>,
     /// Steps that are left out.
     skip_steps: Mutex<BTreeSet<u64>>,
     /// Numbers of the shards' first samples, once they are asked for.
@@ -240,6 +242,7 @@ impl Loader {
             topology,
             pools: Mutex::new(None),
             position: Mutex::new(Position::new(0, None)),
+            step_begun: Mutex::new(None),
             skip_steps: Mutex::new(steps::of(&config)),
             first_numbers: Mutex::default(),
             pid: std::process::id(),
@@ -331,6 +334,8 @@ impl Loader {
         }
         let pools = self.pools()?;
         let threads = pools.threads();
+        let usable = self.topology.threads_default(self.config.world.local_world_size as usize);
+        self.stats.set_threads(Threads { decode: threads, usable });
         let setup = EpochSetup {
             config: &self.config,
             next_plan: self.planner.next_plan(&plan),
@@ -355,6 +360,7 @@ impl Loader {
             left_out: self.left_out(&position, plan.cells().epoch())?,
             plan: plan.clone(),
         };
+        *self.step_begun.lock() = None;
         position.start(plan, Epoch::start(setup)?);
         if self.planner.makes_packs() {
             // The numbers of later steps follow from it.
@@ -414,7 +420,10 @@ impl Loader {
         let epoch = position.running()?;
         drop(position);
         let stage = self.stats.stage("next");
-        let start = Instant::now();
+        let (start, parked) = (Instant::now(), epoch.consumer.parked_time());
+        if let Some(begun) = self.step_begun.lock().take() {
+            stage.add_time(TimeKind::Output, start.saturating_duration_since(begun));
+        }
         let taken = epoch.consumer.take(limit);
         let number = match &taken {
             Ok(TakeOutcome::Item(batch)) => Some(batch.number),
@@ -424,6 +433,9 @@ impl Loader {
         let waited = start.elapsed();
         stage.add_time(TimeKind::Input, waited);
         stage.trace(TimeKind::Input, start, waited);
+        let parked = epoch.consumer.parked_time().saturating_sub(parked);
+        self.stats.counter("wait_shards_us").add(parked.as_micros() as u64);
+        *self.step_begun.lock() = Some(start + waited);
         match &taken {
             Ok(TakeOutcome::Item(batch)) if batch.rows > 0 => self.stats.waits().batch(waited),
             Ok(TakeOutcome::Item(_) | TakeOutcome::Pending) => self.stats.waits().pending(waited),
@@ -525,20 +537,30 @@ impl Loader {
         Ok(self.stats.snapshot())
     }
 
-    /// Adds the times of functions that the consumer runs on samples before it passes batches on, and the number of
-    /// samples, as the stage "map". `waited` is the consumer's wait for them.
+    /// Adds the times of functions that the consumer runs on samples before it passes batches on, their time on CPUs,
+    /// and the number of samples, as the stage "map". `waited` is the consumer's wait for them.
     ///
     /// # Errors
     ///
     /// `Closed` in a forked child.
-    pub fn add_map_times(&self, times: [(TimeKind, Duration); 3], samples: u64, waited: Duration) -> Result<()> {
+    pub fn add_map_times(
+        &self,
+        (times, cpu): ([(TimeKind, Duration); 3], Duration),
+        samples: u64,
+        waited: Duration,
+    ) -> Result<()> {
         self.check_process()?;
         let stage = self.stats.stage("map");
         times.into_iter().for_each(|(kind, time)| stage.add_time(kind, time));
         stage.done(samples, 0);
+        self.stats.counter("map_cpu_us").add(cpu.as_micros() as u64);
         self.stats.stage("next").add_time(TimeKind::Input, waited);
         // The engine's next batch is asked for soon after.
         self.stats.waits().pending(waited);
+        // This wait is no work of the loop.
+        if let Some(begun) = &mut *self.step_begun.lock() {
+            *begun += waited;
+        }
         Ok(())
     }
 

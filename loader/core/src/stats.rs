@@ -21,7 +21,8 @@ mod time_kind;
 mod trace;
 mod waits;
 
-pub use snapshot::{Labelled, Snapshot, StageSnapshot, prometheus};
+pub use bottleneck::{Bottleneck, bottleneck};
+pub use snapshot::{Labelled, Snapshot, StageSnapshot, Threads, prometheus};
 pub use time_kind::TimeKind;
 pub use trace::working_on;
 pub use waits::{Waits, WaitsSnapshot};
@@ -118,6 +119,7 @@ pub struct Stats {
     stages: Mutex<Vec<Arc<Stage>>>,
     counters: Mutex<Vec<Arc<Counter>>>,
     notes: Mutex<Vec<String>>,
+    threads: Mutex<Threads>,
     waits: Waits,
     trace: Option<Arc<Trace>>,
 }
@@ -134,7 +136,7 @@ impl Stats {
         let start = Instant::now();
         let trace = trace.then(|| Arc::new(Trace::new(start)));
         let (stages, counters, notes) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { start, stages, counters, notes, waits: Waits::default(), trace }
+        Self { start, stages, counters, notes, threads: Mutex::default(), waits: Waits::default(), trace }
     }
 
     /// The stage called `name`, made on first use. Order of first use is the order of the table.
@@ -187,6 +189,11 @@ impl Stats {
         is_new
     }
 
+    /// Sets the numbers of threads that work on samples.
+    pub fn set_threads(&self, threads: Threads) {
+        *self.threads.lock() = threads;
+    }
+
     /// Returns the current figures.
     pub fn snapshot(&self) -> Snapshot {
         let stages = self.stages.lock().clone();
@@ -204,6 +211,7 @@ impl Stats {
             stages: stages.collect(),
             counters: self.counters.lock().iter().map(|c| (c.name, c.get())).collect(),
             notes: self.notes.lock().clone(),
+            threads: *self.threads.lock(),
             waits: self.waits.snapshot(),
         }
     }

@@ -97,6 +97,11 @@ impl Consumer {
         Ok(taken)
     }
 
+    /// Time so far in which samples of the prefetched batches waited for their shards.
+    pub(crate) fn parked_time(&self) -> Duration {
+        self.place.dispatcher.residency.parked_time()
+    }
+
     /// Spends the budget for the bad samples of a batch.
     ///
     /// # Errors

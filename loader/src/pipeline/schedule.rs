@@ -16,7 +16,7 @@ use crate::catalog::Catalog;
 use crate::decode::DrawKey;
 use crate::delivery::RowMemory;
 use crate::error::{Error, Result};
-use crate::memory::{BatchPool, RowMut};
+use crate::memory::{BatchPool, BatchSlot, RowMut};
 use crate::order::{PlannedSample, ShardId};
 use crate::stats::{Counter, Stage, TimeKind, working_on};
 use crate::sync::{Arc, Mutex};
@@ -262,7 +262,12 @@ impl Scheduler {
             })?;
             match window.pop_front() {
                 Some(Ahead::Tasks(tasks, packs, groups)) => {
-                    stage.timed(TimeKind::Busy, || self.begin_batch(number, tasks, packs, groups))?;
+                    // Slots that a failed device holds may never return.
+                    let slot = stage.timed(TimeKind::Input, || {
+                        self.batches.take_unless(self.layout.slot_bytes(), || self.run.is_stopped())
+                    });
+                    let Some(slot) = slot? else { return Ok(()) };
+                    stage.timed(TimeKind::Busy, || self.begin_batch((number, slot), tasks, packs, groups))?;
                 }
                 Some(Ahead::LeftOut(rows)) => self.reorder.put(number, self.left_out.batch(number, rows).into()),
                 None => {
@@ -275,18 +280,15 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Takes a slot for batch `number` and dispatches its samples in chunks.
+    /// Dispatches the samples of batch `number` in chunks, with their rows in `slot`.
     fn begin_batch(
         &self,
-        number: u64,
+        (number, slot): (u64, BatchSlot),
         tasks: Vec<Task>,
         packs: Option<PackedRows>,
         groups: Option<RowGroups>,
     ) -> Result<()> {
         let marks: Vec<RowMark> = tasks.iter().map(|task| task.mark(self.left_out.epoch, &self.catalog)).collect();
-        // Slots that a failed device holds may never return.
-        let slot = self.batches.take_unless(self.layout.slot_bytes(), || self.run.is_stopped())?;
-        let Some(slot) = slot else { return Ok(()) };
         self.batches_unpooled.add(u64::from(slot.is_unpooled()));
         if let Some(last) = tasks.last() {
             self.dispatcher.residency.set_dispatched(last.position + 1);

@@ -27,6 +27,7 @@ pub(crate) struct Counters {
     pub(crate) retries: Arc<Counter>,
     pub(crate) connections: Arc<Counter>,
     /// Second requests for parts that are late, and the bytes that they received.
+    pub(crate) throttled: Arc<Counter>,
     pub(crate) hedges: Arc<Counter>,
     pub(crate) hedge_bytes: Arc<Counter>,
 }
@@ -50,6 +51,7 @@ impl StoreContext {
             requests: stats.counter("store_requests"),
             bytes: stats.counter("store_bytes"),
             retries: stats.counter("store_retries"),
+            throttled: stats.counter("store_throttled"),
             connections: stats.counter("store_connections"),
             hedges: stats.counter("store_hedges"),
             hedge_bytes: stats.counter("store_hedge_bytes"),

@@ -490,6 +490,7 @@ pub(super) async fn attempts<T>(
         };
         if failure.is_throttled {
             context.flight.throttle();
+            context.shared.counters.throttled.add(1);
         }
         // Training outlasts a fault of its store. An address at which there was never a server is more likely a
         // mistake.

@@ -150,11 +150,20 @@ class WaitStats(TypedDict):
     p99_s: float | None
 
 
+class ThreadStats(TypedDict):
+    """Threads that work on samples."""
+
+    decode: int
+    usable: int
+    """Decode threads of a loader without `threads`: the CPUs of this process, shared by the node's ranks."""
+
+
 class Stats(TypedDict):
     """Figures of a loader since it was made."""
 
     bottleneck: str
-    """One line that names the stage that limits the rate."""
+    """One line that names what limits the rate, and what to change."""
+    threads: ThreadStats
     waits: WaitStats
     """Waits of the loop for batches."""
     stages: dict[StageName, StageStats]

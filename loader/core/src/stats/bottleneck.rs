@@ -1,148 +1,261 @@
-//! One line about the stage that limits a loader's rate, in the order of the table on the documentation's page about
-//! tuning.
+//! The limit of a loader's rate, found in its figures: a pure function, with the order of the table on the
+//! documentation's page about tuning.
+//!
+//! The search goes from the loop back to the store. The first stage that works all the time is the limit. If decode
+//! threads have no work, it is the part that they wait for: shards, reads, or batches that may not begin yet.
 
-use super::{Snapshot, StageSnapshot};
-use std::time::Duration;
+use serde_json::Value;
 
 /// Largest share of the loop's time waiting for batches with which the loader counts as fast enough.
 const KEEPS_UP: f64 = 0.05;
 
-/// Share of its threads' time from which decoding counts as the limit.
+/// Share of its threads' time from which a stage counts as the limit.
 const BUSY: f64 = 0.7;
 
-/// Stage before decoding that may limit the rate.
-struct Cause {
-    stage: &'static str,
-    /// The time that shows it.
-    time: fn(&StageSnapshot) -> Duration,
-    /// Words before the time.
-    words: &'static str,
+/// Share of a wait from which a reason for it counts.
+const MOST: f64 = 0.5;
+
+/// CPUs that threads use together if one of them has Python's lock and the others wait for it.
+const OF_ONE_LOCK: std::ops::Range<f64> = 0.6..1.25;
+
+/// Bytes of a stored sample from which it counts as large: a JPEG of about a megapixel.
+const LARGE_BYTES: f64 = 256e3;
+
+/// Bytes per second below which a store or a disk counts as slow. A faster one limits only until the data is here.
+const SLOW_BYTES_PER_S: f64 = 100e6;
+
+/// Share of the requests to a store from which those that it refuses as too many count.
+const THROTTLED: f64 = 0.01;
+
+/// The limit of a loader's rate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bottleneck {
+    /// Short name, such as "slow store".
+    pub name: &'static str,
+    /// What is slow, with the figures that show it.
+    pub what: String,
+    /// What to change; empty if nothing is to be changed.
+    pub change: String,
 }
 
-const CAUSES: [Cause; 4] = [
-    Cause { stage: "fetch", time: |stage| stage.busy, words: "the network or the store: downloads took" },
-    Cause { stage: "unpack", time: |stage| stage.busy, words: "decompression of shards: it took" },
-    Cause {
-        stage: "publish",
-        time: |stage| stage.busy,
-        words: "the local disk's write rate: checking and writing shards took",
-    },
-    Cause { stage: "read", time: |stage| stage.input, words: "the local disk's read rate: reads waited" },
-];
+impl std::fmt::Display for Bottleneck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)?;
+        if self.change.is_empty() { Ok(()) } else { write!(f, "; {}", self.change) }
+    }
+}
 
-impl Snapshot {
-    /// Returns one line that names the limit of the rate.
-    pub fn bottleneck(&self) -> String {
-        let stage = |name| self.stages.iter().find(|stage| stage.name == name);
-        let Some(next) = stage("next").filter(|next| next.items > 0) else {
-            return "unknown: no batch was delivered yet".to_owned();
-        };
-        let elapsed = self.elapsed.as_secs_f64();
-        let waited = next.input.as_secs_f64() / f64::from(self.loaders.max(1));
-        let waits = format!("the loop waited {waited:.1} of {elapsed:.1} s for batches");
-        if waited <= KEEPS_UP * elapsed {
-            return format!("the training step: {waits}");
+/// Returns the limit of the rate in figures as [`Snapshot::json`](super::Snapshot::json) has them, or in those since
+/// the figures of an `earlier` moment.
+pub fn bottleneck(now: &Value, earlier: Option<&Value>) -> Bottleneck {
+    let figures = Figures { now, earlier };
+    if now["stages"]["next"]["items"].as_u64().unwrap_or(0) == 0 {
+        return found("unknown", "unknown: no batch was delivered yet".to_owned(), "");
+    }
+    let (waited, loop_s) = (figures.stage("next").input, figures.loop_s());
+    let waits = format!("the loop waited {waited:.1} of {loop_s:.1} s for batches");
+    if waited <= KEEPS_UP * loop_s {
+        return found("slow consumer", format!("the training step: {waits}"), "");
+    }
+    figures
+        .of_map(&waits)
+        .or_else(|| figures.of_decoding(&waits))
+        .or_else(|| figures.of_shards(waited, &waits))
+        .or_else(|| figures.of_reads(waited, &waits))
+        .unwrap_or_else(|| figures.of_schedule(waited, &waits))
+}
+
+fn found(name: &'static str, what: String, change: impl Into<String>) -> Bottleneck {
+    Bottleneck { name, what, change: change.into() }
+}
+
+/// Figures, or their growth since an earlier moment.
+#[derive(Clone, Copy)]
+struct Figures<'a> {
+    now: &'a Value,
+    earlier: Option<&'a Value>,
+}
+
+/// Seconds of a stage, summed over its threads, and its work.
+struct Stage {
+    busy: f64,
+    input: f64,
+    output: f64,
+    items: f64,
+    bytes: f64,
+}
+
+impl Stage {
+    /// Share of the threads' time at work.
+    fn share(&self) -> f64 {
+        self.busy / (self.busy + self.input + self.output).max(f64::MIN_POSITIVE)
+    }
+}
+
+impl Figures<'_> {
+    fn growth(&self, of: impl Fn(&Value) -> f64) -> f64 {
+        (of(self.now) - self.earlier.map_or(0.0, of)).max(0.0)
+    }
+
+    fn stage(&self, name: &str) -> Stage {
+        let figure = |key: &str| self.growth(|figures| figures["stages"][name][key].as_f64().unwrap_or(0.0));
+        Stage {
+            busy: figure("busy_s"),
+            input: figure("input_s"),
+            output: figure("output_s"),
+            items: figure("items"),
+            bytes: figure("bytes"),
         }
-        let share = |stage: &StageSnapshot| {
-            let threads = (stage.busy + stage.input + stage.output).as_secs_f64();
-            if threads > 0.0 { stage.busy.as_secs_f64() / threads } else { 0.0 }
-        };
-        if let Some(mapped) = stage("map").map(share).filter(|share| *share >= BUSY) {
-            return format!(
-                "the function of `map`: its workers were busy {:.0}% of the time, and {waits}",
-                100.0 * mapped
+    }
+
+    fn counter(&self, name: &str) -> f64 {
+        self.growth(|figures| figures["counters"][name].as_f64().unwrap_or(0.0))
+    }
+
+    /// Seconds of the loop over batches: its waits and its own work.
+    fn loop_s(&self) -> f64 {
+        let next = self.stage("next");
+        next.input + next.output
+    }
+
+    fn of_map(&self, waits: &str) -> Option<Bottleneck> {
+        let map = self.stage("map");
+        if map.share() < BUSY {
+            return None;
+        }
+        let loop_s = self.loop_s().max(f64::MIN_POSITIVE);
+        let (workers, cpus) = (map.busy / loop_s, self.counter("map_cpu_us") / 1e6 / loop_s);
+        let percent = 100.0 * map.share();
+        if workers > 1.5 && OF_ONE_LOCK.contains(&cpus) {
+            let what = format!(
+                "Python's lock in the function of `map`: {workers:.1} workers were busy at a time, used {cpus:.1} CPUs \
+                 together, and {waits}"
             );
+            return Some(found("GIL-bound map", what, "pass kind=\"processes\" to Map: threads take turns"));
         }
-        let decode = stage("decode");
-        let worked = decode.map_or(0.0, |decode| decode.busy.as_secs_f64());
-        let busy = decode.map_or(0.0, share);
-        let percent = 100.0 * busy;
-        if busy >= BUSY {
-            return format!("decoding, by the CPUs: its threads were busy {percent:.0}% of the time, and {waits}");
+        let each = 1e3 * map.busy / map.items.max(1.0);
+        let what = format!(
+            "the function of `map`: its workers were busy {percent:.0}% of the time, {each:.1} ms for a sample, and \
+             {waits}"
+        );
+        Some(found("slow transform", what, "make it faster, or raise `workers` of Map"))
+    }
+
+    fn of_decoding(&self, waits: &str) -> Option<Bottleneck> {
+        let (decode, read) = (self.stage("decode"), self.stage("read"));
+        // Decode threads read samples from the page cache themselves.
+        let worked = decode.busy + read.busy;
+        let share = worked / (worked + decode.input).max(f64::MIN_POSITIVE);
+        if share < BUSY {
+            return None;
         }
-        let seconds = |cause: &Cause| Some((cause.time)(stage(cause.stage)?).as_secs_f64());
-        let causes = CAUSES.iter().filter_map(|cause| Some((seconds(cause)?, cause.words)));
-        match causes.max_by(|a, b| a.0.total_cmp(&b.0)) {
-            Some((seconds, words)) if seconds > worked => {
-                format!("{words} {seconds:.1} s, summed over threads, and {waits}")
-            }
-            _ => format!(
-                "unclear: decode threads were busy {percent:.0}% of the time, and {waits}; a larger `prefetch` evens \
-                 out uneven samples"
-            ),
+        let threads = |key: &str| self.now["threads"][key].as_u64().unwrap_or(0);
+        let (used, usable) = (threads("decode"), threads("usable"));
+        let percent = 100.0 * share;
+        if used < usable {
+            let what = format!(
+                "too few decode threads: {used} of {usable} that this process may use, busy {percent:.0}% of the time, \
+                 and {waits}"
+            );
+            return Some(found("too few threads", what, format!("raise `threads` from {used} to {usable}")));
         }
+        let samples = decode.items.max(1.0);
+        let (bytes, ms) = (decode.bytes / samples, 1e3 * decode.busy / samples);
+        let busy = format!("threads were busy {percent:.0}% of the time, {ms:.1} ms for a sample, and {waits}");
+        if bytes >= LARGE_BYTES {
+            let megabytes = bytes / 1e6;
+            return Some(found(
+                "huge pictures",
+                format!("decoding of large samples, {megabytes:.1} MB each: {busy}"),
+                "write smaller pictures, or try scaled_decode=True and row indexes",
+            ));
+        }
+        Some(found("slow decode", format!("decoding, by the CPUs: {busy}"), "use more CPUs, or fewer operations"))
+    }
+
+    fn of_shards(&self, waited: f64, waits: &str) -> Option<Bottleneck> {
+        if self.counter("wait_shards_us") / 1e6 < MOST * waited {
+            return None;
+        }
+        let [fetch, unpack, publish] = ["fetch", "unpack", "publish"].map(|name| self.stage(name));
+        let slowest = fetch.busy.max(unpack.busy).max(publish.busy);
+        let took = format!("took {slowest:.1} s, summed over threads, and {waits}");
+        if slowest == 0.0 {
+            return None;
+        }
+        if slowest == unpack.busy {
+            let what = format!("decompression of shards: it {took}");
+            return Some(found("slow unpacking", what, "write photographs without compression, or use more CPUs"));
+        }
+        if slowest == publish.busy {
+            let what = format!("the local disk's write rate: checking and writing shards {took}");
+            return Some(found("slow disk", what, "use a faster disk for `local`"));
+        }
+        let rate = fetch.bytes / self.loop_s().max(f64::MIN_POSITIVE);
+        let evicted = self.counter("cache_evicted");
+        let again = if evicted > 0.0 {
+            format!("raise `cache_limit`: {evicted:.0} shards were evicted, and are fetched again")
+        } else {
+            "a full `local` folder needs no downloads in later epochs".to_owned()
+        };
+        let came = format!("downloads {took}; {:.1} MB/s came", rate / 1e6);
+        let throttled = self.counter("store_throttled");
+        if throttled > THROTTLED * self.counter("store_requests") {
+            let what =
+                format!("the store throttles: it refused {throttled:.0} requests as too many (429, 503); {came}");
+            return Some(found(
+                "throttled store",
+                what,
+                format!("lower `fetch_threads` of Engine, or raise the quota; {again}"),
+            ));
+        }
+        if rate >= SLOW_BYTES_PER_S && evicted == 0.0 {
+            return Some(found(
+                "cold cache",
+                format!("a cold cache: shards are not on this machine yet; {came}"),
+                again,
+            ));
+        }
+        let change = format!("raise `predownload` and `fetch_threads` of Engine if the network is not full; {again}");
+        Some(found("slow store", format!("the network or the store: {came}"), change))
+    }
+
+    fn of_reads(&self, waited: f64, waits: &str) -> Option<Bottleneck> {
+        let read = self.stage("read");
+        if read.input + read.output < MOST * waited {
+            return None;
+        }
+        let rate = self.counter("reads_bytes") / self.loop_s().max(f64::MIN_POSITIVE);
+        let took = format!("reads waited {:.1} s and got {:.1} MB/s, and {waits}", read.input, rate / 1e6);
+        if read.output > read.input {
+            let what = format!("too little memory for samples: reads waited {:.1} s for it, and {waits}", read.output);
+            return Some(found("too small memory", what, "raise `memory` of Engine"));
+        }
+        // Reads through the page cache are of data that fits into memory.
+        if rate >= SLOW_BYTES_PER_S && self.counter("reads_buffered") > self.counter("reads_direct") {
+            let what = format!("a cold page cache: samples were read from disk for the first time: {took}");
+            return Some(found("cold cache", what, "later epochs read them from memory"));
+        }
+        let change = "use a faster disk, or more memory so that the data fits";
+        Some(found("slow disk", format!("the local disk's read rate: {took}"), change))
+    }
+
+    fn of_schedule(&self, waited: f64, waits: &str) -> Bottleneck {
+        let schedule = self.stage("schedule");
+        let percent = 100.0 * self.stage("decode").share();
+        let idle = format!("decode threads were busy {percent:.0}% of the time, and {waits}");
+        let [memory, turn] = [schedule.input, schedule.output];
+        if memory >= turn && memory >= MOST * waited {
+            let what = format!("too little memory for batches: the next one waited {memory:.1} s for it; {idle}");
+            return found("too small memory", what, "raise `memory` of Engine");
+        }
+        if turn >= MOST * waited {
+            let what = format!("a small `prefetch`: the next batch waited {turn:.1} s for its turn; {idle}");
+            return found("small prefetch", what, "raise `prefetch` of Engine to 8 or 16, and `memory` for it");
+        }
+        found("unknown", format!("unclear: {idle}"), "")
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::WaitsSnapshot;
-    use super::*;
-
-    /// Figures of ten seconds; `stages` has busy and input seconds.
-    fn line(waited: u64, items: u64, loaders: u32, stages: &[(&'static str, u64, u64)]) -> String {
-        let seconds = Duration::from_secs;
-        let mut all = vec![StageSnapshot {
-            name: "next",
-            busy: seconds(0),
-            input: Duration::from_millis(waited),
-            output: seconds(0),
-            items,
-            bytes: 0,
-        }];
-        for name in ["fetch", "unpack", "publish", "read", "decode", "map"] {
-            let (_, busy, input) = stages.iter().find(|stage| stage.0 == name).copied().unwrap_or((name, 0, 0));
-            all.push(StageSnapshot {
-                name,
-                busy: seconds(busy),
-                input: seconds(input),
-                output: seconds(0),
-                items: 1,
-                bytes: 0,
-            });
-        }
-        let waits = WaitsSnapshot::default();
-        let (counters, notes) = (vec![], vec![]);
-        let line = Snapshot { elapsed: seconds(10), loaders, stages: all, counters, notes, waits }.bottleneck();
-        assert!(!line.contains('\n'), "{line}");
-        line
-    }
-
-    #[test]
-    fn the_line_names_the_stage_that_limits() {
-        for (found, begin) in [
-            (line(0, 0, 1, &[]), "unknown: no batch was delivered yet"),
-            (line(100, 9, 1, &[("decode", 5, 5)]), "the training step: the loop waited 0.1 of 10.0 s for batches"),
-            (
-                line(4000, 9, 1, &[("decode", 9, 1)]),
-                "decoding, by the CPUs: its threads were busy 90% of the time, and the loop waited 4.0",
-            ),
-            (
-                line(8000, 9, 1, &[("decode", 2, 18), ("fetch", 12, 0), ("read", 1, 3)]),
-                "the network or the store: downloads took 12.0 s",
-            ),
-            (
-                line(8000, 9, 1, &[("decode", 2, 18), ("unpack", 6, 0), ("fetch", 3, 0)]),
-                "decompression of shards: it took 6.0 s",
-            ),
-            (
-                line(8000, 9, 1, &[("decode", 2, 18), ("publish", 6, 0), ("fetch", 3, 0)]),
-                "the local disk's write rate: checking and writing",
-            ),
-            (line(8000, 9, 1, &[("decode", 2, 18), ("read", 1, 9)]), "the local disk's read rate: reads waited 9.0 s"),
-            (
-                line(8000, 9, 1, &[("decode", 2, 2)]),
-                "unclear: decode threads were busy 50% of the time, and the loop waited 8.0 of 10.0 s",
-            ),
-            (
-                line(8000, 9, 1, &[("decode", 9, 1), ("map", 38, 2)]),
-                "the function of `map`: its workers were busy 95% of the time, and the loop waited 8.0",
-            ),
-            (line(8000, 9, 1, &[("decode", 9, 1), ("map", 2, 38)]), "decoding, by the CPUs"),
-            // The figures of several devices are divided by their number.
-            (line(800, 9, 2, &[("decode", 9, 1)]), "the training step: the loop waited 0.4 of 10.0 s"),
-        ] {
-            assert!(found.starts_with(begin), "{found}");
-        }
-    }
-}
+mod tests;

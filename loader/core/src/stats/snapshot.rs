@@ -1,6 +1,6 @@
 //! Figures at one moment, and their forms for programs.
 
-use super::{WaitsSnapshot, help};
+use super::{WaitsSnapshot, bottleneck, help};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -21,6 +21,15 @@ pub struct StageSnapshot {
     pub bytes: u64,
 }
 
+/// Threads that work on samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Threads {
+    /// Decode threads.
+    pub decode: usize,
+    /// Decode threads of a loader without `threads`: the CPUs of this process, shared by the ranks of the node.
+    pub usable: usize,
+}
+
 /// All figures at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -34,6 +43,8 @@ pub struct Snapshot {
     pub counters: Vec<(&'static str, u64)>,
     /// Sentences about choices that the loader has made.
     pub notes: Vec<String>,
+    /// Threads that work on samples.
+    pub threads: Threads,
     /// Waits of the consumer for batches.
     pub waits: WaitsSnapshot,
 }
@@ -123,6 +134,7 @@ impl Snapshot {
             stages: vec![],
             counters: vec![],
             notes: vec![],
+            threads: Threads::default(),
             waits: WaitsSnapshot::default(),
         });
         for other in others {
@@ -135,6 +147,8 @@ impl Snapshot {
         self.elapsed = self.elapsed.max(other.elapsed);
         self.loaders += other.loaders;
         self.waits.add(&other.waits);
+        self.threads.decode += other.threads.decode;
+        self.threads.usable += other.threads.usable;
         for stage in other.stages {
             match self.stages.iter_mut().find(|known| known.name == stage.name) {
                 Some(known) => known.add(&stage),
@@ -151,8 +165,21 @@ impl Snapshot {
         self.notes.extend(new);
     }
 
-    /// Returns all figures as JSON: `bottleneck`, `elapsed_s`, `waits`, `stages`, `counters`, `notes`.
+    /// Returns one line that names the limit of the rate.
+    pub fn bottleneck(&self) -> String {
+        bottleneck(&self.figures(), None).to_string()
+    }
+
+    /// Returns all figures as JSON: `bottleneck`, `elapsed_s`, `threads`, `waits`, `stages`, `counters`, `notes`.
     pub fn json(&self) -> serde_json::Value {
+        let mut all = serde_json::json!({"bottleneck": self.bottleneck()});
+        if let (Some(all), serde_json::Value::Object(figures)) = (all.as_object_mut(), self.figures()) {
+            all.extend(figures);
+        }
+        all
+    }
+
+    fn figures(&self) -> serde_json::Value {
         let stages = self.stages.iter().map(|s| {
             let figures = serde_json::json!({
                 "busy_s": s.busy.as_secs_f64(),
@@ -165,8 +192,8 @@ impl Snapshot {
         });
         let counters = self.counters.iter().map(|(name, value)| ((*name).to_owned(), (*value).into()));
         serde_json::json!({
-            "bottleneck": self.bottleneck(),
             "elapsed_s": self.elapsed.as_secs_f64(),
+            "threads": {"decode": self.threads.decode, "usable": self.threads.usable},
             "waits": self.waits.json(),
             "stages": serde_json::Map::from_iter(stages),
             "counters": serde_json::Map::from_iter(counters),
@@ -201,6 +228,7 @@ mod tests {
             stages,
             counters: counters.to_vec(),
             notes: vec![note.to_owned()],
+            threads: Threads { decode: 2, usable: 3 },
             waits: WaitsSnapshot::default(),
         }
     }
@@ -215,14 +243,14 @@ mod tests {
         let items: Vec<_> = sum.stages.iter().map(|stage| (stage.name, stage.items, stage.output.as_secs())).collect();
         assert_eq!(items, [("read", 1, 3), ("next", 5, 15), ("place", 4, 12)]);
         assert_eq!((sum.counters, sum.notes, sum.loaders), (vec![("a", 6), ("b", 2)], vec!["same".to_owned()], 2));
-        assert_eq!(sum.elapsed, Duration::from_secs(5));
+        assert_eq!((sum.elapsed, sum.threads), (Duration::from_secs(5), Threads { decode: 4, usable: 6 }));
     }
 
     #[test]
     fn the_json_begins_with_the_bottleneck_and_has_seconds() {
         let json = snapshot(&[("read", 1)], &[("a", 1)], "why").json();
         let keys: Vec<_> = json.as_object().expect("an object").keys().collect();
-        assert_eq!(keys, ["bottleneck", "elapsed_s", "waits", "stages", "counters", "notes"]);
+        assert_eq!(keys, ["bottleneck", "elapsed_s", "threads", "waits", "stages", "counters", "notes"]);
         assert_eq!(json["stages"]["read"]["input_s"], 2.0);
         assert_eq!(json["bottleneck"], "unknown: no batch was delivered yet");
     }

@@ -6,7 +6,7 @@
 use super::miss::{LoadedSample, Miss};
 use crate::error::{Error, Result};
 use crate::memory::ReadLease;
-use crate::stats::{Stage, Stats};
+use crate::stats::{Counter, Stage, Stats, TimeKind};
 use crate::sync::{self, Arc, JoinHandle};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use forebay_core::flow::Run;
@@ -21,6 +21,7 @@ type Read = (Miss, ReadLease);
 pub(super) struct LooseReads {
     run: Arc<Run>,
     stage: Arc<Stage>,
+    bytes: Arc<Counter>,
     loaded: Sender<LoadedSample>,
     /// `None` before the first read.
     reads: Option<Sender<Read>>,
@@ -30,7 +31,14 @@ pub(super) struct LooseReads {
 impl LooseReads {
     /// Sends samples to `loaded`, until `run` stops.
     pub(super) fn new(run: Arc<Run>, stats: &Stats, loaded: Sender<LoadedSample>) -> Self {
-        Self { run, stage: stats.stage("read"), loaded, reads: None, threads: Vec::new() }
+        Self {
+            run,
+            stage: stats.stage("read"),
+            bytes: stats.counter("reads_bytes"),
+            loaded,
+            reads: None,
+            threads: Vec::new(),
+        }
     }
 
     /// Starts to read the whole sample of `miss` into `slot`, without a large value, which goes to its row.
@@ -51,9 +59,9 @@ impl LooseReads {
     fn start(&mut self) -> Result<()> {
         let (reads, queue) = unbounded();
         for number in 0..THREADS {
-            let (queue, run, stage, loaded) =
-                (queue.clone(), self.run.clone(), self.stage.clone(), self.loaded.clone());
-            match sync::spawn(format!("fb-files-{number}"), move || read_all(&queue, &run, &stage, &loaded)) {
+            let (queue, run, loaded) = (queue.clone(), self.run.clone(), self.loaded.clone());
+            let (stage, bytes) = (self.stage.clone(), self.bytes.clone());
+            match sync::spawn(format!("fb-files-{number}"), move || read_all(&queue, &run, (&stage, &bytes), &loaded)) {
                 Ok(thread) => self.threads.push(thread),
                 // Fewer threads do the same work.
                 Err(_) if number > 0 => break,
@@ -72,16 +80,17 @@ impl Drop for LooseReads {
     }
 }
 
-fn read_all(queue: &Receiver<Read>, run: &Run, stage: &Stage, loaded: &Sender<LoadedSample>) {
+fn read_all(queue: &Receiver<Read>, run: &Run, (stage, bytes): (&Stage, &Counter), loaded: &Sender<LoadedSample>) {
     for (mut miss, mut slot) in queue {
         if run.is_stopped() {
             continue;
         }
         slot.set_start(0);
-        let read = match miss.large {
+        let read = stage.timed(TimeKind::Input, || match miss.large {
             Some(_) => miss.read_large(slot.bytes_mut()),
             None => miss.open.read_loose(miss.offset, slot.bytes_mut()),
-        };
+        });
+        bytes.add(miss.bytes as u64);
         stage.done(1, miss.bytes as u64);
         // Fails only when the decode threads have returned, which they do after a stop.
         let _ = loaded.send(LoadedSample { miss, slot: read.map(|()| Some(slot)) });

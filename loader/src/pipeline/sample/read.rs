@@ -50,6 +50,7 @@ struct ReadThread<'a> {
     loaded: &'a Sender<LoadedSample>,
     /// Counts samples that are too large for a read slot.
     unpooled: Arc<Counter>,
+    bytes: Arc<Counter>,
 }
 
 impl ReadStage {
@@ -98,6 +99,7 @@ impl<'a> ReadThread<'a> {
             free: Vec::new(),
             loaded,
             unpooled: stats.counter("samples_unpooled"),
+            bytes: stats.counter("reads_bytes"),
         })
     }
 
@@ -138,6 +140,7 @@ impl<'a> ReadThread<'a> {
             let miss = self.in_flight[token].take().expect("a token completes once");
             self.free.push(token);
             stage.done(1, miss.bytes as u64);
+            self.bytes.add(miss.bytes as u64);
             // Fails only when the decode threads have returned, which they do after a stop.
             let _ = self.loaded.send(LoadedSample { miss, slot: result.map(Some) });
         }

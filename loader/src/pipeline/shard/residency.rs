@@ -11,7 +11,7 @@ use crate::order::ShardId;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(Debug)]
 enum Presence<T> {
@@ -52,6 +52,8 @@ pub(crate) struct Residency<T> {
     requested: Condvar,
     /// Notified when a read allows the eviction of a shard, for threads that wait for room.
     released: Condvar,
+    /// Locked after an entry, never before one.
+    parked: Mutex<Parked>,
 }
 
 #[derive(Debug, Default)]
@@ -59,6 +61,29 @@ struct RequestQueue {
     /// Position of the first use and shard, smallest on top.
     shards: BinaryHeap<Reverse<(u64, ShardId)>>,
     is_closed: bool,
+}
+
+/// Work that waits for shards.
+#[derive(Debug, Default)]
+struct Parked {
+    count: usize,
+    /// Start of the time with work, which `time` does not contain yet.
+    since: Option<Instant>,
+    time: Duration,
+}
+
+impl Parked {
+    fn add(&mut self) {
+        self.count += 1;
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    fn remove(&mut self, count: usize) {
+        self.count -= count;
+        if self.count == 0 {
+            self.time += self.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        }
+    }
 }
 
 /// Sorts samples by shard, then position. Both are packed into one number, which compares without branches: no CPU
@@ -81,6 +106,7 @@ impl<T> Residency<T> {
             queue: Mutex::default(),
             requested: Condvar::new(),
             released: Condvar::new(),
+            parked: Mutex::default(),
         }
     }
 
@@ -256,15 +282,25 @@ impl<T> Residency<T> {
         let mut entry = self.shards[shard.index()].lock();
         match &mut entry.presence {
             Presence::Resident => return Some(work),
-            Presence::Requested(waiting) => waiting.push(work),
+            Presence::Requested(waiting) => {
+                waiting.push(work);
+                self.parked.lock().add();
+            }
             Presence::Unknown => {
                 entry.presence = Presence::Requested(vec![work]);
+                self.parked.lock().add();
                 let position = entry.unread.front().copied().unwrap_or(0);
                 drop(entry);
                 self.request(shard, position);
             }
         }
         None
+    }
+
+    /// Time so far in which work was parked.
+    pub(crate) fn parked_time(&self) -> Duration {
+        let parked = self.parked.lock();
+        parked.time + parked.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Waits for the next shard to make resident, in the order of first use. `None` once closed.
@@ -331,7 +367,10 @@ impl<T> Residency<T> {
         }
         drop(entry);
         match old {
-            Presence::Requested(waiting) => waiting,
+            Presence::Requested(waiting) => {
+                self.parked.lock().remove(waiting.len());
+                waiting
+            }
             Presence::Unknown | Presence::Resident => Vec::new(),
         }
     }

@@ -46,7 +46,7 @@ class Workers:
         self._threads: list[threading.Thread] = []
         self._callers: dict[int, Caller] = {}
         self._is_closed = False
-        # Kind, seconds and samples of the calls, waits for rows and waits for the consumer since `take_times`.
+        # Kind, seconds and samples of the calls, their time on a CPU, waits for rows and waits for the consumer since `take_times`.
         self._spent: deque[tuple[str, float, int]] = deque()
         # Kind of a wait that begins. None: it is not counted, as no epoch needs the workers.
         self.idle_kind: str | None = None
@@ -96,14 +96,14 @@ class Workers:
                 for _ in self._threads:
                     self._queue.put(None)
 
-    def take_times(self) -> tuple[tuple[float, float, float], int]:
+    def take_times(self) -> tuple[tuple[float, float, float, float], int]:
         """Returns the seconds and the number of samples since the last call."""
-        times, samples = {"busy": 0.0, "input": 0.0, "output": 0.0}, 0
+        times, samples = {"busy": 0.0, "input": 0.0, "output": 0.0, "cpu": 0.0}, 0
         while self._spent:
             kind, seconds, count = self._spent.popleft()
             times[kind] += seconds
             samples += count
-        return (times["busy"], times["input"], times["output"]), samples
+        return (times["busy"], times["input"], times["output"], times["cpu"]), samples
 
     def close(self) -> None:
         """Ends the threads, after the calls that run. Calls in processes and interpreters are ended."""
@@ -144,10 +144,11 @@ class Workers:
         """Returns a caller that counts before its results are known, so that a delivered batch is in the statistics."""
 
         def call(calls: Sequence[object]) -> list[object]:
-            began = time.perf_counter()
+            began, cpu = time.perf_counter(), time.thread_time()
             try:
                 return caller(calls)
             finally:
+                self._spent.append(("cpu", time.thread_time() - cpu, 0))
                 self._spent.append(("busy", time.perf_counter() - began, len(calls)))
 
         return call

@@ -1,0 +1,142 @@
+use super::*;
+use serde_json::json;
+
+/// Figures of a loop of ten seconds that waited for eight, on two of two decode threads. `stages` has the seconds busy,
+/// waiting for input and for output, the items and the bytes.
+fn figures(stages: &[(&str, [f64; 5])], counters: &[(&str, u64)]) -> Value {
+    let mut all = json!({"threads": {"decode": 2, "usable": 2}, "stages": {}, "counters": {}});
+    let usual = [("next", [0.0, 8.0, 2.0, 9.0, 0.0]), ("decode", [2.0, 18.0, 0.0, 1000.0, 1e8])];
+    for (name, [busy, input, output, items, bytes]) in usual.iter().chain(stages) {
+        let (items, bytes) = (*items as u64, *bytes as u64);
+        all["stages"][*name] =
+            json!({"busy_s": busy, "input_s": input, "output_s": output, "items": items, "bytes": bytes});
+    }
+    for (name, value) in counters {
+        all["counters"][*name] = (*value).into();
+    }
+    all
+}
+
+const DECODES: (&str, [f64; 5]) = ("decode", [19.0, 1.0, 0.0, 1000.0, 1e8]);
+const DOWNLOADS: (&str, [f64; 5]) = ("fetch", [12.0, 0.0, 0.0, 30.0, 120e6]);
+const FOR_SHARDS: (&str, u64) = ("wait_shards_us", 7_900_000);
+
+/// Finds the limit, and compares its name and the beginning of its sentence. Returns what to change.
+fn check(figures: &Value, name: &str, begin: &str) -> String {
+    let found = bottleneck(figures, None);
+    assert_eq!(found.name, name, "{found}");
+    assert!(found.what.starts_with(begin), "{found}");
+    assert!(!found.to_string().contains('\n'), "{found}");
+    found.change
+}
+
+#[test]
+fn a_loop_that_waits_little_is_the_limit_itself() {
+    let slow = figures(&[("next", [0.0, 0.1, 9.9, 9.0, 0.0]), DECODES], &[]);
+    assert_eq!(check(&slow, "slow consumer", "the training step: the loop waited 0.1 of 10.0 s for batches"), "");
+    check(&figures(&[("next", [0.0, 9.0, 0.0, 0.0, 0.0])], &[]), "unknown", "unknown: no batch was delivered yet");
+}
+
+#[test]
+fn functions_of_map_are_slow_or_wait_for_the_lock_of_python() {
+    let busy = ("map", [38.0, 2.0, 0.0, 1000.0, 0.0]);
+    let cpu = |seconds: u64| [("map_cpu_us", seconds * 1_000_000)];
+    let begin = "the function of `map`: its workers were busy 95% of the time, 38.0 ms for a sample";
+    for seconds in [0, 2, 36] {
+        let change = check(&figures(&[busy], &cpu(seconds)), "slow transform", begin);
+        assert!(change.contains("raise `workers`"), "{change}");
+    }
+    let change = check(&figures(&[busy], &cpu(10)), "GIL-bound map", "Python's lock in the function of `map`: 3.8");
+    assert!(change.contains("kind=\"processes\""), "{change}");
+    // One worker has the lock to itself.
+    check(&figures(&[("map", [9.5, 0.5, 0.0, 9.0, 0.0])], &cpu(9)), "slow transform", "the function of `map`");
+    check(&figures(&[("map", [2.0, 38.0, 0.0, 9.0, 0.0]), DECODES], &cpu(2)), "slow decode", "decoding");
+}
+
+#[test]
+fn busy_decode_threads_are_too_few_or_have_large_samples_or_need_cpus() {
+    let mut few = figures(&[DECODES], &[]);
+    few["threads"] = json!({"decode": 2, "usable": 8});
+    let change = check(&few, "too few threads", "too few decode threads: 2 of 8 that this process may use, busy 95%");
+    assert_eq!(change, "raise `threads` from 2 to 8");
+    let large = figures(&[("decode", [19.0, 1.0, 0.0, 1000.0, 3e9])], &[]);
+    let change = check(&large, "huge pictures", "decoding of large samples, 3.0 MB each: threads were busy 95%");
+    assert!(change.contains("scaled_decode=True"), "{change}");
+    check(&figures(&[DECODES, DOWNLOADS], &[FOR_SHARDS]), "slow decode", "decoding, by the CPUs");
+    // Threads that copy samples from the page cache work too.
+    let copies = figures(&[("read", [60.0, 0.0, 0.0, 9.0, 0.0])], &[]);
+    check(&copies, "slow decode", "decoding, by the CPUs");
+}
+
+#[test]
+fn the_wait_for_shards_is_for_the_store_the_cache_the_cpus_or_the_disk() {
+    let found = |stages: &[_], counters: &[_], name, begin| {
+        check(&figures(stages, &[&[FOR_SHARDS, ("store_requests", 100)], counters].concat()), name, begin)
+    };
+    let change = found(&[DOWNLOADS], &[], "slow store", "the network or the store: downloads took 12.0 s");
+    assert!(change.starts_with("raise `predownload` and `fetch_threads`"), "{change}");
+    let change = found(&[DOWNLOADS], &[("cache_evicted", 7)], "slow store", "the network or the store");
+    assert!(change.contains("raise `cache_limit`: 7 shards"), "{change}");
+    let change =
+        found(&[DOWNLOADS], &[("store_throttled", 20)], "throttled store", "the store throttles: it refused 20");
+    assert!(change.starts_with("lower `fetch_threads`"), "{change}");
+    found(&[DOWNLOADS], &[("store_throttled", 1)], "slow store", "the network");
+    let fast = ("fetch", [12.0, 0.0, 0.0, 30.0, 4e9]);
+    let change = found(&[fast], &[], "cold cache", "a cold cache: shards are not on this machine yet; downloads took");
+    assert!(change.contains("later epochs"), "{change}");
+    found(
+        &[("unpack", [9.0, 0.0, 0.0, 9.0, 0.0]), fast, ("unpack", [13.0; 5])],
+        &[],
+        "slow unpacking",
+        "decompression",
+    );
+    found(&[DOWNLOADS, ("publish", [13.0; 5])], &[], "slow disk", "the local disk's write rate: checking and writing");
+    // Downloads in the background, while the loop waits for something else.
+    let behind = figures(&[DOWNLOADS, ("schedule", [0.0, 0.0, 7.0, 9.0, 0.0])], &[("wait_shards_us", 3_000_000)]);
+    check(&behind, "small prefetch", "a small `prefetch`");
+}
+
+#[test]
+fn reads_are_slow_or_the_first_ones_or_lack_memory() {
+    let reads = |bytes: u64, buffered: u64| {
+        let counters = [("reads_bytes", bytes), ("reads_direct", 50), ("reads_buffered", buffered)];
+        figures(&[("read", [0.0, 7.0, 0.0, 9.0, 0.0])], &counters)
+    };
+    let change =
+        check(&reads(90_000_000, 0), "slow disk", "the local disk's read rate: reads waited 7.0 s and got 9.0");
+    assert!(change.starts_with("use a faster disk"), "{change}");
+    check(&reads(90_000_000, 99), "slow disk", "the local disk's read rate");
+    check(&reads(9_000_000_000, 0), "slow disk", "the local disk's read rate");
+    let change =
+        check(&reads(9_000_000_000, 99), "cold cache", "a cold page cache: samples were read from disk for the");
+    assert!(change.contains("from memory"), "{change}");
+    let no_slots = figures(&[("read", [0.0, 1.0, 6.0, 9.0, 0.0])], &[]);
+    assert_eq!(check(&no_slots, "too small memory", "too little memory for samples"), "raise `memory` of Engine");
+}
+
+#[test]
+fn batches_that_may_not_begin_lack_memory_or_prefetch() {
+    let schedule = |memory: f64, turn: f64| figures(&[("schedule", [0.1, memory, turn, 9.0, 0.0])], &[]);
+    assert_eq!(
+        check(&schedule(7.0, 1.0), "too small memory", "too little memory for batches"),
+        "raise `memory` of Engine"
+    );
+    let change = check(&schedule(1.0, 7.0), "small prefetch", "a small `prefetch`: the next batch waited 7.0 s");
+    assert!(change.starts_with("raise `prefetch`"), "{change}");
+    check(&schedule(1.0, 1.0), "unknown", "unclear: decode threads were busy 10% of the time, and the loop waited 8.0");
+}
+
+#[test]
+fn the_limit_of_an_interval_is_found_in_the_growth_of_the_figures() {
+    let earlier = figures(&[DOWNLOADS], &[FOR_SHARDS]);
+    let now = [("next", [0.0, 8.1, 11.9, 19.0, 0.0]), ("decode", [3.0, 30.0, 0.0, 1900.0, 2e8]), DOWNLOADS];
+    let now = figures(&now, &[FOR_SHARDS]);
+    assert_eq!(bottleneck(&now, None).name, "slow store");
+    let found = bottleneck(&now, Some(&earlier));
+    assert_eq!(
+        (found.name, &*found.what),
+        ("slow consumer", "the training step: the loop waited 0.1 of 10.0 s for batches")
+    );
+    // A step that is longer than the interval.
+    assert_eq!(bottleneck(&now, Some(&now)).name, "slow consumer");
+}
