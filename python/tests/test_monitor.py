@@ -22,11 +22,13 @@ import forebay as fb
 
 # Prints a line in an epoch, and stays there until it reads a line.
 JOB = """
-import sys, forebay as fb
+import os, sys, forebay as fb
 engine = fb.Engine(metrics=sys.argv[2] or None, monitor=sys.argv[3] == "yes")
 with fb.Loader(local=sys.argv[1], batch_size=4, framework="numpy", engine=engine, fields={"x": fb.Bytes("x")}) as loader:
     for number, batch in enumerate(loader):
         if number == 2:
+            if "RUN" in os.environ:
+                loader.save_run(os.environ["RUN"])
             print("in the epoch", flush=True)
             sys.stdin.readline()
             break
@@ -103,6 +105,38 @@ def test_a_running_job_is_seen_and_a_killed_one_is_forgotten(numbers_set, tmp_pa
         assert code == 2 and "has no open loader" in text
         with job(numbers_set, tmp_path) as second:
             assert [path.name for path in own.parent.iterdir()] == [f"{second.pid}.sock"]
+
+
+@pytest.mark.slow
+def test_the_file_of_a_run_names_its_processes_and_has_figures_for_the_time_after_it(numbers_set, tmp_path):
+    run = tmp_path / "run.json"
+    ranks = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    other = ranks | {"RANK": "1", "LOCAL_RANK": "1"}
+    with (
+        job(numbers_set, tmp_path, RUN=str(run), **ranks) as first,
+        job(numbers_set, tmp_path, **other) as second,
+        job(numbers_set, tmp_path) as alone,
+    ):
+        code, text = top(tmp_path, "--once", "--json")
+        assert code == 0 and {record["pid"] for record in map(json.loads, text.splitlines())} >= {alone.pid}
+        code, text = top(tmp_path, "--once", "--json", str(run))
+        records = [record for record in map(json.loads, text.splitlines()) if "world_size" in record]
+        assert code == 0 and [(record["pid"], record["rank"]) for record in records] == [(first.pid, 0), (second.pid, 1)]
+        assert all(record["limit"] and record["bottleneck"] for record in records)
+    code, text = top(tmp_path, "--json", str(run))
+    (record,) = map(json.loads, text.splitlines())
+    assert code == 0 and (record["pid"], record["batches"], record["world_size"]) == (first.pid, 3, 2)
+    assert "the run has ended" in top(tmp_path, str(run))[1]
+    document = json.loads(run.read_text())
+    document["process"]["host"] = "elsewhere"
+    run.write_text(json.dumps(document))
+    code, text = top(tmp_path, str(run))
+    assert code == 2 and "the run is on elsewhere" in text
+    del document["process"]
+    run.write_text(json.dumps(document))
+    assert "of an earlier version" in top(tmp_path, str(run))[1]
+    run.write_text("{}")
+    assert "not of a run" in top(tmp_path, str(run))[1]
 
 
 @pytest.mark.slow

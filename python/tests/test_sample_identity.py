@@ -174,8 +174,8 @@ def test_a_run_of_different_data_or_a_foreign_file_is_an_error(pictures, tmp_pat
 def test_the_file_of_a_run_has_no_secrets(pictures, tmp_path):
     from forebay._samples import Run
 
-    config = {"streams": [{"remote": "https://me:secret@host/set?token=hidden"}], "world": {"world_size": 1}}
-    Run.save(tmp_path / "run.json", config, {})
+    config = {"streams": [{"remote": "https://me:secret@host/set?token=hidden"}], "world": {"world_size": 1, "rank": 0}}
+    Run.save(tmp_path / "run.json", config, {}, {})
     text = (tmp_path / "run.json").read_text()
     assert "secret" not in text and "hidden" not in text and "host/set" in text
 

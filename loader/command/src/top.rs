@@ -1,23 +1,33 @@
 //! `forebay top`: figures of running jobs.
+//!
+//! * `record`: the figures of a loader; `ranks`: the comparison of those of a job; `run_file`: the processes of a run.
+
+mod ranks;
+mod record;
+mod run_file;
 
 use crate::output::Output;
 use crate::{Command, Exit, Session};
 use clap::Args;
 use forebay_loader::monitor::{Job, Target, running};
 use forebay_loader::{Error, ErrorKind, Result};
+use ranks::slow_rank;
+use record::{details, record, row};
+use run_file::RunFile;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// See the rates, waits and bottleneck of running jobs
 ///
 /// Without arguments it shows all processes of this user on this machine that have a loader in an epoch. A process that
-/// was started with Engine(metrics="prometheus://:9400") is shown by its HOST:PORT, from any machine. Rates and the
-/// share of waiting are of the last interval; percentiles of the wait for a batch, totals and the bottleneck are since
-/// the start of the loader.
+/// was started with Engine(metrics="prometheus://:9400") is shown by its HOST:PORT, from any machine, and the processes
+/// of a run by the file of Loader.save_run. Rates, waits and the bottleneck are of the last interval, totals since the
+/// start of the loader. With --once all figures are since the start.
 #[derive(Args, Debug)]
 pub(crate) struct TopArgs {
-    /// Processes: numbers, or HOST:PORT of their metrics [default: all of this user on this machine]
+    /// Processes: numbers, HOST:PORT of their metrics, or files of runs [default: all of this user on this machine]
     targets: Vec<String>,
     /// Seconds between two looks
     #[arg(long, short = 'n', default_value_t = 2.0, value_name = "SECONDS", value_parser = seconds)]
@@ -43,10 +53,10 @@ impl Command for TopArgs {
 
     fn run(&self, session: &Session) -> Result<Exit> {
         let output = &session.output;
-        let targets = self.targets.iter().map(|text| Target::parse(text)).collect::<Result<Vec<_>>>()?;
+        let targets = self.targets.iter().map(|text| Watched::parse(text)).collect::<Result<Vec<_>>>()?;
         let mut before = Look::take(&targets)?;
         let is_live = !self.once && output.is_terminal() && !output.is_json();
-        if self.once || !before.has_loaders() {
+        if self.once || before.has_ended || !before.has_loaders() {
             before.print(output, None);
             return Ok(if before.has_loaders() { Exit::Success } else { Exit::Found });
         }
@@ -66,6 +76,21 @@ impl Command for TopArgs {
     }
 }
 
+/// Argument of the command.
+enum Watched {
+    Process(Target),
+    Run(RunFile),
+}
+
+impl Watched {
+    fn parse(text: &str) -> Result<Self> {
+        if Path::new(text).is_file() {
+            return RunFile::read(Path::new(text)).map(Self::Run);
+        }
+        Target::parse(text).map(Self::Process)
+    }
+}
+
 /// A loader: its process, and its number there.
 type Key = (String, usize);
 
@@ -75,6 +100,8 @@ struct Look {
     jobs: Vec<Job>,
     /// Processes that do not answer.
     failed: Vec<(Target, Error)>,
+    /// The figures are those of a run that has ended, and do not change.
+    has_ended: bool,
 }
 
 impl Look {
@@ -83,12 +110,22 @@ impl Look {
     /// # Errors
     ///
     /// The error of the only target.
-    fn take(targets: &[Target]) -> Result<Self> {
-        let found: Vec<Target> = match targets {
-            [] => running().into_iter().map(Target::Process).collect(),
-            given => given.to_vec(),
-        };
-        let (mut jobs, mut failed) = (Vec::new(), Vec::new());
+    fn take(targets: &[Watched]) -> Result<Self> {
+        let mut found: Vec<Target> = Vec::new();
+        let (mut jobs, mut failed, mut ended) = (Vec::new(), Vec::new(), 0);
+        for target in targets {
+            match target {
+                Watched::Process(target) => found.push(target.clone()),
+                Watched::Run(run) => {
+                    let of_run = run.jobs()?;
+                    ended += usize::from(of_run.is_empty());
+                    jobs.extend(if of_run.is_empty() { run.last()? } else { of_run });
+                }
+            }
+        }
+        if targets.is_empty() {
+            found.extend(running().into_iter().map(Target::Process));
+        }
         for target in found {
             match target.job() {
                 Ok(job) => jobs.push(job),
@@ -98,7 +135,7 @@ impl Look {
                 Err(e) => failed.push((target, e)),
             }
         }
-        Ok(Self { at: Instant::now(), jobs, failed })
+        Ok(Self { at: Instant::now(), jobs, failed, has_ended: ended > 0 && ended == targets.len() })
     }
 
     fn has_loaders(&self) -> bool {
@@ -120,8 +157,9 @@ impl Look {
                 format!("{target}: {error}")
             });
         }
+        let slow = slow_rank(&records);
         if output.is_json() {
-            records.iter().for_each(|record| output.line(record, String::new));
+            records.iter().chain(&slow).for_each(|record| output.line(record, String::new));
             return;
         }
         if records.is_empty() {
@@ -132,6 +170,12 @@ impl Look {
         output.table(&header, records.iter().map(row));
         for record in &records {
             output.line(&Value::Null, || details(record));
+        }
+        if self.has_ended {
+            output.line(&Value::Null, || "\nthe run has ended on this machine: figures of its file".to_owned());
+        }
+        if let Some(slow) = &slow {
+            output.line(&Value::Null, || format!("\n{}", slow["message"].as_str().unwrap_or_default()));
         }
     }
 
@@ -152,74 +196,4 @@ impl Look {
 
 fn loaders(job: &Job) -> &[Value] {
     job.figures["loaders"].as_array().map_or(&[], Vec::as_slice)
-}
-
-/// Figures of a loader, with rates since an earlier moment.
-fn record(job: &Job, now: &Value, earlier: Option<(&Value, f64)>) -> Value {
-    let batches = |figures: &Value| figures["waits"]["count"].as_f64().unwrap_or(0.0);
-    let rate = |value: &dyn Fn(&Value) -> f64| earlier.map(|(before, seconds)| (value(now) - value(before)) / seconds);
-    let per_second = rate(&batches);
-    let counter = |name: &str| now["counters"][name].as_u64().unwrap_or(0);
-    let waiting = rate(&|figures| figures["waits"]["sum_s"].as_f64().unwrap_or(0.0));
-    let store = rate(&|figures| figures["counters"]["store_bytes"].as_f64().unwrap_or(0.0));
-    json!({
-        "pid": job.figures["pid"],
-        "target": job.target.to_string(),
-        "rank": now["rank"],
-        "world_size": now["world_size"],
-        "source": now["source"],
-        "batches": batches(now),
-        "batches_per_s": per_second,
-        "samples_per_s": per_second.map(|rate| rate * now["batch_size"].as_f64().unwrap_or(0.0)),
-        "waiting_share": waiting.map(|share| share.clamp(0.0, 1.0)),
-        "wait_p50_s": now["waits"]["p50_s"],
-        "wait_p95_s": now["waits"]["p95_s"],
-        "wait_p99_s": now["waits"]["p99_s"],
-        "store_bytes": counter("store_bytes"),
-        "store_bytes_per_s": store,
-        "store_retries": counter("store_retries"),
-        "cache_evicted": counter("cache_evicted"),
-        "samples_skipped": counter("samples_skipped"),
-        "elapsed_s": now["elapsed_s"],
-        "bottleneck": now["bottleneck"],
-    })
-}
-
-/// Lines about a loader below the table.
-fn details(record: &Value) -> String {
-    let text = |name: &str| record[name].as_str().unwrap_or_default();
-    let losses =
-        [("store_retries", "retries"), ("samples_skipped", "skipped samples"), ("cache_evicted", "evicted shards")];
-    let losses = losses.iter().filter_map(|(name, words)| {
-        record[*name].as_u64().filter(|count| *count > 0).map(|count| format!(", {count} {words}"))
-    });
-    let (rank, losses) = (&record["rank"], losses.collect::<String>());
-    format!("\nrank {rank}, {}{losses}\n  limited by {}", text("source"), text("bottleneck"))
-}
-
-fn row(record: &Value) -> Vec<String> {
-    let number = |name: &str, form: &dyn Fn(f64) -> String| record[name].as_f64().map_or_else(|| "-".to_owned(), form);
-    let process = match record["pid"].as_u64() {
-        Some(pid) => pid.to_string(),
-        None => record["target"].as_str().unwrap_or_default().to_owned(),
-    };
-    vec![
-        process,
-        format!("{}/{}", record["rank"], record["world_size"]),
-        number("batches", &|count| format!("{count:.0}")),
-        number("samples_per_s", &|rate| format!("{rate:.0}")),
-        number("waiting_share", &|share| format!("{:.0}%", 100.0 * share)),
-        number("wait_p50_s", &time),
-        number("wait_p95_s", &time),
-        number("wait_p99_s", &time),
-        number("store_bytes_per_s", &|rate| format!("{:.0}MB/s", rate / 1e6)),
-    ]
-}
-
-fn time(seconds: f64) -> String {
-    match seconds {
-        s if s < 1e-3 => format!("{:.0}us", s * 1e6),
-        s if s < 1.0 => format!("{:.0}ms", s * 1e3),
-        s => format!("{s:.1}s"),
-    }
 }

@@ -47,7 +47,10 @@ impl Registry {
     /// Figures of each loader as JSON.
     pub(super) fn json(&self) -> Value {
         let loader = |loader: &Arc<Watched>| {
-            let mut figures = Snapshot::json(&loader.stats.snapshot());
+            let snapshot = loader.stats.snapshot();
+            let mut figures = snapshot.json();
+            // For percentiles of an interval.
+            figures["wait_counts"] = snapshot.waits.counts().into();
             figures["rank"] = loader.rank.0.into();
             figures["world_size"] = loader.rank.1.into();
             figures["batch_size"] = loader.batch_size.into();

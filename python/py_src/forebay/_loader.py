@@ -379,9 +379,9 @@ class Loader(Generic[BatchT]):
             return next(iter(again))
 
     def save_run(self, path: str | os.PathLike[str]) -> None:
-        """Writes the file of this run for `forebay which`."""
+        """Writes the file of this run for `forebay which`, `diff`, `preview` and `top`."""
         self._check()
-        Run.save(path, self._config, self.state_dict())
+        Run.save(path, self._config, self.state_dict(), self.stats())
 
     def stats(self) -> Stats:
         """Returns figures of all stages since the start, see docs/metrics."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from . import _forebay
 from ._forebay import __version__, redact
 from ._arguments import anywhere, readable
+from ._choices import Stats
 from .errors import ConfigError
 from .remotes import library_stores
 from ._shards import EngineReader
@@ -114,12 +115,13 @@ class Run:
         self.engine.load_state_dict(json.dumps(document["state"]), True)
 
     @staticmethod
-    def save(path: str | os.PathLike[str], config: dict[str, Any], state: dict[str, Any]) -> None:
-        """Writes the file of a run of the engine's `config`, without secrets."""
+    def save(path: str | os.PathLike[str], config: dict[str, Any], state: dict[str, Any], stats: Stats) -> None:
+        """Writes the file of a run of the engine's `config`, without secrets, and with its process and figures for `forebay top`."""
         streams = [s | {"remote": redact(s["remote"])} if s.get("remote") else s for s in config["streams"]]
-        world = config["world"] | {"rank": 0, "local_rank": 0}
+        rank, world = config["world"]["rank"], config["world"] | {"rank": 0, "local_rank": 0}
         config = config | {"streams": streams, "world": world, "fields": _each_tokenizer(config.get("fields"), _packed)}
-        document = {"forebay": __version__, "config": config, "state": state}
+        process = {"host": os.uname().nodename, "pid": os.getpid(), "rank": rank}
+        document = {"forebay": __version__, "process": process, "config": config, "state": state, "stats": stats}
         # A reader finds the old file or the new one.
         new = f"{os.fspath(path)}.{os.getpid()}.new"
         with open(new, "w", encoding="utf-8") as file:

@@ -81,6 +81,16 @@ pub struct WaitsSnapshot {
 }
 
 impl WaitsSnapshot {
+    /// Waits with these [`counts`](Self::counts), and a sum that is not known.
+    pub fn of_counts(counts: Vec<u64>) -> Self {
+        Self { counts, sum: Duration::ZERO }
+    }
+
+    /// Number of the waits in each bucket.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
     /// Number of waits, which is the number of batches.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
