@@ -1,5 +1,6 @@
 //! The grammar: all commands and their arguments.
 
+use crate::bench::BenchArgs;
 use crate::cat::CatArgs;
 use crate::completion::CompletionArgs;
 use crate::cp::CpArgs;
@@ -31,6 +32,7 @@ enum Commands {
     Info(InfoArgs),
     Preview(PreviewArgs),
     Doctor(DoctorArgs),
+    Bench(BenchArgs),
     Ls(LsArgs),
     Cat(CatArgs),
     Cp(CpArgs),
@@ -63,6 +65,7 @@ impl Commands {
             Self::Info(command) => run(command, output),
             Self::Preview(command) => run(command, output),
             Self::Doctor(command) => run(command, output),
+            Self::Bench(command) => run(command, output),
             Self::Ls(command) => run(command, output),
             Self::Cat(command) => run(command, output),
             Self::Cp(command) => run(command, output),

@@ -30,6 +30,11 @@ pub(crate) struct DataArgs {
 }
 
 impl DataArgs {
+    /// The sub-folder or split, if one is given.
+    pub(crate) fn split(&self) -> Option<&str> {
+        self.split.as_deref()
+    }
+
     /// Returns the stream of the data set at `address`.
     pub(crate) fn stream(&self, address: &str) -> StreamConfig {
         StreamConfig {

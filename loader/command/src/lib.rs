@@ -35,6 +35,7 @@
 //! `Output`, progress and errors to the standard error.
 
 mod addresses;
+mod bench;
 mod cat;
 mod cli;
 mod completion;
