@@ -42,6 +42,23 @@ pub(crate) fn json_time(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(years.map_or(start, |since| start + since)).to_string()
 }
 
+/// Returns `text` in lines of at most `columns` columns, the further ones indented by two; a longer word has its own.
+pub(crate) fn wrapped(text: &str, columns: usize) -> String {
+    let (mut lines, mut used) = (String::new(), 0);
+    for word in text.split(' ') {
+        if used > 0 && used + 1 + word.width() > columns {
+            lines.push_str("\n  ");
+            used = 2;
+        } else if used > 0 {
+            lines.push(' ');
+            used += 1;
+        }
+        lines.push_str(word);
+        used += word.width();
+    }
+    lines
+}
+
 /// Returns `text` in one line without characters that control a terminal.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());

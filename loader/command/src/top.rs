@@ -7,6 +7,7 @@ mod record;
 mod run_file;
 
 use crate::output::Output;
+use crate::text::wrapped;
 use crate::{Command, Exit, Session};
 use clap::Args;
 use forebay_loader::monitor::{Job, Target, running};
@@ -169,13 +170,15 @@ impl Look {
         let header = ["process", "rank", "batches", "samples/s", "waiting", "p50", "p95", "p99", "store"];
         output.table(&header, records.iter().map(row));
         for record in &records {
-            output.line(&Value::Null, || details(record));
+            output.line(&Value::Null, || details(record, output.size().0));
         }
         if self.has_ended {
             output.line(&Value::Null, || "\nthe run has ended on this machine: figures of its file".to_owned());
         }
         if let Some(slow) = &slow {
-            output.line(&Value::Null, || format!("\n{}", slow["message"].as_str().unwrap_or_default()));
+            output.line(&Value::Null, || {
+                format!("\n{}", wrapped(slow["message"].as_str().unwrap_or_default(), output.size().0))
+            });
         }
     }
 

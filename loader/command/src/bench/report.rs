@@ -34,7 +34,9 @@ impl Report {
         }
         output.table(&["", "samples/s", "MB/s", ""], rates.iter().map(Rate::row));
         let change = if limit.change.is_empty() { "nothing" } else { &limit.change };
-        output.bytes(format!("\nlimited by {}\nchange     {change}\n", limit.what).as_bytes());
+        let lines = ["limited by", "change:"].into_iter().zip([limit.what.as_str(), change]);
+        let lines = lines.map(|(name, words)| text::wrapped(&format!("{name} {words}"), output.size().0));
+        output.bytes(format!("\n{}\n", lines.collect::<Vec<_>>().join("\n")).as_bytes());
     }
 
     /// The reading, the decoding and the loader. Bytes are those of the stored samples.

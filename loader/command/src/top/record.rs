@@ -1,5 +1,6 @@
 //! Figures of a loader, at one moment or of an interval.
 
+use crate::text::wrapped;
 use forebay_loader::monitor::Job;
 use forebay_loader::stats::{WaitsSnapshot, bottleneck};
 use serde_json::{Value, json};
@@ -57,7 +58,7 @@ fn waiting_share(now: &Value, before: Option<&Value>) -> Option<f64> {
 }
 
 /// Lines about a loader below the table.
-pub(super) fn details(record: &Value) -> String {
+pub(super) fn details(record: &Value, columns: usize) -> String {
     let text = |name: &str| record[name].as_str().unwrap_or_default();
     let losses =
         [("store_retries", "retries"), ("samples_skipped", "skipped samples"), ("cache_evicted", "evicted shards")];
@@ -65,7 +66,8 @@ pub(super) fn details(record: &Value) -> String {
         record[*name].as_u64().filter(|count| *count > 0).map(|count| format!(", {count} {words}"))
     });
     let (rank, losses) = (&record["rank"], losses.collect::<String>());
-    format!("\nrank {rank}, {}{losses}\n  limited by {}", text("source"), text("bottleneck"))
+    let limit = wrapped(&format!("limited by {}", text("bottleneck")), columns);
+    format!("\nrank {rank}, {}{losses}\n{limit}", text("source"))
 }
 
 /// Cells of the table.
