@@ -12,7 +12,7 @@ use forebay_core::sync::Mutex;
 use tokenizers::SplitDelimiterBehavior;
 use tokenizers::pipeline::{PipelineToken, PreTokenizer as _, PreTokenizerScratch, Span};
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
-use tokenizers::utils::recognize;
+use tokenizers::utils::{Grammar, recognize};
 
 use crate::word_table::{Key, WordTable};
 
@@ -52,8 +52,13 @@ impl RankPairs {
     /// does not know. With `ends_whole` white space at the end of a text is one word, whatever the pattern does with
     /// it.
     pub(crate) fn new(tokens: &[(Vec<u8>, u32)], pattern: &str, ends_whole: bool) -> Option<Self> {
-        // Kimi's pattern has classes of scripts, which the tables of characters do not cover.
-        recognize(pattern).filter(|_| !pattern.contains(r"\p{Han}"))?;
+        match recognize(pattern)? {
+            // Kimi's pattern has classes of scripts, which the tables of characters do not cover.
+            Grammar::Kimi => return None,
+            // Every other number of digits is split as three are.
+            Grammar::Cl100k { digit_cap } if !matches!(digit_cap, 1 | 3) => return None,
+            _ => (),
+        }
         let split = SplitPattern::Regex(pattern.to_owned());
         let split = Split::native(split, SplitDelimiterBehavior::Isolated, false).ok()?;
         let tokens: HashMap<Vec<u8>, u32> = tokens.iter().cloned().collect();

@@ -1,7 +1,7 @@
 //! Texts for the newer engine: which tokenizers, which characters, and cuts of long ones.
 
 use serde_json::Value;
-use tokenizers::utils::{DEEPSEEK_PATTERNS, recognize};
+use tokenizers::utils::{DEEPSEEK_PATTERNS, Grammar, recognize};
 
 use crate::characters::Characters;
 use crate::document::Document;
@@ -62,8 +62,13 @@ fn is_known(split: &Value) -> bool {
     let pattern = split["pattern"]["Regex"].as_str().unwrap_or_default();
     let is_isolated = split["behavior"] == "Isolated" && split["invert"] != true;
     let is_removed = split["behavior"] == "Removed" && split["invert"] == true;
-    // Kimi's pattern has classes of scripts, which the tables do not cover.
-    let is_one = recognize(pattern).is_some() && !pattern.contains(r"\p{Han}");
+    let is_one = match recognize(pattern) {
+        // Kimi's pattern has classes of scripts, which the tables do not cover.
+        None | Some(Grammar::Kimi) => false,
+        // Every other number of digits is split as three are.
+        Some(Grammar::Cl100k { digit_cap }) => matches!(digit_cap, 1 | 3),
+        Some(_) => true,
+    };
     (is_isolated && DEEPSEEK_PATTERNS.contains(&pattern)) || ((is_isolated || is_removed) && is_one)
 }
 

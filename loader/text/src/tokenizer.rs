@@ -326,6 +326,25 @@ mod tests {
         .to_string()
     }
 
+    /// The newer engine has the splits of three digits for any number of them but one.
+    #[test]
+    fn numbers_have_the_splits_of_the_pattern() {
+        let two = [["1", "2"], ["12", "3"], ["123", "4"]];
+        let mut document: serde_json::Value = serde_json::from_str(&bytes()).unwrap();
+        for (id, pair) in (500..).zip(two) {
+            document["model"]["vocab"][pair.concat()] = id.into();
+            document["model"]["merges"].as_array_mut().unwrap().push(pair.join(" ").into());
+        }
+        let expected: [(&str, &[u32]); 4] =
+            [("{1,3}", &[501, 52]), ("", &[49, 50, 51, 52]), ("{1,2}", &[500, 51, 52]), ("+", &[502])];
+        for (digits, expected) in expected {
+            let json = document.to_string().replace("{1,3}", digits);
+            let mut ids = Ids::default();
+            Tokenizer::load(&json, &Settings::default()).unwrap().encode("1234", &mut ids).unwrap();
+            assert_eq!(ids.as_slice(), expected, "{digits}");
+        }
+    }
+
     #[test]
     fn the_ids_of_pieces_are_the_ids_of_the_text() {
         let tokenizer = Tokenizer::load(&bytes(), &Settings::default()).unwrap();

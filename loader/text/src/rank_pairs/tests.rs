@@ -176,7 +176,9 @@ fn a_very_long_word_is_merged() {
 #[test]
 fn a_pattern_that_the_newer_engine_does_not_know_has_the_stable_one_alone() {
     let tokens = vocabulary(&mut draws());
-    for pattern in [r"\w+|\W+", r"[\p{Han}]+|x", "("] {
+    let llama_3 = &encodings()[3];
+    let digits = ["{1,2}", "+"].map(|digits| llama_3.pattern().unwrap().replace("{1,3}", digits));
+    for pattern in [r"\w+|\W+", r"[\p{Han}]+|x", "("].into_iter().chain(digits.iter().map(|pattern| &**pattern)) {
         assert!(RankPairs::new(&tokens, pattern, false).is_none(), "{pattern}");
     }
 }
