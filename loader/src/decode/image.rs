@@ -5,6 +5,7 @@ mod file;
 mod labels;
 mod opacity;
 mod share;
+mod stream;
 
 use super::augment::{Augmenter, Erasure};
 use super::box_format::Corners;
@@ -270,6 +271,9 @@ impl ImageDecoder {
             Some(group) => self.share(&file, field, group, scale, later, key),
             None => None,
         };
+        if part.is_none() && self.stream(&file, target, scale, key, row)? {
+            return Ok(());
+        }
         if part.is_some() {
             self.counts.scaled += u64::from(scale != Scale::Full);
         } else {
@@ -338,28 +342,15 @@ impl ImageDecoder {
     /// Runs the last stage into `row`.
     fn write_row(
         &mut self,
-        Target { field, ops, draws }: Target<'_>,
+        target: Target<'_>,
         part: Option<SharedPart>,
         key: DrawKey,
         row: &mut Row<'_>,
     ) -> Result<()> {
+        let Target { field, .. } = target;
         let last = self.steps.stages.len() - 1;
         let output = self.steps.stages[last].output();
-        let out = match row {
-            Row::Fixed(out) | Row::Encodable(out, ..) => {
-                if out.len() != field.writer.bytes(output) {
-                    return Err(Error::internal("the picture does not have the size of its row")
-                        .with("width", output.w)
-                        .with("height", output.h)
-                        .with("bytes", out.len()));
-                }
-                &mut **out
-            }
-            Row::Var(out) => start_ragged(out, field.writer.dtype(), &field.writer.shape(output))?,
-            Row::Sized(_) | Row::Stored(_) | Row::Filled => {
-                return Err(Error::internal("a picture cannot be decoded into memory of this kind"));
-            }
-        };
+        let out = pixels_of_row(row, &field.writer, output)?;
         if self.run_whole(field.content, last) {
             match field.content {
                 Content::Deep => self.deep.write(&self.source, &field.writer, out),
@@ -376,6 +367,12 @@ impl ImageDecoder {
                 field.writer.write(out, output, y, row);
             });
         }
+        self.finish_row(target, output, key, out);
+        Ok(())
+    }
+
+    /// Runs the operations on a complete row of `output` pixels.
+    fn finish_row(&mut self, Target { field, ops, draws }: Target<'_>, output: Size, key: DrawKey, out: &mut [u8]) {
         if let Some(linear) = &field.linear {
             let is_interleaved = field.writer.layout() == Some(PixelLayout::Nhwc);
             linear.apply(out, is_interleaved.then(|| field.writer.channels()), &mut self.linear);
@@ -383,7 +380,6 @@ impl ImageDecoder {
         for erasure in erasures(ops, output, draws, key) {
             field.writer.replace(out, output, erasure.region, erasure.values());
         }
-        Ok(())
     }
 
     /// Runs the stage `number` and the actions after it as a whole, into `source`. Returns false for contents with
@@ -561,6 +557,25 @@ fn scale(field: &ImageField, format: Format, stage: &Stage) -> Scale {
 fn to_grey(pixels: &mut Pixels) {
     let Region { w, h, .. } = pixels.region();
     grayscale(Shape::new(w as usize, h as usize, 3), pixels.rgb_mut());
+}
+
+/// Returns the memory of a picture in its row, which must be fixed and of `output` size, or ragged.
+fn pixels_of_row<'a>(row: &'a mut Row<'_>, writer: &PictureWriter, output: Size) -> Result<&'a mut [u8]> {
+    match row {
+        Row::Fixed(out) | Row::Encodable(out, ..) => {
+            if out.len() != writer.bytes(output) {
+                return Err(Error::internal("the picture does not have the size of its row")
+                    .with("width", output.w)
+                    .with("height", output.h)
+                    .with("bytes", out.len()));
+            }
+            Ok(out)
+        }
+        Row::Var(out) => start_ragged(out, writer.dtype(), &writer.shape(output)),
+        Row::Sized(_) | Row::Stored(_) | Row::Filled => {
+            Err(Error::internal("a picture cannot be decoded into memory of this kind"))
+        }
+    }
 }
 
 /// Computes the luma of a row, given as its red, green and blue, as Pillow does.

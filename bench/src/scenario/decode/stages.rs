@@ -4,7 +4,8 @@
 //! the difference to the run before. Only the resize is timed directly, picture by picture, on pixels that were decoded
 //! just before. The whole is the engine's path from file to row. The difference between the whole and the sum of the
 //! stages has its own row, so that the table can be checked: it contains reading the header, drawing the box, and the
-//! effects of the stages on the caches.
+//! effects of the stages on the caches. It may be below 0: in the whole, rows of pixels go from the decoder to the
+//! resize by channels, in the first-level cache, and the stages write and read pixels of three bytes.
 //!
 //! All runs take turns over the same boxes for several rounds, and the best round of each counts.
 
