@@ -307,9 +307,14 @@ def test_a_step_of_a_run_is_shown_as_it_was(set_of_pictures, tmp_path, capfd):
         assert np.abs(found - expected)[~is_drawn].max() <= 0.51
         assert ((shown_pixels(pictures["mask"]) == 0).all(-1) == (batch["mask"][0] == 0)).all()
         capfd.readouterr()
+    exit_code, rows = printed(capfd, "preview", "--run", tmp_path / "run.json", "--step", 5)
+    assert exit_code == 0 and [(row["rank"], row["row"]) for row in rows] == [(0, 0), (1, 0)]
+    assert [row["columns"]["text"] for row in rows] == [seen[rank, 5]["text"][0] for rank in range(2)]
     assert main(["preview", "--run", str(tmp_path / "run.json"), "--step", "0", "--rank", "2"]) == 2
     assert "no such rank (rank 2, ranks 2" in capfd.readouterr().err
     _, again = printed(capfd, "preview", *place, "--remote", set_of_pictures)
+    assert again == [row]
+    _, again = printed(capfd, "preview", set_of_pictures, *place)
     assert again == [row]
     assert main(["preview", *map(str, place), "--remote", "a", "--remote", "b"]) == 2
     assert "once for each stream" in capfd.readouterr().err

@@ -36,9 +36,9 @@ use std::path::PathBuf;
 /// Show samples of a data set, with their pictures, or the batch of a step of a run
 #[derive(Args, Debug)]
 pub(crate) struct PreviewArgs {
-    /// Address of a data set, as a Loader's `remote` has it
-    #[arg(value_name = "URL", required_unless_present = "run", conflicts_with = "run")]
-    address: Option<String>,
+    /// Address of a data set, as a Loader's `remote` has it; with --run as --remote
+    #[arg(value_name = "URL", required_unless_present = "run")]
+    addresses: Vec<String>,
     #[command(flatten)]
     data: DataArgs,
     /// Number of the first sample
@@ -71,9 +71,9 @@ pub(crate) struct PreviewArgs {
     /// Number of the step, counted through all epochs
     #[arg(long, value_name = "N", requires = "run")]
     step: Option<u64>,
-    /// Rank of the run
-    #[arg(long, value_name = "R", default_value_t = 0, requires = "run")]
-    rank: u32,
+    /// Rank of the run [default: all]
+    #[arg(long, value_name = "R", requires = "run")]
+    rank: Option<u32>,
     /// Address of the data of a stream of the run, once for each stream, if it is not the one in the file
     #[arg(long, value_name = "URL", requires = "run")]
     remote: Vec<String>,
@@ -85,10 +85,10 @@ const TERMINAL_SIDE_MAX: u32 = 480;
 
 impl Command for PreviewArgs {
     fn addresses(&self) -> Vec<String> {
-        match (&self.run, &self.address) {
+        match &self.run {
             // The command itself has the error of a file that is no run.
-            (Some(file), _) => run::RunFile { file, remotes: &self.remote }.addresses().unwrap_or_default(),
-            (None, address) => address.iter().cloned().collect(),
+            Some(file) => run::RunFile { file, remotes: &self.remotes() }.addresses().unwrap_or_default(),
+            None => self.addresses.clone(),
         }
     }
 
@@ -140,17 +140,23 @@ impl PreviewArgs {
     ) -> Result<(String, Vec<Row>)> {
         let library = session.library.clone();
         if let (Some(file), Some(step)) = (&self.run, self.step) {
-            let title = format!("step {step} of rank {}, {}", self.rank, file.display());
-            let run = run::RunFile { file, remotes: &self.remote };
-            let mut rows = run.rows(step, self.rank, shape, library)?;
-            rows.iter_mut().try_for_each(each)?;
-            return Ok((title, rows));
+            let rank = self.rank.map_or_else(String::new, |rank| format!(" of rank {rank}"));
+            let title = format!("step {step}{rank}, {}", file.display());
+            let run = run::RunFile { file, remotes: &self.remotes() };
+            return Ok((title, run.rows(step, self.rank, shape, library, each)?));
         }
-        let address = self.address.as_deref().unwrap_or_default();
+        let [address] = &self.addresses[..] else {
+            return Err(Error::config("write one URL: a preview is of one data set").with("URLs", self.addresses.len()));
+        };
         let data = self.data.open(address, library.clone())?;
         let name = data.describe().swap_remove(0).name;
         let choice = stored::Choice { start: self.start, count: self.count, seed: self.shuffle };
         Ok((name, stored::rows(data, library, &choice, shape, session, each)?))
+    }
+
+    /// Returns the addresses of the data of a run, if they are not the ones in its file.
+    fn remotes(&self) -> Vec<String> {
+        self.addresses.iter().chain(&self.remote).cloned().collect()
     }
 
     /// Rejects names of columns that no row has.

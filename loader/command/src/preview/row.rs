@@ -89,11 +89,11 @@ impl Row {
         }
     }
 
-    /// Number of the sample in its stream, or of the row if it has several samples.
-    pub(super) fn number(&self) -> String {
-        let sample = self.facts.get("sample");
-        let own = sample.and_then(|sample| sample.get("number")).or(sample).filter(|number| number.is_number());
-        own.or_else(|| self.facts.get("row")).map_or_else(String::new, Json::to_string)
+    /// Text of a fact: of `sample` its number in the stream. Nothing without the fact, and for a row of several samples.
+    pub(super) fn fact(&self, name: &str) -> String {
+        let fact = self.facts.get(name);
+        let number = fact.and_then(|fact| fact.get("number")).or(fact).filter(|number| number.is_number());
+        number.map_or_else(String::new, Json::to_string)
     }
 
     /// Forgets the pixels, which will not be shown.

@@ -19,7 +19,7 @@ use forebay_loader::state::LoaderState;
 use forebay_loader::store::LibraryStores;
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, Loader, LoaderConfig, Next, Result};
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 use std::path::Path;
 
 /// Options that need a device, without which the pixels are the same or nearly so.
@@ -50,7 +50,7 @@ impl RunFile<'_> {
         Ok(streams.filter_map(|stream| stream["remote"].as_str().map(str::to_owned)).collect())
     }
 
-    /// Returns the rows of the batch of `rank` in step number `step`.
+    /// Returns the rows of step number `step`, of `rank` or of all ranks, after a call of `each` with every row.
     ///
     /// # Errors
     ///
@@ -59,13 +59,24 @@ impl RunFile<'_> {
     pub(super) fn rows(
         &self,
         step: u64,
-        rank: u32,
+        rank: Option<u32>,
         shape: &Shape<'_>,
         library: Option<LibraryStores>,
+        mut each: impl FnMut(&mut Row) -> Result<()>,
     ) -> Result<Vec<Row>> {
         let document = self.document()?;
-        let config = config(&document, rank).map_err(|e| e.with("file", self.file.display()))?;
-        rows(config, &document["state"], step, shape, library)
+        let config = |rank| config(&document, rank).map_err(|e| e.with("file", self.file.display()));
+        let ranks = match rank {
+            Some(rank) => rank..rank.saturating_add(1),
+            None => 0..config(0)?.world.world_size,
+        };
+        let mut all = Vec::new();
+        for rank in ranks {
+            let mut rows = rows(config(rank)?, &document["state"], step, shape, library.clone())?;
+            rows.iter_mut().try_for_each(&mut each)?;
+            all.append(&mut rows);
+        }
+        Ok(all)
     }
 
     fn document(&self) -> Result<Json> {
@@ -121,12 +132,21 @@ fn rows(
     };
     let is_one_each = names.len() == batch.rows && names.iter().all(|name| name.fragment.is_none());
     let titles = (0..batch.rows).map(|number| match names.get(number).filter(|_| is_one_each) {
-        Some(name) => (one_line(&format!("row {number}, sample {} of {}", name.number, name.file)), json!(name)),
+        Some(name) => {
+            let text =
+                format!("rank {rank}, row {number}, {}, sample {} (number {})", name.file, name.index, name.number);
+            (one_line(&text), json!(name))
+        }
         // Packs have several samples, and skipped ones leave none.
-        None => (format!("row {number}"), Json::Null),
+        None => (format!("rank {rank}, row {number}"), Json::Null),
     });
-    let titles: Vec<_> = titles.collect();
-    Ok(titles.into_iter().enumerate().map(|(number, title)| row(&batch, number, title, &fields, shape)).collect())
+    let row = |(number, (title, name))| {
+        let mut row = row(&batch, number, title, &fields, shape);
+        let facts = [("rank", json!(rank)), ("row", json!(number)), ("sample", name)];
+        row.facts = facts.map(|(name, fact)| (name.to_owned(), fact)).into_iter().collect();
+        row
+    };
+    Ok(titles.enumerate().map(row).collect())
 }
 
 /// Returns the configuration of `rank`, for a loader in host memory that makes one batch.
@@ -234,11 +254,8 @@ fn normalisation(ops: &[Op]) -> (Vec<f64>, Vec<f64>) {
     found.map_or_else(Default::default, |(mean, std)| (floats(mean), floats(std)))
 }
 
-fn row(batch: &Batch, number: usize, (title, name): (String, Json), forms: &Forms, shape: &Shape<'_>) -> Row {
-    let mut facts = Map::new();
-    facts.insert("row".to_owned(), json!(number));
-    facts.insert("sample".to_owned(), name);
-    let mut row = Row { title, facts, ..Row::default() };
+fn row(batch: &Batch, number: usize, title: String, forms: &Forms, shape: &Shape<'_>) -> Row {
+    let mut row = Row { title, ..Row::default() };
     for (name, output) in &batch.outputs {
         row.names.push(name.to_string());
         if !shape.shows(name) {

@@ -46,11 +46,14 @@ fn table(rows: &[Row], names: &[&str], output: &Output) {
         let field = row.fields.iter().find(|field| field.name == name);
         field.map_or(String::new(), |field| shortened(&field.text, columns).into_owned())
     };
-    let cells = rows
-        .iter()
-        .map(|row| std::iter::once(row.number()).chain(names.iter().map(|name| cell(row, name))).collect::<Vec<_>>());
+    let mut facts = vec!["rank", "row", "sample"];
+    facts.retain(|fact| *fact == "sample" || rows.iter().any(|row| !row.fact(fact).is_empty()));
+    let cells = rows.iter().map(|row| {
+        let facts = facts.iter().map(|fact| row.fact(fact));
+        facts.chain(names.iter().map(|name| cell(row, name))).collect::<Vec<_>>()
+    });
     let shown: Vec<String> = names.iter().map(|name| one_line(name)).collect();
-    let header: Vec<&str> = std::iter::once("sample").chain(shown.iter().map(String::as_str)).collect();
+    let header: Vec<&str> = facts.iter().copied().chain(shown.iter().map(String::as_str)).collect();
     output.table(&header, cells);
     for row in rows {
         let errors =
