@@ -177,11 +177,7 @@ impl Loader {
     ) -> Result<Self> {
         config.validate()?;
         crate::decode::vectors::check_environment()?;
-        let stats = Arc::new(Stats::new(config.engine.trace));
-        // The stages in the table are in data-flow order.
-        for stage in ["schedule", "shard", "fetch", "unpack", "publish", "read", "decode", "place", "map", "next"] {
-            stats.stage(stage);
-        }
+        let stats = stats(config.engine.trace);
         let topology = Topology::detect()?;
         let mut catalog = Catalog::open(&config, &stats, &topology, network, library.clone())?;
         let filters = Filters { config: &config, stats: &stats, topology: &topology, network, library };
@@ -654,4 +650,13 @@ impl Loader {
         *pools = Some(new.clone());
         Ok(new)
     }
+}
+
+/// Makes the figures of a loader. Their table has the stages in data-flow order.
+fn stats(has_trace: bool) -> Arc<Stats> {
+    let stats = Stats::new(has_trace);
+    for stage in ["schedule", "shard", "fetch", "unpack", "publish", "read", "decode", "place", "map", "next"] {
+        stats.stage(stage);
+    }
+    Arc::new(stats)
 }

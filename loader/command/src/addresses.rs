@@ -1,7 +1,7 @@
 //! Addresses of commands: one object, a folder, or all that fit a pattern.
 //!
-//! Braces expand, and `*`, `?` and `**` are wildcards as in the lists of a loader. An object with wildcards in its name,
-//! and a local file with braces, is meant by its name.
+//! Braces expand, and `*`, `?` and `**` are wildcards as in the lists of a loader. An object with wildcards in its
+//! name, and a local file with braces, is meant by its name.
 
 use forebay_loader::error::Context as _;
 use forebay_loader::objects::{ObjectEntry, ObjectListing, Objects, is_root};

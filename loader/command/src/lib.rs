@@ -10,7 +10,7 @@
 //! * `output`: the form of the results: text with or without colours, or JSON; tables and progress;
 //! * `exit`: the exit codes;
 //! * `completion`: completion in bash, zsh and fish;
-//! * `data`: the data set that a command reads; `samples`: its samples as values; `text`: the form of values for people;
+//! * `data`: the data set that a command reads; `samples`: its samples as values; `text`: values as people read them;
 //! * `addresses`: objects, folders and patterns of stores; `reading`: the bytes of an object; `tally`: figures over
 //!   many objects;
 //! * `package`: the arguments of the commands of the Python package;

@@ -13,7 +13,7 @@ use clap::Args;
 use forebay_loader::monitor::{Job, Target, running};
 use forebay_loader::{Error, ErrorKind, Result};
 use ranks::slow_rank;
-use record::{details, record, row};
+use record::{details, loaders, record, row};
 use run_file::RunFile;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -195,8 +195,4 @@ impl Look {
         all.sort_by_key(|(key, (_, figures))| (figures["rank"].as_u64(), key.clone()));
         all
     }
-}
-
-fn loaders(job: &Job) -> &[Value] {
-    job.figures["loaders"].as_array().map_or(&[], Vec::as_slice)
 }

@@ -1,6 +1,6 @@
-//! Rates beside the limits of the machine.
+//! Rates, and the limits of the machine.
 
-use super::Epoch;
+use super::epoch::Epoch;
 use super::plain::Plain;
 use crate::output::Output;
 use crate::text;
@@ -95,8 +95,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loader_is_beside_the_limits_of_reading_and_decoding() {
-        let stage = |busy: f64, input: f64, output: f64, items: u64| json!({"busy_s": busy, "input_s": input, "output_s": output, "items": items, "bytes": 100_000 * items});
+    fn the_loader_is_compared_with_reading_and_decoding() {
+        let stage = |busy: f64, input: f64, output: f64, items: u64| {
+            let bytes = 100_000 * items;
+            json!({"busy_s": busy, "input_s": input, "output_s": output, "items": items, "bytes": bytes})
+        };
         let stages = json!({"decode": stage(19.0, 1.0, 0.0, 1900), "next": stage(0.0, 9.9, 0.1, 30)});
         let figures = json!({"stages": stages, "threads": {"decode": 2, "usable": 2}, "counters": {}});
         let epoch = Epoch { samples: 1900, seconds: 10.0, first_batch_s: 0.2, figures };

@@ -11,8 +11,8 @@ use forebay_loader::sync::Arc;
 use forebay_loader::{Error, ErrorKind, Result};
 use indicatif::ProgressBar;
 
-/// Most bytes of an object that are fetched ahead of its upload: in one round trip of 20 ms, 400 MB/s. Eight objects are
-/// in flight.
+/// Most bytes of an object that are fetched ahead of its upload: in one round trip of 20 ms, 400 MB/s. Eight objects
+/// are in flight.
 const AHEAD_BYTES: u64 = 8 << 20;
 
 /// Copies with the options of a command.

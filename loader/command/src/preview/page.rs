@@ -25,7 +25,8 @@ const STYLE: &str = "
 * { box-sizing: border-box; }
 body { margin: 0; padding: 1rem; background: var(--ground); color: var(--text); font: 15px/1.45 system-ui, sans-serif; }
 h1 { font-size: 1.15rem; margin: 0 0 1rem; overflow-wrap: anywhere; }
-main { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 22rem), 1fr)); gap: 1rem; align-items: start; }
+main { display: grid; gap: 1rem; align-items: start; }
+main { grid-template-columns: repeat(auto-fill, minmax(min(100%, 22rem), 1fr)); }
 article { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .75rem; min-width: 0; }
 h2 { font-size: .85rem; font-weight: 600; margin: 0 0 .5rem; color: var(--faint); }
 .pictures { display: flex; flex-wrap: wrap; gap: .5rem; }

@@ -89,7 +89,7 @@ impl Row {
         }
     }
 
-    /// Text of a fact: of `sample` its number in the stream. Nothing without the fact, and for a row of several samples.
+    /// Text of a fact: of `sample` its number in the stream. Empty without the fact, and for several samples.
     pub(super) fn fact(&self, name: &str) -> String {
         let fact = self.facts.get(name);
         let number = fact.and_then(|fact| fact.get("number")).or(fact).filter(|number| number.is_number());

@@ -5,7 +5,12 @@ use forebay_loader::monitor::Job;
 use forebay_loader::stats::{WaitsSnapshot, bottleneck};
 use serde_json::{Value, json};
 
-/// Figures of a loader: with rates, waits and the bottleneck since an `earlier` moment, so many seconds ago.
+/// Returns the figures of the loaders of a process.
+pub(super) fn loaders(job: &Job) -> &[Value] {
+    job.figures["loaders"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Figures of a loader: with rates, waits and the bottleneck since an `earlier` moment, which is some seconds ago.
 pub(super) fn record(job: &Job, now: &Value, earlier: Option<(&Value, f64)>) -> Value {
     let before = earlier.map(|(before, _)| before);
     let batches = |figures: &Value| figures["waits"]["count"].as_f64().unwrap_or(0.0);

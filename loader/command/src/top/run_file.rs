@@ -1,6 +1,6 @@
 //! Processes of a run, by the file of `Loader.save_run`.
 
-use super::loaders;
+use super::record::loaders;
 use forebay_loader::monitor::{Job, Target, running};
 use forebay_loader::{Error, ErrorKind, Result};
 use serde_json::{Value, json};

@@ -34,7 +34,7 @@ pub struct Bottleneck {
     pub name: &'static str,
     /// What is slow, with the figures that show it.
     pub what: String,
-    /// What to change; empty if nothing is to be changed.
+    /// The change to make; empty if nothing is to be changed.
     pub change: String,
 }
 

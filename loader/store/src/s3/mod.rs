@@ -13,6 +13,7 @@ mod requests;
 mod settings;
 mod source;
 mod target;
+mod time;
 
 pub(crate) use authorize::authorize;
 pub(crate) use protocol::S3Protocol;

@@ -1,8 +1,8 @@
 //! Endpoint, region and credentials of S3, from the environment and the files of the AWS tools.
 
 use super::profile::{Profiles, in_home};
-use super::requests::time;
 use super::source::{CredentialSource, ProfileFiles, Services};
+use super::time::time;
 use crate::credentials::{check_endpoint, check_sendable, is_true, shown, variable};
 use crate::{Error, Result};
 use std::fmt;

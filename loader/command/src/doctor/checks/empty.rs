@@ -93,7 +93,7 @@ impl Check for Empty {
             }
             let absent: u64 = found.absent.values().map(|examples| examples.count).sum();
             for (present, examples) in found.absent.iter().filter(|_| found.values > 0) {
-                // A sample with a different column instead lacks nothing, unless a name in one of hundreds is a mistake.
+                // A sample with a different column lacks nothing, unless a name in one of hundreds is a mistake.
                 let is_rare = absent * 100 <= found.values;
                 let is_usual = is_usual(absent, found.values) || *present >= usual && !is_rare;
                 let severity = if is_usual { Severity::Note } else { Severity::Warning };

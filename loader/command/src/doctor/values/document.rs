@@ -1,10 +1,12 @@
 //! Documents: JSON that is no number, text or array of numbers.
 
 use super::array;
-use super::prober::text_of;
-use super::{Number, Value};
+use super::{Number, Text, Value};
 use forebay_loader::decode::geometry::Size;
 use serde_json::Value as Json;
+
+/// Bytes of the texts that may be names of classes.
+const SHORT_BYTES: usize = 64;
 
 /// Roles of the messages of a conversation, in the names of usual formats.
 const ROLES: &[&str] = &[
@@ -118,6 +120,22 @@ fn chat(items: &[Json]) -> Option<Chat> {
     let calls = |item: &Json| item.as_object().is_some_and(|item| item.keys().any(|name| name.contains("call")));
     let blank = messages.iter().zip(items).position(|((_, content), item)| is_blank(content) && !calls(item));
     (!messages.is_empty()).then_some(Chat { unknown_role, blank })
+}
+
+/// Describes a text, and the number or the document that it is.
+pub(super) fn text_of(text: &str) -> Text {
+    let trimmed = text.trim();
+    let is_document =
+        trimmed.starts_with('{') && trimmed.ends_with('}') || trimmed.starts_with('[') && trimmed.ends_with(']');
+    let parsed = is_document.then(|| serde_json::from_str(trimmed).ok());
+    let json = parsed.as_ref().map(Option::is_some);
+    let document = parsed.flatten().map(|json| Box::new(of_object(&json)));
+    let number = if trimmed.len() <= SHORT_BYTES { trimmed.parse().ok() } else { None };
+    let is_point = trimmed.contains(['.', 'e', 'E']);
+    let number = number.map(|value| Number { is_whole: !is_point && Number::of(value).is_whole, value });
+    let short = (text.len() <= SHORT_BYTES).then(|| text.to_owned());
+    let is_replaced = text.contains('\u{fffd}');
+    Text { bytes: text.len(), is_blank: trimmed.is_empty(), is_replaced, json, document, number, short }
 }
 
 #[cfg(test)]

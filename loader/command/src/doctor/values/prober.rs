@@ -3,16 +3,13 @@
 use super::array;
 use super::document;
 use super::picture::{PictureProber, is_picture};
-use super::{ColumnId, Number, Text, Value, Values};
+use super::{ColumnId, Number, Value, Values};
 use forebay_loader::Result;
 use forebay_loader::format::{Column, Encoding, FIELDS, SampleColumns, Value as Stored};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// Bytes from which a value is contents of a sample, and not a label.
 const CONTENTS_BYTES: usize = 16;
-
-/// Bytes of the texts that may be names of classes.
-const SHORT_BYTES: usize = 64;
 
 /// Columns that name a sample instead of describing it.
 const KEYS: &[&str] = &[
@@ -83,7 +80,7 @@ impl Prober {
                 Value::Bytes { bytes: bytes.len(), start: std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0)) }
             }
             Encoding::Str => match std::str::from_utf8(bytes) {
-                Ok(text) => Value::Text(text_of(text)),
+                Ok(text) => Value::Text(document::text_of(text)),
                 Err(_) => Value::Damaged("the text is not UTF-8".to_owned()),
             },
             encoding => match encoding.pictures(bytes) {
@@ -132,7 +129,7 @@ impl Prober {
             Stored::BigInt(text) | Stored::Decimal(text) => {
                 Value::Number(Number { is_whole: false, value: text.parse().unwrap_or(0.0) })
             }
-            Stored::Str(text) => Value::Text(text_of(text)),
+            Stored::Str(text) => Value::Text(document::text_of(text)),
             Stored::Json(text) => document::of_json(text, may_be_boxes),
             Stored::Array(found) => Value::Array(Box::new(array::of_stored(found, may_be_boxes))),
             Stored::Pixels(raw) => Value::Picture(Box::new(self.pictures.raw(raw))),
@@ -154,21 +151,6 @@ fn hash_of_key(column: ColumnId, bytes: &[u8]) -> u64 {
     column.hash(&mut hasher);
     hasher.write(bytes);
     hasher.finish()
-}
-
-pub(super) fn text_of(text: &str) -> Text {
-    let trimmed = text.trim();
-    let is_document =
-        trimmed.starts_with('{') && trimmed.ends_with('}') || trimmed.starts_with('[') && trimmed.ends_with(']');
-    let parsed = is_document.then(|| serde_json::from_str(trimmed).ok());
-    let json = parsed.as_ref().map(Option::is_some);
-    let document = parsed.flatten().map(|json| Box::new(document::of_object(&json)));
-    let number = if trimmed.len() <= SHORT_BYTES { trimmed.parse().ok() } else { None };
-    let is_point = trimmed.contains(['.', 'e', 'E']);
-    let number = number.map(|value| Number { is_whole: !is_point && Number::of(value).is_whole, value });
-    let short = (text.len() <= SHORT_BYTES).then(|| text.to_owned());
-    let is_replaced = text.contains('\u{fffd}');
-    Text { bytes: text.len(), is_blank: trimmed.is_empty(), is_replaced, json, document, number, short }
 }
 
 /// Hashes of the contents of a sample.

@@ -1,8 +1,8 @@
 //! Colour conversion on vectors of any width. As with [`islow`](super::islow), the module that uses this macro names
 //! its instructions, and has `widen`, `narrow` and `write_pixels` for pixels of three bytes.
 //!
-//! `multiply_round_16` computes value * factor / 2^15, rounded. From doubled colour differences, of which there are 256,
-//! it gives exactly libjpeg's rounded products with 1.402 and 1.772, also with these factors of 15 bits.
+//! `multiply_round_16` computes value * factor / 2^15, rounded. From doubled colour differences, of which there are
+//! 256, it gives exactly libjpeg's rounded products with 1.402 and 1.772, also with these factors of 15 bits.
 
 /// Defines `ycbcr` for vectors of `$values` 16-bit values, and `ycbcr_planes`.
 macro_rules! ycbcr {
