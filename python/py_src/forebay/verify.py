@@ -118,7 +118,7 @@ def command(results: Results, **options: Any) -> int:
     for file, reason in sorted(report.damaged.items()):
         results.show(f"{file}: {reason}", file=file, reason=reason)
     if report.absent and not report.is_cache:
-        for file in _missing(options["place"]):
+        for file in _missing(options["source"]):
             results.show(f"{file}: it is missing", file=file, reason="it is missing")
     whole = report.shards - report.absent
     text = f"{whole} of {report.shards} shards are there, {report.bytes} bytes were compared"
@@ -137,8 +137,8 @@ def command(results: Results, **options: Any) -> int:
 
 
 def _missing(place: str) -> Iterator[str]:
-    """Yields the names of the shards of a folder without any file. A URL's are not looked for a second time."""
-    if not _forebay.is_url(place):
+    """Yields the names of the shards of a folder with an index that have no file. Those of a URL are not looked for again."""
+    if not _forebay.is_url(place) and os.path.exists(os.path.join(place, "index.json")):
         for shard in read_index(place):
             names = [name for pair in shard["files"] for name in (pair.get("zip"), pair["raw"]) if name]
             if not any(os.path.exists(os.path.join(place, name)) for name in names):

@@ -108,7 +108,7 @@ mod tests {
         let rates = report.rates();
         let found: Vec<_> = rates.iter().map(|rate| (rate.part, rate.samples_per_s.round())).collect();
         assert_eq!(found, [("disk", 1000.0), ("decoding", 200.0), ("loader", 190.0)]);
-        assert!(rates[2].remark.starts_with("95% of the lowest limit, 1900 samples in 10.0 s"), "{}", rates[2].remark);
+        assert!(rates[2].remark.starts_with("95% of the lowest limit, 1,900 samples in 10.0 s"), "{}", rates[2].remark);
         assert_eq!(report.limit().name, "slow decode");
     }
 }
