@@ -32,7 +32,7 @@ const THROTTLED: f64 = 0.01;
 pub struct Bottleneck {
     /// Short name, such as "slow store".
     pub name: &'static str,
-    /// What is slow, with the figures that show it.
+    /// The slow part, with the figures that show it.
     pub what: String,
     /// The change to make; empty if nothing is to be changed.
     pub change: String,
