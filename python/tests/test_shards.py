@@ -4,7 +4,8 @@ import decimal
 import filecmp
 import io
 import os
-import resource
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -245,13 +246,23 @@ def test_files_that_cannot_be_read_are_errors_of_the_package(tmp_path):
         fb.ShardReader("a\0b")
 
 
+# In its own process: a limit of this process would also stop servers and threads of other tests.
+OPENED_WITHOUT_DESCRIPTORS = """
+import resource
+import sys
+
+import forebay as fb
+
+reader = fb.ShardReader(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_NOFILE, (0, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+try:
+    reader[0]
+except fb.FullError as error:
+    sys.stdout.write(str(error))
+"""
+
+
 def test_too_many_open_files_are_an_error_with_its_remedy(tmp_path):
     folder = write(tmp_path / "set", samples=4)
-    reader = fb.ShardReader(folder)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
-    try:
-        with pytest.raises(fb.FullError, match=r"a shard cannot be read: .*raise its limit \(ulimit -n\)"):
-            reader[0]
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    ended = subprocess.run([sys.executable, "-c", OPENED_WITHOUT_DESCRIPTORS, folder], capture_output=True, text=True, check=False)
+    assert ended.stdout.startswith("a shard cannot be read: ") and "raise its limit (ulimit -n)" in ended.stdout, ended.stderr
