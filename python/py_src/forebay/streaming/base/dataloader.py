@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from ._batches import Packer, Slots
 from .dataset import StreamingDataset
 from .world import World as World
 
@@ -39,6 +40,20 @@ class StreamingDataLoader(DataLoader):
         if isinstance(batch, Tensor):
             return len(batch)
         return len(batch[0])
+
+    def _get_iterator(self) -> Any:
+        """Makes torch's iterator, with workers that hand over batches in slots."""
+        if self.num_workers == 0:
+            return super()._get_iterator()
+        slots, collate_fn = Slots(), self.collate_fn
+        self.collate_fn = Packer(collate_fn, slots, self.prefetch_factor or 1)
+        try:
+            iterator = super()._get_iterator()
+        finally:
+            self.collate_fn = collate_fn
+        # They live as long as the iterator.
+        iterator._slots, slots.workers = slots, iterator._workers
+        return iterator
 
     def __iter__(self) -> Iterator[Any]:
         """Yields batches, and counts them for `state_dict`."""
