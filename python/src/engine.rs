@@ -189,11 +189,6 @@ impl Engine {
         enter::enter(py, || self.0.loader()?.place_of_step(step))
     }
 
-    /// Number of the first step of `epoch`.
-    fn first_step_of(&self, py: Python<'_>, epoch: u64) -> PyResult<u64> {
-        enter::enter(py, || self.0.loader()?.first_step_of(epoch))
-    }
-
     /// Number of samples or packs of an epoch, of all ranks together.
     fn epoch_samples(&self, py: Python<'_>) -> PyResult<u64> {
         enter::enter(py, || self.0.loader()?.epoch_samples())

@@ -225,7 +225,7 @@ def test_a_reader_opens_urls_as_a_loader_opens_its_remote(tmp_path, monkeypatch)
         raise Opened(remote)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("forebay._shards.EngineReader.of", engine)
+    monkeypatch.setattr("forebay._shards.EngineReader", engine)
     for name in URLS:
         with pytest.raises(Opened):
             fb.ShardReader(name)

@@ -99,7 +99,7 @@ def test_a_step_is_named_without_reading_it(pictures, tmp_path, ranks):
         loader.close()
 
 
-def test_the_file_of_a_run_names_the_samples_of_all_ranks(pictures, tmp_path, capsys):
+def test_the_file_of_a_run_names_the_samples_of_all_ranks(pictures, tmp_path, capfd):
     run = tmp_path / "run.json"
     delivered = []
     for rank in range(2):
@@ -111,12 +111,12 @@ def test_the_file_of_a_run_names_the_samples_of_all_ranks(pictures, tmp_path, ca
             steps = len(loader)
     for epoch, batch in ((0, 0), (0, 5), (1, steps - 1)):
         assert main(["which", str(run), "--step", str(epoch * steps + batch), "--json"]) == 0
-        samples = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        samples = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
         for rank in range(2):
             found = [sample["number"] for sample in samples if sample["rank"] == rank]
             assert found == delivered[rank][epoch][batch]
     assert main(["which", str(run), "--step", "3", "--epoch", "1", "--rank", "1"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = capfd.readouterr().out.splitlines()
     assert lines[0] == f"step {steps + 3}: batch 3 of epoch 1, 8 samples"
     assert lines[1].startswith("rank 1 row 0: shard.") and f"number {delivered[1][1][3][0]})" in lines[1]
     alone = subprocess.run(
@@ -138,7 +138,7 @@ def test_the_paths_of_a_run_do_not_depend_on_the_working_directory(tmp_path, mon
         assert config == {"streams": [{"remote": whole, "local": f"{tmp_path}/run::1"}], "engine": {"ca_file": "/c::a"}}
 
 
-def test_each_stream_of_a_run_has_its_own_address(pictures, tmp_path, capsys):
+def test_each_stream_of_a_run_has_its_own_address(pictures, tmp_path, capfd):
     run, places = tmp_path / "run.json", [tmp_path / "a", tmp_path / "b"]
     for place in places:
         shutil.copytree(pictures, place)
@@ -146,15 +146,15 @@ def test_each_stream_of_a_run_has_its_own_address(pictures, tmp_path, capsys):
     with fb.Loader(streams=streams, batch_size=8, fields={"n": fb.Scalar("number")}) as loader:
         loader.save_run(run)
     assert main(["which", str(run), "--step", "3", "--json"]) == 0
-    expected = capsys.readouterr().out
+    expected = capfd.readouterr().out
     moved = [str(place.rename(tmp_path / f"moved-{place.name}")) for place in places]
     assert main(["which", str(run), "--step", "3", "--remote", moved[0]]) == 2
-    assert "the run has 2 streams, and there are 1 addresses: write --remote once for each stream" in capsys.readouterr().err
+    assert "the run has 2 streams, and there are 1 addresses: write --remote once for each stream" in capfd.readouterr().err
     assert main(["which", str(run), "--step", "3", "--json", "--remote", moved[0], "--remote", moved[1]]) == 0
-    assert capsys.readouterr().out == expected
+    assert capfd.readouterr().out == expected
 
 
-def test_a_run_of_different_data_or_a_foreign_file_is_an_error(pictures, tmp_path, capsys):
+def test_a_run_of_different_data_or_a_foreign_file_is_an_error(pictures, tmp_path, capfd):
     run = tmp_path / "run.json"
     with ordered(pictures, batch_size=8, select=fb.Select(subset="0:50")) as loader:
         loader.save_run(run)
@@ -162,20 +162,20 @@ def test_a_run_of_different_data_or_a_foreign_file_is_an_error(pictures, tmp_pat
     document["config"]["streams"][0]["select"]["subset"] = "50:100"
     run.write_text(json.dumps(document))
     assert main(["which", str(run), "--step", "0"]) == 2
-    assert "selection was subset" in capsys.readouterr().err
+    assert "selection was subset" in capfd.readouterr().err
     flat = '{"config": {"streams": [], "world": {"world_size": 1}, "ca_file": null}, "state": {}}'
     for text in ("", "[]", "{}", '{"config": {"streams": [3], "world": {}}, "state": {}}', flat, "\0"):
         run.write_text(text)
         assert main(["which", str(run), "--step", "0"]) == 2
-        assert "is not the file of a run" in capsys.readouterr().err
+        assert "is not the file of a run" in capfd.readouterr().err
     assert main(["which", str(tmp_path / "absent.json"), "--step", "0"]) == 2
 
 
 def test_the_file_of_a_run_has_no_secrets(pictures, tmp_path):
-    from forebay._samples import Run
+    from forebay._samples import save_run
 
     config = {"streams": [{"remote": "https://me:secret@host/set?token=hidden"}], "world": {"world_size": 1, "rank": 0}}
-    Run.save(tmp_path / "run.json", config, {}, {})
+    save_run(tmp_path / "run.json", config, {}, {})
     text = (tmp_path / "run.json").read_text()
     assert "secret" not in text and "hidden" not in text and "host/set" in text
 

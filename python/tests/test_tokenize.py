@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay._samples import Run
+from forebay.__main__ import main
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -354,7 +354,7 @@ def test_a_text_is_found_by_its_path_in_lines_of_json(tmp_path):
     assert found == expected
 
 
-def test_the_file_of_a_run_has_the_packed_tokenizer(tmp_path):
+def test_the_file_of_a_run_has_the_packed_tokenizer(tmp_path, capfd):
     remote = written(tmp_path / "set", TEXTS)
     path = tmp_path / "tokenizer.json"
     byte_level().save(str(path))
@@ -365,12 +365,14 @@ def test_the_file_of_a_run_has_the_packed_tokenizer(tmp_path):
     size = path.stat().st_size
     path.unlink()
     assert (tmp_path / "run.json").stat().st_size < size / 2
-    run = Run(tmp_path / "run.json")
-    assert [run.samples_of(step) for step in range(5)] == expected
+    for step in range(5):
+        assert main(["which", "--json", str(tmp_path / "run.json"), "--step", str(step)]) == 0
+        named = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+        assert named == [sample._asdict() for sample in expected[step]]
     text = (tmp_path / "run.json").read_text()
     (tmp_path / "run.json").write_text(text.replace("zlib,base64:eN", "zlib,base64:zz"))
-    with pytest.raises(fb.ConfigError, match="the tokenizer in the file of the run is damaged"):
-        Run(tmp_path / "run.json")
+    assert main(["which", str(tmp_path / "run.json"), "--step", "0"]) == 2
+    assert "the tokenizer in the file of the run is damaged" in capfd.readouterr().err
 
 
 def of_mds(folder, texts):

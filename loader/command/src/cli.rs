@@ -4,13 +4,15 @@ use crate::bench::BenchArgs;
 use crate::cat::CatArgs;
 use crate::completion::CompletionArgs;
 use crate::cp::CpArgs;
+use crate::diff::DiffArgs;
 use crate::doctor::DoctorArgs;
 use crate::info::InfoArgs;
 use crate::ls::LsArgs;
 use crate::output::{Output, OutputArgs};
-use crate::package::{CheckpointArgs, ConvertArgs, DiffArgs, IndexArgs, VerifyArgs, WhichArgs};
+use crate::package::{CheckpointArgs, ConvertArgs, IndexArgs, VerifyArgs};
 use crate::preview::PreviewArgs;
 use crate::top::TopArgs;
+use crate::which::WhichArgs;
 use crate::{Command, Exit, Request, Run};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use serde::Serialize;
@@ -71,8 +73,8 @@ impl Commands {
             Self::Cp(command) => run(command, output),
             Self::Top(command) => run(command, output),
             Self::Verify(arguments) => package("verify", arguments, output),
-            Self::Which(arguments) => package("which", arguments, output),
-            Self::Diff(arguments) => package("diff", arguments, output),
+            Self::Which(command) => run(command, output),
+            Self::Diff(command) => run(command, output),
             Self::Index(arguments) => package("index", arguments, output),
             Self::Convert(arguments) => package("convert", arguments, output),
             Self::Checkpoint(arguments) => package("checkpoint", arguments, output),
@@ -117,11 +119,6 @@ mod tests {
                 "verify a --remote b --repair --json",
                 "verify",
                 json!({"source": "a", "remote": "b", "repair": true, "complete": false, "threads": null, "json": true}),
-            ),
-            (
-                "which --step 7 run.json --remote a --remote b",
-                "which",
-                json!({"run": "run.json", "step": 7, "epoch": null, "remote": ["a", "b"], "keys": false}),
             ),
             (
                 "convert a b --columns x,y",

@@ -11,6 +11,7 @@
 //! * `exit`: the exit codes;
 //! * `completion`: completion in bash, zsh and fish;
 //! * `data`: the data set that a command reads; `samples`: its samples as values; `text`: values as people read them;
+//! * `run_file`: the file of a run, for the commands about its steps;
 //! * `addresses`: objects, folders and patterns of stores; `reading`: the bytes of an object; `tally`: figures over
 //!   many objects;
 //! * `package`: the arguments of the commands of the Python package;
@@ -41,6 +42,7 @@ mod cli;
 mod completion;
 mod cp;
 mod data;
+mod diff;
 mod doctor;
 mod exit;
 mod info;
@@ -49,10 +51,12 @@ mod output;
 mod package;
 mod preview;
 mod reading;
+mod run_file;
 mod samples;
 mod tally;
 mod text;
 mod top;
+mod which;
 
 pub use cli::parse;
 pub use exit::Exit;

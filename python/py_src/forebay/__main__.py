@@ -15,7 +15,7 @@ from ._machine import facts
 from .errors import Error
 from .remotes import library_stores
 
-_MODULES = {"checkpoint": "checkpoint.__main__", "convert": "to_mds", "diff": "_diff", "index": "index", "verify": "verify", "which": "_which"}
+_MODULES = {"checkpoint": "checkpoint.__main__", "convert": "to_mds", "index": "index", "verify": "verify"}
 """Modules of the package's commands. Their function `command` gets the results and the arguments, and returns the exit code."""
 
 

@@ -28,7 +28,7 @@ from ._mapping.options import checked as checked_map
 from ._packs import check_pairs, check_rows, ids_of
 from ._position import EpochSetter, LeftEpochs, StepsOfRun, load, saved
 from .remotes import library_stores
-from ._samples import Run, Sample, in_any_folder
+from ._samples import Sample, in_any_folder, save_run
 from ._streams import Stream, config_of, configs_of
 
 if TYPE_CHECKING:
@@ -381,7 +381,7 @@ class Loader(Generic[BatchT]):
     def save_run(self, path: str | os.PathLike[str]) -> None:
         """Writes the file of this run for `forebay which`, `diff`, `preview` and `top`."""
         self._check()
-        Run.save(path, self._config, self.state_dict(), self.stats())
+        save_run(path, self._config, self.state_dict(), self.stats())
 
     def stats(self) -> Stats:
         """Returns figures of all stages since the start, see docs/metrics."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
+import itertools
 import json
 import operator
 import os
@@ -18,6 +20,9 @@ from ._writer import NUMBERS
 
 # Most bytes of a shard that is kept in memory.
 KEPT_BYTES_MAX = 256 << 20
+
+_UNREADABLE = (FormatError, NotFoundError, UnsupportedError)
+"""Errors of an index that a different reader may understand."""
 
 # Bytes from which each column of a sample is read alone, so that it is in memory once.
 LARGE_BYTES = 16 << 20
@@ -118,24 +123,21 @@ class ShardReader(Sequence[dict[str, Any]]):
         split = None if split is None else text("split", split)
         # The error about a different kind of file has the way to read it.
         if _forebay.is_url(source) or _forebay.is_file_list(source) or os.path.isfile(source):
-            self._read_by(EngineReader.of(source, split), source)
+            self._read_by(EngineReader(source, split), source)
             return
         self._folder = os.path.join(folder("local", local), split or "")
         try:
             self._index, self.shards = _open_index(os.path.join(self._folder, "index.json"))
-        except (FormatError, NotFoundError, UnsupportedError):
-            # A folder of files, or with the index of a different program.
-            engine = _engine_of_folder(source, split) if os.path.isdir(source) else None
-            if engine is None:
+        except _UNREADABLE as error:
+            if not os.path.isdir(source):
                 raise
-            self._read_by(engine, self._folder)
+            # A folder of files, or with the index of a different program.
+            with contextlib.suppress(*_UNREADABLE):
+                self._read_by(EngineReader(source, split), self._folder)
+            if self._engine is None:
+                raise error
             return
-        self._starts = []
-        total = 0
-        for shard in self.shards:
-            self._starts.append(total)
-            total += shard["samples"]
-        self._total = total
+        *self._starts, self._total = itertools.accumulate((shard["samples"] for shard in self.shards), initial=0)
         # The open shard: number, offsets, bytes.
         self._open: tuple[int, _forebay.Offsets, memoryview | _LargeFile] | None = None
 
@@ -166,7 +168,8 @@ class ShardReader(Sequence[dict[str, Any]]):
             raise SampleIndexError(f"there is no sample {at}: the data set has {self._total} (folder {self._folder})")
         if self._engine is not None:
             return _values(self._engine.columns(number), {"sample": str(number)})
-        shard = self._shard_of(number)
+        # An empty shard has the same start as the next one; the last of them has the sample.
+        shard = bisect.bisect_right(self._starts, number) - 1
         offsets, data = self._shard(shard)
         start, length = offsets.range(number - self._starts[shard])
         facts = {"sample": str(number), "shard": self.shards[shard]["files"][-1]["raw"]}
@@ -183,10 +186,6 @@ class ShardReader(Sequence[dict[str, Any]]):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[i] for i in range(self._total))
-
-    def _shard_of(self, number: int) -> int:
-        # An empty shard has the same start as the next one; the last of them has the sample.
-        return bisect.bisect_right(self._starts, number) - 1
 
     def _shard(self, number: int) -> tuple[_forebay.Offsets, memoryview | _LargeFile]:
         if self._open is None or self._open[0] != number:
@@ -226,47 +225,28 @@ class ShardReader(Sequence[dict[str, Any]]):
 
 
 class EngineReader:
-    """The engine's reader of a data set, by its form of a loader's arguments. A process that gets it by a fork or as a pickle opens its own."""
+    """The engine's reader of a data set, as a `Loader` opens it. A process that gets it by a fork or as a pickle opens its own."""
 
-    def __init__(self, config: dict[str, Any]) -> None:
-        self._config = json.dumps(config)
-        self._data = _forebay.DataSet.of_loader(self._config, self._stores())
+    def __init__(self, remote: str, split: str | None) -> None:
+        self._source = remote, split
+        stream = {"remote": remote} if split is None else {"remote": remote, "split": split}
+        config = json.dumps({"streams": [stream], "batch_size": 1})
+        self._data = _forebay.DataSet.of_loader(config, library_stores(remote))
         self._reader: tuple[int, _forebay.Reader] | None = None
 
     def __len__(self) -> int:
         return len(self._data)
 
-    @classmethod
-    def of(cls, remote: str, split: str | None) -> EngineReader:
-        """Opens `remote`, with its `split`, as for a `Loader`."""
-        stream = {"remote": remote} if split is None else {"remote": remote, "split": split}
-        return cls({"streams": [stream], "batch_size": 1})
-
     def columns(self, number: int) -> list[tuple[str, str, Any]]:
         """Returns name, kind and value of each column of a sample. A null of a table has the kind "null"."""
         if self._reader is None or self._reader[0] != os.getpid():
             # The data set is plain memory, which a forked process may use.
-            self._reader = os.getpid(), _forebay.Reader(self._data, lambda encoding, is_built_in: None, None, self._stores())
+            stores = library_stores(self._source[0])
+            self._reader = os.getpid(), _forebay.Reader(self._data, lambda encoding, is_built_in: None, None, stores)
         return self._reader[1].columns(number)
 
-    def _stores(self) -> _forebay.LibraryStores | None:
-        """Returns the stores that the engine needs for the streams, served by this process."""
-        return library_stores(*(stream.get("remote") for stream in json.loads(self._config)["streams"]))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_config": self._config}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._config = state["_config"]
-        self._data, self._reader = _forebay.DataSet.of_loader(self._config, self._stores()), None
-
-
-def _engine_of_folder(source: str, split: str | None) -> EngineReader | None:
-    """Returns the engine's reader of a local folder; None if the engine has none either."""
-    try:
-        return EngineReader.of(source, split)
-    except (FormatError, NotFoundError, UnsupportedError):
-        return None
+    def __reduce__(self) -> Any:
+        return EngineReader, self._source
 
 
 def _values(columns: list[tuple[str, str, Any]], facts: dict[str, str]) -> dict[str, Any]:

@@ -122,4 +122,4 @@ def test_a_file_that_is_no_run_is_an_error(tmp_path, capfd):
         error = capfd.readouterr().err
         assert "is not the file of a run" in error and reason in error
     assert main(["which", str(tmp_path / "none.json"), "--step", "1"]) == 2
-    assert "No such file or directory\n" in capfd.readouterr().err
+    assert "No such file or directory" in capfd.readouterr().err

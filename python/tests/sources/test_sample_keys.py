@@ -55,7 +55,7 @@ def test_a_loader_without_fields_has_keys(tars):
 
 
 @pytest.mark.parametrize("where", ["folder", "bucket"])
-def test_files_have_their_paths_in_batches_and_by_the_names_of_a_step(folder, where, bucket, bucket_environment, tmp_path, capsys):
+def test_files_have_their_paths_in_batches_and_by_the_names_of_a_step(folder, where, bucket, bucket_environment, tmp_path, capfd):
     remote = folder
     if where == "bucket":
         remote = "s3://bucket/sample-keys"
@@ -68,14 +68,14 @@ def test_files_have_their_paths_in_batches_and_by_the_names_of_a_step(folder, wh
             assert batch["sample_keys"] == batch["path"] == [sample.key for sample in loader.samples_of(step)]
         loader.save_run(tmp_path / "RUN.json")
     assert main(["which", str(tmp_path / "RUN.json"), "--step", "2", "--json"]) == 0
-    assert [json.loads(line)["key"] for line in capsys.readouterr().out.splitlines()] == batches[2]["path"]
+    assert [json.loads(line)["key"] for line in capfd.readouterr().out.splitlines()] == batches[2]["path"]
     assert main(["which", str(tmp_path / "RUN.json"), "--step", "2"]) == 0
-    assert f"rank 0 row 0: {batches[2]['path'][0]} (stream 0" in capsys.readouterr().out
+    assert f"rank 0 row 0: {batches[2]['path'][0]} (stream 0" in capfd.readouterr().out
 
 
-def which(run, step, capsys, *more):
+def which(run, step, capfd, *more):
     assert main(["which", str(run), "--step", str(step), *more]) == 0
-    return capsys.readouterr().out.splitlines()
+    return capfd.readouterr().out.splitlines()
 
 
 class Shelf(remotes.RemoteFolder):
@@ -93,7 +93,7 @@ class Shelf(remotes.RemoteFolder):
 
 
 @pytest.mark.parametrize("where", ["folder", "bucket", "scheme"])
-def test_the_names_of_a_step_have_the_keys_of_tars_on_request(tars, where, bucket, bucket_environment, tmp_path, capsys):
+def test_the_names_of_a_step_have_the_keys_of_tars_on_request(tars, where, bucket, bucket_environment, tmp_path, capfd):
     remote = tars
     if where == "bucket":
         remote = f"s3://bucket/{tmp_path.name}/{{0,1}}.tar"
@@ -107,14 +107,14 @@ def test_the_names_of_a_step_have_the_keys_of_tars_on_request(tars, where, bucke
     ) as loader:
         expected = [KEYS[int(n)] for n in list(loader)[1]["n"]]
         loader.save_run(tmp_path / "RUN.json")
-    assert [json.loads(line)["key"] for line in which(tmp_path / "RUN.json", 1, capsys, "--json")] == [None] * 8
-    assert [json.loads(line)["key"] for line in which(tmp_path / "RUN.json", 1, capsys, "--json", "--keys")] == expected
-    lines = which(tmp_path / "RUN.json", 1, capsys, "--keys")[1:]
+    assert [json.loads(line)["key"] for line in which(tmp_path / "RUN.json", 1, capfd, "--json")] == [None] * 8
+    assert [json.loads(line)["key"] for line in which(tmp_path / "RUN.json", 1, capfd, "--json", "--keys")] == expected
+    lines = which(tmp_path / "RUN.json", 1, capfd, "--keys")[1:]
     assert all(f", key {key} (stream 0" in line and ".tar, sample " in line for key, line in zip(expected, lines, strict=True))
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
-def test_the_names_of_a_step_have_the_rows_of_tables(suffix, tmp_path, capsys):
+def test_the_names_of_a_step_have_the_rows_of_tables(suffix, tmp_path, capfd):
     pa, pq, ipc = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow.ipc")
     for number in range(2):
         table = pa.table({"n": range(20 * number, 20 * number + 20)})
@@ -126,15 +126,15 @@ def test_the_names_of_a_step_have_the_rows_of_tables(suffix, tmp_path, capsys):
     with fb.Loader(remote=f"{tmp_path}/*.{suffix}", shuffle=True, batch_size=8) as loader:
         rows = [(n // 20, n % 20 // 6, n % 20 % 6) for n in list(loader)[1]["n"].tolist()]
         loader.save_run(tmp_path / "RUN.json")
-    named = [json.loads(line) for line in which(tmp_path / "RUN.json", 1, capsys, "--json", "--keys")]
+    named = [json.loads(line) for line in which(tmp_path / "RUN.json", 1, capfd, "--json", "--keys")]
     assert [(s["file"], s["row_group"], s["row_in_group"]) for s in named] == [(f"{f}.{suffix}", group, row) for f, group, row in rows]
     first, group, row = rows[0]
-    line = which(tmp_path / "RUN.json", 1, capsys)[1]
+    line = which(tmp_path / "RUN.json", 1, capfd)[1]
     assert line.startswith(f"rank 0 row 0: {first}.{suffix}, row group {group}, row {row} (stream 0, number ")
 
 
 @pytest.mark.parametrize("source", ["list", "folder"])
-def test_a_run_of_relative_paths_is_named_in_a_different_working_directory(source, tars, folder, tmp_path, monkeypatch, capsys):
+def test_a_run_of_relative_paths_is_named_in_a_different_working_directory(source, tars, folder, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     remote = {"list": "./0.tar::1.tar", "folder": "set"}[source]
     with fb.Loader(remote=remote, local="cache", batch_size=8, shuffle=True) as loader:
@@ -142,7 +142,7 @@ def test_a_run_of_relative_paths_is_named_in_a_different_working_directory(sourc
         monkeypatch.chdir(tmp_path / "second")
         expected = loader.samples_of(1)
         loader.save_run("RUN.json")
-    found = [json.loads(line) for line in which("RUN.json", 1, capsys, "--json")]
+    found = [json.loads(line) for line in which("RUN.json", 1, capfd, "--json")]
     assert found == [sample._asdict() for sample in expected]
 
 

@@ -428,7 +428,7 @@ def test_a_pass_continues_with_the_shards_that_are_missing(tars, tmp_path, cache
         assert loader.stats()["counters"]["filter_shards_read"] == 4
 
 
-def test_steps_of_a_filtered_run_are_named_replayed_and_left_out(tars, tmp_path, capsys):
+def test_steps_of_a_filtered_run_are_named_replayed_and_left_out(tars, tmp_path, capfd):
     from forebay.__main__ import main
 
     options = {"remote": tars, "select": fb.Select(filter="cls >= 0", subset="5:90"), "shuffle": True, "batch_size": 4}
@@ -444,7 +444,7 @@ def test_steps_of_a_filtered_run_are_named_replayed_and_left_out(tars, tmp_path,
         assert loader.replay(2)["n"].tolist() == batches[2]["n"].tolist()
         loader.save_run(tmp_path / "RUN.json")
     assert main(["which", str(tmp_path / "RUN.json"), "--step", "3", "--json"]) == 0
-    found = [json.loads(line)["number"] for line in capsys.readouterr().out.splitlines()]
+    found = [json.loads(line)["number"] for line in capfd.readouterr().out.splitlines()]
     assert found == batches[3]["n"].tolist()
     with fb.Loader(**options, order=fb.Order(skip_steps=[1, 2])) as loader:
         assert [batch["n"].tolist() for batch in loader] == [b["n"].tolist() for i, b in enumerate(batches) if i not in (1, 2)]

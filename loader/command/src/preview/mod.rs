@@ -23,6 +23,7 @@ mod stored;
 mod terminal;
 
 use crate::data::DataArgs;
+use crate::run_file::RunFile;
 use crate::text::{counted, one_line};
 use crate::{Command, Exit, Session};
 use boxes::BoxForm;
@@ -87,7 +88,7 @@ impl Command for PreviewArgs {
     fn addresses(&self) -> Vec<String> {
         match &self.run {
             // The command itself has the error of a file that is no run.
-            Some(file) => run::RunFile { file, remotes: &self.remotes() }.addresses().unwrap_or_default(),
+            Some(file) => RunFile::read(file, &self.remotes()).map(|run| run.addresses()).unwrap_or_default(),
             None => self.addresses.clone(),
         }
     }
@@ -142,8 +143,8 @@ impl PreviewArgs {
         if let (Some(file), Some(step)) = (&self.run, self.step) {
             let rank = self.rank.map_or_else(String::new, |rank| format!(" of rank {rank}"));
             let title = format!("step {step}{rank}, {}", file.display());
-            let run = run::RunFile { file, remotes: &self.remotes() };
-            return Ok((title, run.rows(step, self.rank, shape, library, each)?));
+            let run = RunFile::read(file, &self.remotes())?;
+            return Ok((title, run::rows(&run, step, self.rank, shape, library, each)?));
         }
         let [address] = &self.addresses[..] else {
             return Err(Error::config("write one URL: a preview is of one data set").with("URLs", self.addresses.len()));

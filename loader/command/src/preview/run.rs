@@ -1,123 +1,61 @@
-//! Batch of a step of a run, by the file that `Loader.save_run` writes: the loader of the run makes it again.
+//! Batch of a step of a run: the loader of the run makes it again.
 
 use super::boxes::BoxForm;
 use super::picture::Picture;
 use super::row::{Row, Shown};
 use super::shape::Shape;
+use crate::run_file::RunFile;
 use crate::samples::{Content, elements, floats};
 use crate::text::one_line;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use forebay_loader::batch::{Batch, Output, RowBytes};
 use forebay_loader::decode::geometry::Size;
 use forebay_loader::decode::ragged::read_ragged;
 use forebay_loader::decode::{BoxFormat, DType, FieldSpec, Op, PixelLayout};
-use forebay_loader::delivery::HostDelivery;
-use forebay_loader::format::{Column, Compression, Encoding};
+use forebay_loader::format::{Column, Encoding};
 use forebay_loader::session::SavedState as _;
-use forebay_loader::state::LoaderState;
 use forebay_loader::store::LibraryStores;
-use forebay_loader::sync::Arc;
-use forebay_loader::{Error, Loader, LoaderConfig, Next, Result};
+use forebay_loader::{Error, Next, Result};
 use serde_json::{Value as Json, json};
-use std::path::Path;
 
-/// Options that need a device, without which the pixels are the same or nearly so.
-const ON_DEVICES: [&str; 3] = ["device_decode", "share_decode", "gpu_direct_storage"];
-
-/// Start of a packed tokenizer in the file.
-const PACKED: &str = "zlib,base64:";
-
-/// Largest tokenizer that is unpacked.
-const TOKENIZER_BYTES_MAX: u64 = 1 << 30;
-
-/// File of a run.
-pub(super) struct RunFile<'a> {
-    pub(super) file: &'a Path,
-    /// Addresses of the streams, if they are not the ones in the file.
-    pub(super) remotes: &'a [String],
+/// Returns the rows of step number `step`, of `rank` or of all ranks, after a call of `each` with every row.
+///
+/// # Errors
+///
+/// `Config` for a rank that the run does not have; `State` for data that has changed since; the errors of the loader.
+pub(super) fn rows(
+    run: &RunFile,
+    step: u64,
+    rank: Option<u32>,
+    shape: &Shape<'_>,
+    library: Option<LibraryStores>,
+    mut each: impl FnMut(&mut Row) -> Result<()>,
+) -> Result<Vec<Row>> {
+    let ranks = match rank {
+        Some(rank) => rank..rank.saturating_add(1),
+        None => 0..run.config(0)?.world.world_size,
+    };
+    let mut all = Vec::new();
+    for rank in ranks {
+        let mut rows = rows_of_rank(run, rank, step, shape, library.clone())?;
+        rows.iter_mut().try_for_each(&mut each)?;
+        all.append(&mut rows);
+    }
+    Ok(all)
 }
 
-impl RunFile<'_> {
-    /// Returns the addresses of the run's streams.
-    ///
-    /// # Errors
-    ///
-    /// `Config` for a file that is no run.
-    pub(super) fn addresses(&self) -> Result<Vec<String>> {
-        let document = self.document()?;
-        let streams = document["config"]["streams"].as_array().into_iter().flatten();
-        Ok(streams.filter_map(|stream| stream["remote"].as_str().map(str::to_owned)).collect())
-    }
-
-    /// Returns the rows of step number `step`, of `rank` or of all ranks, after a call of `each` with every row.
-    ///
-    /// # Errors
-    ///
-    /// `Config` for a file that is no run, and for a rank that it does not have; `State` for data that has changed
-    /// since; the errors of the loader.
-    pub(super) fn rows(
-        &self,
-        step: u64,
-        rank: Option<u32>,
-        shape: &Shape<'_>,
-        library: Option<LibraryStores>,
-        mut each: impl FnMut(&mut Row) -> Result<()>,
-    ) -> Result<Vec<Row>> {
-        let document = self.document()?;
-        let config = |rank| config(&document, rank).map_err(|e| e.with("file", self.file.display()));
-        let ranks = match rank {
-            Some(rank) => rank..rank.saturating_add(1),
-            None => 0..config(0)?.world.world_size,
-        };
-        let mut all = Vec::new();
-        for rank in ranks {
-            let mut rows = rows(config(rank)?, &document["state"], step, shape, library.clone())?;
-            rows.iter_mut().try_for_each(&mut each)?;
-            all.append(&mut rows);
-        }
-        Ok(all)
-    }
-
-    fn document(&self) -> Result<Json> {
-        let (file, no_run) = (self.file, "the file is not of a run, which Loader.save_run writes");
-        let text = std::fs::read_to_string(file).map_err(|e| Error::from_io(e, no_run).with("file", file.display()))?;
-        let mut document: Json =
-            serde_json::from_str(&text).map_err(|e| Error::config(no_run).caused_by(e).with("file", file.display()))?;
-        if !document["config"].is_object() || !document["state"].is_object() {
-            return Err(Error::config(no_run).with("file", file.display()));
-        }
-        let Some(streams) = document["config"]["streams"].as_array_mut() else {
-            return Err(Error::config(no_run).with("file", file.display()));
-        };
-        if !self.remotes.is_empty() && self.remotes.len() != streams.len() {
-            let message = "write --remote once for each stream of the run, in their order";
-            return Err(Error::config(message).with("streams", streams.len()).with("addresses", self.remotes.len()));
-        }
-        for (stream, remote) in streams.iter_mut().zip(self.remotes) {
-            if let Some(stream) = stream.as_object_mut() {
-                stream.insert("remote".to_owned(), json!(remote));
-            }
-        }
-        Ok(document)
-    }
-}
-
-/// Returns the rows of the batch of step number `step` on the rank of `config`.
-fn rows(
-    config: LoaderConfig,
-    state: &Json,
+/// Returns the rows of the batch of step number `step` on one rank.
+fn rows_of_rank(
+    run: &RunFile,
+    rank: u32,
     step: u64,
     shape: &Shape<'_>,
     library: Option<LibraryStores>,
 ) -> Result<Vec<Row>> {
-    let rank = config.world.rank;
-    let state = LoaderState::from_json(&state.to_string())?;
+    let config = run.config(rank)?;
     let fields = Forms::of(config.fields.as_deref().unwrap_or_default());
     let ranks = config.world.world_size / config.order.replication.unwrap_or(1).max(1);
     let step_rows = u64::from(config.batch_size) * u64::from(ranks);
-    let loader = Loader::with_library(config, Arc::new(HostDelivery), library)?;
-    loader.load_state(&state, true)?;
+    let loader = run.loader(rank, library)?;
     let (epoch, batch) = loader.place_of_step(step)?;
     let mut state = loader.state()?.at(epoch, batch.saturating_mul(step_rows));
     // The step is shown also if the run leaves it out.
@@ -147,57 +85,6 @@ fn rows(
         row
     };
     Ok(titles.enumerate().map(row).collect())
-}
-
-/// Returns the configuration of `rank`, for a loader in host memory that makes one batch.
-fn config(document: &Json, rank: u32) -> Result<LoaderConfig> {
-    let mut config = document["config"].clone();
-    if let Some(fields) = config.get_mut("fields") {
-        unpack_tokenizers(fields)?;
-    }
-    for stream in config["streams"].as_array_mut().into_iter().flatten() {
-        let is_here = stream["local"].as_str().is_none_or(|local| Path::new(local).exists());
-        // The folder of a machine of the run may not be here.
-        if let (false, true, Some(stream)) = (is_here, stream["remote"].is_string(), stream.as_object_mut()) {
-            stream.remove("local");
-        }
-    }
-    let mut config = LoaderConfig::from_json(&without_devices(config).to_string())?;
-    if rank >= config.world.world_size {
-        return Err(Error::config("the run has no such rank")
-            .with("rank", rank)
-            .with("ranks", config.world.world_size));
-    }
-    (config.world.rank, config.world.local_rank) = (rank, rank % config.world.local_world_size.max(1));
-    config.order.skip_steps = None;
-    config.engine.prefetch = Some(1);
-    Ok(config)
-}
-
-fn without_devices(mut config: Json) -> Json {
-    if let Some(engine) = config.get_mut("engine").and_then(Json::as_object_mut) {
-        engine.extend(ON_DEVICES.map(|name| (name.to_owned(), json!(false))));
-    }
-    config
-}
-
-/// Unpacks the tokenizers of fields, which a run keeps because their files may change.
-fn unpack_tokenizers(fields: &mut Json) -> Result<()> {
-    match fields {
-        Json::Array(items) => items.iter_mut().try_for_each(unpack_tokenizers),
-        Json::Object(members) => {
-            let packed = members.get("tokenizer").and_then(Json::as_str).and_then(|text| text.strip_prefix(PACKED));
-            if let Some(packed) = packed {
-                let damaged = || Error::config("the tokenizer in the file of the run is damaged");
-                let packed = STANDARD.decode(packed).map_err(|e| damaged().caused_by(e))?;
-                let unpacked = Compression::parse("zlib")?.decompress_all(&packed, TOKENIZER_BYTES_MAX)?;
-                let text = String::from_utf8(unpacked).map_err(|e| damaged().caused_by(e))?;
-                members.insert("tokenizer".to_owned(), text.into());
-            }
-            members.values_mut().try_for_each(unpack_tokenizers)
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Forms of the outputs that are pictures, masks and boxes.

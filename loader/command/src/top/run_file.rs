@@ -21,13 +21,9 @@ impl RunFile {
     ///
     /// `Config` for a file that is of no run, of a version that did not note its process, or of a different machine.
     pub(super) fn read(file: &Path) -> Result<Self> {
+        let document = crate::run_file::RunFile::read(file, &[])?.document().clone();
         let name = file.display().to_string();
         let wrong = |message: &str| Error::config(message).with("file", &name);
-        let text = std::fs::read(file).map_err(|e| Error::from_io(e, "the file cannot be read").with("file", &name))?;
-        let document: Value = serde_json::from_slice(&text).unwrap_or_default();
-        if !document["config"]["streams"].is_array() {
-            return Err(wrong("the file is not of a run, which Loader.save_run writes"));
-        }
         let process = &document["process"];
         let (Some(pid), Some(host)) = (process["pid"].as_u64(), process["host"].as_str()) else {
             return Err(wrong("the file of the run names no process: it is of an earlier version"));
