@@ -32,8 +32,8 @@ _NAMED_MAX = 8
 _NEAR = 0.75
 """Likeness from which an argument may be meant by an unknown name. Below it, `max_errors` would be near `max_tokens`."""
 
-_LINE_MAX = 100
-"""Characters of a line of a signature in `help`, which indents it."""
+_LINE_MAX = 70
+"""Characters of a line of a signature in `help`, which indents it, on a terminal of 80 columns."""
 
 Check = Callable[[str, Any], Any]
 """Function of an argument's name and value that returns a plain value or raises ConfigError."""
@@ -85,7 +85,10 @@ def by_name(example: str = "", others: Callable[[], dict[str, str]] = dict, **el
 
 
 class _Wrapped(inspect.Signature):
-    """Signature that `help` prints in lines of a readable width. A long one has no annotations, which fill pages."""
+    """Signature that `help` prints in lines of a readable width.
+
+    A long one has no annotations, which fill pages, and for `__init__` no arguments, which the class has.
+    """
 
     def __str__(self) -> str:
         return self.format()
@@ -96,6 +99,8 @@ class _Wrapped(inspect.Signature):
         whole = str(inspect.Signature(parameters, return_annotation=self.return_annotation))
         if len(whole) <= _LINE_MAX:
             return whole
+        if "self" in self.parameters:
+            return "(self, ...)"
         plain = inspect.Signature([parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters])
         lines = textwrap.wrap(str(plain)[1:-1], _LINE_MAX, break_long_words=False, break_on_hyphens=False)
         return "(\n    " + "\n    ".join(lines) + "\n)"

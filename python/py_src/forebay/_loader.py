@@ -10,7 +10,8 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any
 
 from . import _forebay
 from .adapter import Adapter
@@ -32,6 +33,8 @@ from ._samples import Sample, in_any_folder, save_run
 from ._streams import Stream, config_of, configs_of
 
 if TYPE_CHECKING:
+    from typing import Generic
+
     # Type checkers have this module; programs need not install it.
     from typing_extensions import TypeVar
 
@@ -40,6 +43,8 @@ else:
     from typing import TypeVar
 
     BatchT = TypeVar("BatchT")
+    # Python's own class would add its methods to `help(Loader)`, half a screen.
+    Generic = {BatchT: object}
 
 _log = logging.getLogger("forebay")
 
@@ -108,45 +113,70 @@ class Loader(Generic[BatchT]):
                 for batch in loader:
                     ...
 
-    A batch is a dict of outputs: with `fields={"x": Image(...), "y": Scalar(...)}`, `batch["x"]` is a tensor of shape
-    (N, C, H, W) and `batch["y"]` one of shape (N,). `iter` starts the next epoch, also after a `break`, or resumes the
-    position of `load_state_dict`. One iterator is alive at a time. The memory of a batch returns to the loader when its
-    last tensor is dropped. For type checkers, `Loader[T]` yields values of the type T, the result of `transform`.
+    A batch is a dict of outputs: with `fields={"x": Image(...), "y":
+    Scalar(...)}`, `batch["x"]` is a tensor of shape (N, C, H, W) and
+    `batch["y"]` one of shape (N,). `iter` starts the next epoch, or resumes the
+    position of `load_state_dict`. A loop that `break`, an error or an interrupt
+    has left has used up its epoch, which
+    `loader.load_state_dict(loader.state_dict())` continues. One iterator is
+    alive at a time. The memory of a batch returns to the loader when its last
+    tensor is dropped. For type checkers, `Loader[T]` yields values of the type
+    T, the result of `transform`.
 
     Args:
-        remote: URL or path of shards, or of files as they are, such as "s3://bucket/train-{000..146}.tar",
-            "data/*.parquet" or "hf://datasets/OWNER/NAME", or a `datasets.Dataset`.
-        local: Folder for the shards. None: a stable folder in the user's cache directory. Alone: it has all shards.
-        split: Sub-folder or split, such as "train"; also of the streams that have none.
+        remote: URL or path of shards, or of files as they are, such as
+            "s3://bucket/train-{000..146}.tar", "data/*.parquet" or
+            "hf://datasets/OWNER/NAME", or a `datasets.Dataset`.
+        local: Folder for the shards. None: a stable folder in the user's cache
+            directory. Alone: it has all shards.
+        split: Sub-folder or split, such as "train"; also of the streams that
+            have none.
         streams: Several sources with their shares, instead of `remote`.
-        select: Samples to keep or draw; also of the streams, for options that they do not set.
-        fields: Outputs of a batch by name. None: every column under its own name, pictures undecoded.
-        window: Tokens of a sample, in files of token ids, or their window, or packs, or batches by tokens. None: documents.
-        extra: Names of outputs to add: "repeat", "sample_ids", "sample_draws" and "sample_keys".
-            `repeat` (bool) is true for rows that only make ranks equally long. `sample_ids` and `sample_draws` (int64,
-            N x 3) have stream, shard and index of each row, and the epoch, stream and draw that key its random draws.
-            `sample_keys` has the key of each sample in a tar, or the path of its file.
+        select: Samples to keep or draw; also of the streams, for options that
+            they do not set.
+        fields: Outputs of a batch by name. None: every column under its own
+            name, pictures undecoded.
+        window: Tokens of a sample, in files of token ids, or their window, or
+            packs, or batches by tokens. None: documents.
+        extra: Names of outputs to add: "repeat", "sample_ids", "sample_draws"
+            and "sample_keys". `repeat` (bool) is true for rows that only make
+            ranks equally long. `sample_ids` and `sample_draws` (int64, N x 3)
+            have stream, shard and index of each row, and the epoch, stream and
+            draw that key its random draws. `sample_keys` has the key of each
+            sample in a tar, or the path of its file.
         batch_size: Rows of a batch on each device.
         drop_last: Leave out a last batch that is not full.
         shuffle: Shuffle samples, differently in each epoch.
         seed: Seed of the order.
         order: Order of the samples, besides `shuffle` and `seed`.
-        map: Function of each sample, as a `Map`, which calls it in workers ahead of the loop. A function alone: in threads.
-        transform: Function that is called with each batch, in the thread that iterates; its result is yielded.
-        framework: Type of tensors: "torch", "jax", "tensorflow", "numpy" (host memory only), or "dlpack".
-        device: Device of the tensors, "cpu", "cuda" or "cuda:0", or a list of devices, which yields a batch for each.
-        sharding: With "jax", the jax.sharding.Sharding of arrays that span several devices and processes.
-        threads: Decode threads. None: the CPUs of this process, shared with all ranks of the node.
-        cache_limit: Bytes on disk of the shards and indexes of all streams, as a number or "100gb". None: no limit.
-        fetch: Fetches of shards: attempts, time limit and check, and the files that remain.
-        engine: Resources and limits of this process, on which the order does not depend.
+        map: Function of each sample, as a `Map`, which calls it in workers
+            ahead of the loop. A function alone: in threads.
+        transform: Function that is called with each batch, in the thread that
+            iterates; its result is yielded.
+        framework: Type of tensors: "torch", "jax", "tensorflow", "numpy" (host
+            memory only), or "dlpack".
+        device: Device of the tensors, "cpu", "cuda" or "cuda:0", or a list of
+            devices, which yields a batch for each.
+        sharding: With "jax", the jax.sharding.Sharding of arrays that span
+            several devices and processes.
+        threads: Decode threads. None: the CPUs of this process, shared with all
+            ranks of the node.
+        cache_limit: Bytes on disk of the shards and indexes of all streams, as
+            a number or "100gb". None: no limit.
+        fetch: Fetches of shards: attempts, time limit and check, and the files
+            that remain.
+        engine: Resources and limits of this process, on which the order does
+            not depend.
         skip: Samples that an epoch leaves out instead of failing.
         world: Rank of this process.
 
     Raises:
-        ConfigError: An argument is wrong; the message names the argument and the fix.
-        UnsupportedError: The framework is not installed; or `device` is a CUDA device that cannot be used.
-        ClosedError: This is a DataLoader worker, or a forked process with a CUDA device; or the loader was closed.
+        ConfigError: An argument is wrong; the message names the argument and
+            the fix.
+        UnsupportedError: The framework is not installed; or `device` is a CUDA
+            device that cannot be used.
+        ClosedError: This is a DataLoader worker, or a forked process with a
+            CUDA device; or the loader was closed.
         FullError: No memory on the host or the device, or no room on disk.
         IoError: A disk or the device fails; the message names it.
         Error: The index cannot be read; see `forebay.errors` for all kinds.
@@ -257,11 +287,7 @@ class Loader(Generic[BatchT]):
         self._steps = StepsOfRun(self._session, self._engines, self._world)
 
     def __iter__(self) -> Iterator[BatchT]:
-        """Starts the next epoch, or resumes a loaded position.
-
-        A loop that `break`, an error or an interrupt has left has used up its epoch.
-        loader.load_state_dict(loader.state_dict()) continues that epoch.
-        """
+        """Starts the next epoch, or resumes a loaded position."""
         self._check()
         check_group(self._world)
         self._left_epochs.warn()
@@ -275,6 +301,9 @@ class Loader(Generic[BatchT]):
 
     # Type checkers would take any name for an attribute.
     if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, batch: Any) -> Any:
+            return GenericAlias(cls, batch)
 
         def __getattr__(self, name: str) -> Any:
             if name in ("dataset", "sampler"):
@@ -336,35 +365,27 @@ class Loader(Generic[BatchT]):
         return self._session.first_batch()
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next `iter`, or one without a batch so far, run `epoch`.
-
-        A loaded position in that epoch is resumed.
-        """
+        """Makes the next `iter`, or one without a batch so far, run `epoch`, from
+        a loaded position in it if there is one."""
         self._check()
         self._session.set_epoch(whole("epoch", epoch))
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position after the delivered batches, as plain data.
-
-        It is equal on all ranks; all threads may call this at any time.
-        """
+        """Returns the position after the delivered batches, as plain data, equal
+        on all ranks. All threads may call this at any time."""
         self._check()
         check_group(self._world)
         return saved(self._session)
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Makes the next `iter` resume a state, on any legal number of ranks.
-
-        `strict` rejects a state of different data, weights or seeds.
-        """
+        `strict` rejects a state of different data, weights or seeds."""
         self._check()
         load(self._session, state, strict)
 
     def samples_of(self, step: int, *, epoch: int | None = None) -> list[Sample]:
-        """Returns this rank's samples of a step, without reading them.
-
-        Steps count from 0 over all epochs, or in `epoch`.
-        """
+        """Returns this rank's samples of a step, without reading them. Steps
+        count from 0 over all epochs, or in `epoch`."""
         self._check()
         return self._steps.samples(step, epoch)
 
@@ -379,7 +400,7 @@ class Loader(Generic[BatchT]):
             return next(iter(again))
 
     def save_run(self, path: str | os.PathLike[str]) -> None:
-        """Writes the file of this run for `forebay which`, `diff`, `preview` and `top`."""
+        """Writes the run's file for `forebay which`, `diff`, `preview`, `top`."""
         self._check()
         save_run(path, self._config, self.state_dict(), self.stats())
 
