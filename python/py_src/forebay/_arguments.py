@@ -121,8 +121,8 @@ def _meant(name: str, names: Sequence[str], listed: set[str], elsewhere: dict[st
         return f": {name} are passed one by one, without a name"
     import difflib  # Imported late, because it is needed for errors only.
 
-    if name in elsewhere:
-        return _advice(elsewhere[name])
+    if (meant := elsewhere.get(name)) is not None:
+        return f": {meant.removeprefix('. ')}" if meant.startswith(". ") else f": did you mean {meant}?"
     # A near name of a different library would mislead.
     known = [*names, *(other for other, meant in elsewhere.items() if meant.startswith(". ") and other not in names)]
     lower = name.lower()
@@ -130,12 +130,6 @@ def _meant(name: str, names: Sequence[str], listed: set[str], elsewhere: dict[st
     if not near:
         return f": it has {', '.join(names)}" if len(names) <= _NAMED_MAX else ""
     return f": did you mean {near[0]}?" + ("" if near[0] in names else elsewhere[near[0]][1:])
-
-
-def _advice(meant: str) -> str:
-    """Returns an entry of `elsewhere` as the end of a sentence."""
-    # A sentence is not the name of an argument.
-    return f": {meant.removeprefix('. ')}" if meant.startswith(". ") else f": did you mean {meant}?"
 
 
 def _with_words_of(name: str, names: Sequence[str]) -> list[str]:

@@ -71,7 +71,7 @@ def packed(value: Any) -> Packed:
     """
     buffers: list[pickle.PickleBuffer] = []
     text = io.BytesIO()
-    _Pickler(text, protocol=5, buffer_callback=lambda buffer: _is_small(buffer) or buffers.append(buffer)).dump(value)
+    _Pickler(text, protocol=5, buffer_callback=lambda buffer: buffer.raw().nbytes < _SHARED_BYTES_MIN or buffers.append(buffer)).dump(value)
     return Packed(text.getvalue(), buffers)
 
 
@@ -139,10 +139,6 @@ class Channel:
         self.pipe.close()
         self._outgoing.close()
         self._incoming.close()
-
-
-def _is_small(buffer: pickle.PickleBuffer) -> bool:
-    return buffer.raw().nbytes < _SHARED_BYTES_MIN
 
 
 class _Pickler(pickle.Pickler):

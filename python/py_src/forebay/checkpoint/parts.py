@@ -6,13 +6,13 @@ The digests are computed as a part is written, and each block is compared before
 from __future__ import annotations
 
 import collections
-import io
 from collections.abc import Callable
 from typing import Any
 
 from .._forebay import hex_digest
 from ..errors import ChecksumError, NotFoundError
 from ..files import FileWriter, StoreOptions
+from ..files.opened import PositionedFile
 from ..files.stores import opened
 from . import commit
 from .commit import HASH, CheckpointPart
@@ -235,39 +235,24 @@ class Sequential:
         return block.wait()
 
 
-class PartReader(io.RawIOBase):
+class PartReader(PositionedFile):
     """Part that is read, or the bytes `span` of it. `block` returns the bytes of a block, verified, by its number."""
 
     def __init__(self, block: Callable[[int], Any], part: CheckpointPart, span: range | None = None) -> None:
-        self._block, self._block_bytes, self._at = block, part.block_bytes, 0
+        self._block, self._block_bytes = block, part.block_bytes
         self._span = range(part.size) if span is None else span
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        at = offset + (0, self._at, len(self._span))[whence]
-        if at < 0:
-            raise ValueError(f"a position before the start of the file: {at}")
-        self._at = at
-        return at
+        self.size: int = len(self._span)
 
     def read(self, size: int | None = -1, /) -> bytes:
         # torch asks for this method while it handles an error of `readinto`.
-        left = max(len(self._span) - self._at, 0)
+        left = max(self.size - self._at, 0)
         buffer = bytearray(left if size is None or size < 0 else min(size, left))
         self.readinto(buffer)
         return bytes(buffer)
 
     def readinto(self, buffer: Any, /) -> int:
         with memoryview(buffer).cast("B") as view:
-            count = max(min(len(view), len(self._span) - self._at), 0)
+            count = max(min(len(view), self.size - self._at), 0)
             filled = 0
             while filled < count:
                 number, begin = divmod(self._span.start + self._at, self._block_bytes)

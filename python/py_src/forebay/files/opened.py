@@ -29,20 +29,13 @@ _AHEAD_MAX = 8
 _log = logging.getLogger("forebay")
 
 
-class _Chunks(io.RawIOBase):
-    """Bytes of a file in a store, fetched in chunks, and ahead of sequential reads."""
+class PositionedFile(io.RawIOBase):
+    """Raw file that is read at a position."""
 
-    mode = "rb"
+    _at = 0
 
-    def __init__(self, url: str, store: StoreOptions | None) -> None:
-        self.name: str = url_of("url", url)
-        self._ranges: Any = opened(store).open(self.name, _FRONT)
-        self.size: int = self._ranges.size
-        self._at = 0
-        # The received chunk and its offset; chunks in flight by their offset; how many to fetch ahead.
-        self._chunk, self._chunk_at = memoryview(self._ranges.front()), 0
-        self._in_flight: dict[int, Any] = {}
-        self._ahead = 1
+    size: int
+    """Bytes of the file."""
 
     def readable(self) -> bool:
         return True
@@ -59,6 +52,21 @@ class _Chunks(io.RawIOBase):
             raise ValueError(f"a position before the start of the file: {at}")
         self._at = at
         return at
+
+
+class _Chunks(PositionedFile):
+    """Bytes of a file in a store, fetched in chunks, and ahead of sequential reads."""
+
+    mode = "rb"
+
+    def __init__(self, url: str, store: StoreOptions | None) -> None:
+        self.name: str = url_of("url", url)
+        self._ranges: Any = opened(store).open(self.name, _FRONT)
+        self.size: int = self._ranges.size
+        # The received chunk and its offset; chunks in flight by their offset; how many to fetch ahead.
+        self._chunk, self._chunk_at = memoryview(self._ranges.front()), 0
+        self._in_flight: dict[int, Any] = {}
+        self._ahead = 1
 
     def readinto(self, buffer: Any, /) -> int:
         with memoryview(buffer).cast("B") as view:

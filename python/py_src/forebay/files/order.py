@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from .._arguments import flag, one_of, whole
 from .._choices import Shard
 from ..errors import StateError
-from .._world import World, detect, surroundings
+from .._world import detect, surroundings
 from .listing import File, GrowingFiles
 
 
@@ -89,11 +89,11 @@ class FileOrder:
         if self._shard == "none":
             return 0, 1
         found = surroundings(os.environ)
-        if found is None:
-            return self._sent_world or _rank_of(detect())
+        if found is None and self._sent_world is not None:
+            return self._sent_world
         # Nodes make no difference here, so that the local numbers need not be known.
-        (rank, ranks, *_), _source = found
-        return _rank_of(detect(rank, ranks, rank, ranks))
+        world = detect() if found is None else detect(*found[0][:2], *found[0][:2])
+        return world.rank, world.world_size
 
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker has no process group.
@@ -109,13 +109,6 @@ class FileOrder:
             return _Division(rank, ranks, 0)
         return _Division(rank + ranks * workers.id, ranks * workers.num_workers, workers.num_workers)
 
-    def _divide(self, new: _Division) -> None:
-        """Continues with the share of this process, which may be of a different division than the files that were returned."""
-        if (old := self._division) is not None:
-            is_ahead = bool(self._ahead or self._offset)
-            self._start, self._taken = self._moved(self._start, self._taken, is_ahead, self._in_order, old, new)
-        self._division = new
-
     def _rest(self) -> Iterator[tuple[int, File]]:
         """Begins a loop, which is `_current` then. Returns the remaining files of the share, with their indexes in the order."""
         division = self._divided()
@@ -129,7 +122,11 @@ class FileOrder:
         self._current = object()
         if self._has_ended:
             return iter(())
-        self._divide(division)
+        if (old := self._division) is not None:
+            # The files that were returned may be of a different division.
+            is_ahead = bool(self._ahead or self._offset)
+            self._start, self._taken = self._moved(self._start, self._taken, is_ahead, self._in_order, old, division)
+        self._division = division
         self._in_order &= self._ordered
         order = list(range(len(self._files))) if self._shuffle else None
         if order is not None:
@@ -264,10 +261,6 @@ class FileOrder:
 def _worker_info() -> Any:
     """Returns torch's description of the worker of a DataLoader that this process is, if it is one."""
     return getattr(sys.modules.get("torch.utils.data"), "get_worker_info", lambda: None)()
-
-
-def _rank_of(world: World) -> tuple[int, int]:
-    return world.rank, world.world_size
 
 
 def _reaches(files: Sequence[File], at: int) -> bool:

@@ -10,7 +10,7 @@ from .. import fields as native
 from .._arguments import shown
 from ..errors import ConfigError
 from . import framing, mix, policies, row
-from .from_torchvision import Library, translated
+from .from_torchvision import Context, Library, translated
 from .torchvision_makers import same
 
 
@@ -40,7 +40,7 @@ def from_timm(transforms: Any, **fields: native.Image | mix.OneHot | mix.MultiHo
     """
     if fields:
         return _mix(transforms, fields)
-    return translated(transforms, "from_timm", _TIMM)
+    return translated(transforms, "from_timm", Context(_TIMM))
 
 
 def _mix(mixup: Any, fields: dict[str, Any]) -> mix.Mix:

@@ -49,7 +49,7 @@ def from_torchvision(transforms: Any, **fields: Member) -> list[native.ImageOp] 
     Raises:
         ConfigError: With every transform that has no translation, and the reason.
     """
-    return _joint(transforms, fields) if fields else translated(transforms, "from_torchvision")
+    return _joint(transforms, fields) if fields else translated(transforms, "from_torchvision", Context())
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class _OfBoxes:
 
 
 @dataclass(frozen=True)
-class _Context:
+class Context:
     """Kind of data that transforms are translated for."""
 
     library: Library | None = None
@@ -95,12 +95,8 @@ class _Context:
     """Operations so far."""
 
 
-def translated(transforms: Any, caller: str, library: Library | None = None) -> list[native.ImageOp]:
-    """Returns the operations of torchvision's transforms, or of a `library` that adds its own."""
-    return _translated(transforms, caller, _Context(library))
-
-
-def _translated(transforms: Any, caller: str, context: _Context) -> list[native.ImageOp]:
+def translated(transforms: Any, caller: str, context: Context) -> list[native.ImageOp]:
+    """Returns the operations of torchvision's transforms, or of a library that adds its own."""
     found, problems = context.found, []
     is_float, last = False, ""
     for number, transform in enumerate(_flat(transforms, context.library)):
@@ -170,10 +166,10 @@ def _joint(transforms: Any, fields: Mapping[str, Any]) -> native.Joint:
     caller, boxes = "from_torchvision", _OfBoxes()
     native.Joint(**fields)  # Rejects fields that cannot be in one.
     transforms = list(_flat(transforms))  # An iterator would be empty for the second field.
-    ops: dict[Kind, list[native.ImageOp]] = {"image": _translated(transforms, caller, _Context(None, "image", boxes))}
+    ops: dict[Kind, list[native.ImageOp]] = {"image": translated(transforms, caller, Context(None, "image", boxes))}
     boxes.is_sanitized = False
     if any(isinstance(of, native.Mask) for of in fields.values()):
-        ops["mask"] = _translated(transforms, caller, _Context(None, "mask", boxes))
+        ops["mask"] = translated(transforms, caller, Context(None, "mask", boxes))
     made = moved_by(fields, ops.__getitem__)
     for name, of in fields.items():
         if isinstance(of, native.Boxes):
@@ -211,7 +207,7 @@ _KEEPS_BOXES = (
 """Operations that leave the sizes of boxes."""
 
 
-def _in_a_map(context: _Context) -> str:
+def _in_a_map(context: Context) -> str:
     return in_a_map('transform(sample["x"])') if context.boxes is None else _JOINT_IN_A_MAP
 
 
@@ -238,7 +234,7 @@ def _is_known(transform: Any, library: Library | None) -> bool:
     return _is_torchvision(transform) or library is not None and library.has(transform)
 
 
-def _is_float_after(transform: Any, is_float: bool, context: _Context) -> bool:
+def _is_float_after(transform: Any, is_float: bool, context: Context) -> bool:
     """Returns True if pixels are floats from 0 to 1 after a transform; rejects conversions that pictures cannot have."""
     name, library = type(transform).__name__, context.library
     if library is not None and library.has(transform):
@@ -297,7 +293,7 @@ def _has_colour(fill: Any) -> bool:
     return any(level not in (0, None) for level in (fill if isinstance(fill, (list, tuple)) else [fill]))
 
 
-def _translate(transform: Any, context: _Context) -> list[native.ImageOp]:
+def _translate(transform: Any, context: Context) -> list[native.ImageOp]:
     """Returns the operations of one transform."""
     name, library = type(transform).__name__, context.library
     if isinstance(transform, native.ImageOp):
@@ -340,7 +336,7 @@ def _translate(transform: Any, context: _Context) -> list[native.ImageOp]:
     return _made(MAKERS.get(name), transform, context)
 
 
-def _made(make: Callable[[Any], native.ImageOp] | None, transform: Any, context: _Context) -> list[native.ImageOp]:
+def _made(make: Callable[[Any], native.ImageOp] | None, transform: Any, context: Context) -> list[native.ImageOp]:
     """Returns the operation that a maker makes of a transform."""
     if make is None:
         raise ConfigError(f"there is no such operation: {_in_a_map(context)}")
@@ -349,7 +345,7 @@ def _made(make: Callable[[Any], native.ImageOp] | None, transform: Any, context:
     return [op]
 
 
-def _set_boxes(transform: Any, context: _Context) -> None:
+def _set_boxes(transform: Any, context: Context) -> None:
     """Keeps the arguments of a transform of boxes."""
     name, boxes = type(transform).__name__, context.boxes
     if boxes is None:
@@ -379,7 +375,7 @@ _COMPOSITIONS: dict[str, Callable[[Any, list[native.ImageOp]], native.ImageOp]] 
 """Makers of compositions, by the names of torchvision's classes."""
 
 
-def _inner(transform: Any, context: _Context) -> list[native.ImageOp]:
+def _inner(transform: Any, context: Context) -> list[native.ImageOp]:
     """Returns the operations that a composition holds, one for each."""
     for part in _parts(transform):
         if type(part).__name__ in _CHANGES_OF_TYPE | _FOR_BOXES:

@@ -207,17 +207,12 @@ class StorageWriter(filesystem.FileSystemWriter):
 
 
 def _prefixes(given: Any) -> Callable[[int], str]:
-    if given is None:
-        return _no_prefix
     if callable(given):
         return given
+    given = [""] if given is None else given
     if isinstance(given, str) or not given or not all(isinstance(each, str) for each in given):
         raise ConfigError(f"prefixes have to be a function of the rank or a list of texts, but they are {shown(given)}")
     return _InTurn(tuple(given))
-
-
-def _no_prefix(rank: int) -> str:
-    return ""
 
 
 @dataclasses.dataclass(frozen=True)
