@@ -67,7 +67,7 @@ class MappedBatch:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
-        # Held until then, for `wait`.
+        # The lock is held until the batch is done, for `wait`.
         self._is_done, self._end = False, threading.Lock()
         self._end.acquire()
         self._results: list[Any] = [None] * len(self.keys)
@@ -76,7 +76,7 @@ class MappedBatch:
         # Error of a worker or of collating, which is not about one sample, and the collated outputs: None without a row.
         self.error: BaseException | None = None
         self.batch: dict[str, Any] | None = None
-        # Of the consumer: its failures were counted, and it needs a new try because `finish` has raised.
+        # The consumer has counted the failures; and `finish` has raised, so that the consumer needs a new try.
         self.is_settled = False
         self.has_raised = False
 

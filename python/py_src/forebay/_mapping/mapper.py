@@ -58,7 +58,7 @@ class Mapper:
         self._check_inputs(batch.outputs())
         count = options.workers or max(1, _forebay.cpu_count() // ranks[1])
         self.workers = Workers(count, self._opener())
-        # Of the epoch.
+        # Samples of this epoch that were left out with a warning.
         self._warnings = 0
         weakref.finalize(self, self.workers.close)
 

@@ -37,7 +37,7 @@ class Workers:
         self.count = count
         self._open_caller = open_caller
         self._pid = os.getpid()
-        # Of the workers alone.
+        # For the worker threads alone: the consumer takes no lock.
         self._lock = threading.Lock()
         # Rows by batch; None ends a thread. A batch that was dropped, as `break` does, is not mapped any more.
         self._queue: queue.SimpleQueue[tuple[weakref.ref[MappedBatch], Sequence[int]] | None] = queue.SimpleQueue()

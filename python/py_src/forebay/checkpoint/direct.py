@@ -59,8 +59,8 @@ class BlockWindow:
             self._blocks.popleft().receive()
 
 
-class _Open:
-    """Target with blocks that are not there yet."""
+class _PendingTarget:
+    """Target with blocks that have not arrived."""
 
     def __init__(self, target: Target, blocks: int) -> None:
         self.target, self._missing, self._memory = target, blocks, None
@@ -109,30 +109,30 @@ class Direct:
 
     def fill(self, targets: Iterable[Target]) -> None:
         """Fetches the bytes of targets, in the order of the part."""
-        with BlockWindow() as opened:
-            self.request(targets, opened)
+        with BlockWindow() as window:
+            self.request(targets, window)
 
     def request(self, targets: Iterable[Target], into: BlockWindow) -> None:
         """Requests the bytes of targets through a window, in the order of the part."""
-        by_block: dict[int, list[_Open]] = {}
+        by_block: dict[int, list[_PendingTarget]] = {}
         for target in targets:
             numbers = self.numbers(target.begin, target.end)
-            opened = _Open(target, len(numbers))
+            pending = _PendingTarget(target, len(numbers))
             for number in numbers:
-                by_block.setdefault(number, []).append(opened)
+                by_block.setdefault(number, []).append(pending)
         for number in sorted(by_block):
             into.add(functools.partial(self._request, number, by_block[number]))
 
-    def _request(self, number: int, opened: list[_Open]) -> _Block:
+    def _request(self, number: int, pending: list[_PendingTarget]) -> _Block:
         begin = number * self._blocks.block_bytes
         end = begin + self._blocks.length(number)
-        target = opened[0].target
-        is_sole = len(opened) == 1 and target.begin <= begin and end <= target.end
+        target = pending[0].target
+        is_sole = len(pending) == 1 and target.begin <= begin and end <= target.end
         fetched = self._fetched.get(number)
         if not is_sole or fetched is not None or self._blocks.has(number):
             # The window has it also after `drop`, and nothing else has it if it was not there before.
-            return _divided(fetched or Fetched(self._blocks, number, self._buffers), opened, begin)
-        return _direct(self._blocks, number, opened[0], opened[0].memory()[begin - target.begin : end - target.begin])
+            return _divided(fetched or Fetched(self._blocks, number, self._buffers), pending, begin)
+        return _direct(self._blocks, number, pending[0], pending[0].memory()[begin - target.begin : end - target.begin])
 
 
 class _Block(NamedTuple):
@@ -144,21 +144,21 @@ class _Block(NamedTuple):
     """Ends the request. Nothing is written after that."""
 
 
-def _divided(fetched: Fetched, all_opened: list[_Open], start: int) -> _Block:
+def _divided(fetched: Fetched, targets: list[_PendingTarget], start: int) -> _Block:
     """Returns a block with the bytes of several targets, or with more bytes too."""
 
     def receive() -> None:
         block = fetched.wait()
-        for opened in all_opened:
-            target = opened.target
+        for pending in targets:
+            target = pending.target
             begin, end = max(target.begin, start), min(target.end, start + len(block))
-            opened.memory()[begin - target.begin : end - target.begin] = block[begin - start : end - start]
-            opened.received()
+            pending.memory()[begin - target.begin : end - target.begin] = block[begin - start : end - start]
+            pending.received()
 
     return _Block(receive)
 
 
-def _direct(blocks: Blocks, number: int, opened: _Open, memory: Any) -> _Block:
+def _direct(blocks: Blocks, number: int, pending: _PendingTarget, memory: Any) -> _Block:
     """Returns a block that arrives in the memory of its target."""
     filled = Filled(blocks, number, memory)
 
@@ -168,7 +168,7 @@ def _direct(blocks: Blocks, number: int, opened: _Open, memory: Any) -> _Block:
         except BaseException:
             filled.stop()
             raise
-        opened.received()
+        pending.received()
 
     return _Block(receive, filled.stop)
 

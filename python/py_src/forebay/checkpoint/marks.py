@@ -7,8 +7,8 @@ the checkpoint of a later one. A later save that has not committed yet is the ga
 checkpoint before. So its parts are not removed until the later save has committed, if the folder was a checkpoint.
 
 Saves that begin at the same time must not write to the same parts. So a save announces itself, by a file with its token in the
-name, before it lists the folder, and withdraws that file after `begun.json` is written: of any two, one finds a file of the
-other.
+name, before it lists the folder, and withdraws that file after `begun.json` is written: of any two saves, one finds the file
+of the second one.
 """
 
 from __future__ import annotations

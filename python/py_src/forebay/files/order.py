@@ -67,17 +67,17 @@ class FileOrder:
     def _begin(self, epoch: int) -> None:
         """Moves to the beginning of an epoch."""
         self.epoch = epoch
-        # The loop that the position belongs to; None for none.
+        # The loop that the position belongs to, if there is one.
         self._current: object | None = None
         # Division in which the files of the epoch were returned, and whether all of them were returned in order.
         self._division: _Division | None = None
         self._in_order = True
-        # Index of the epoch's first file in its order, files of the own share that were returned, and the indexes that
-        # were returned out of order.
+        # Position in the epoch's order: the index of its first file, the files of this share that were returned in order,
+        # and the indexes of those that were returned ahead of them.
         self._start, self._taken, self._ahead = 0, 0, set[int]()
-        # The share of a worker in the epoch before is all returned. The rest of the workers may be within it still.
+        # This worker has returned all files of the epoch before. Further workers may still be in that epoch.
         self._has_ended = False
-        # Offset in the next file of the share of its first item that was not returned, and the version of that file.
+        # Offset of the next item in the next file, and the version of that file.
         self._offset, self._version = 0, None
 
     def set_epoch(self, epoch: int) -> None:
@@ -166,7 +166,7 @@ class FileOrder:
     def state_dict(self) -> dict[str, Any]:
         """Returns the position, which counts the files that iteration has returned.
 
-        Without workers, all ranks have returned as many files when a trainer saves it. In workers of a DataLoader, torchdata's
+        Without workers, all ranks have returned equally many files when a trainer saves it. In workers of a DataLoader, torchdata's
         StatefulDataLoader saves it and needs as many ranks and workers to resume. With `ordered=False` each rank saves its own.
         """
         share, shares, workers = self._division or self._divided()
@@ -177,13 +177,13 @@ class FileOrder:
             "start": self._start,
             "taken": self._taken,
             "ahead": sorted(self._ahead),
-            # The state is equal on all ranks that have returned as many.
+            # Ranks that have returned equally many files have equal states.
             "share": share if workers or not self._in_order else 0,
             "shares": shares,
             "workers": workers,
             "ended": self._has_ended,
             "ordered": self._in_order,
-            # A shuffle draws a different order of a different number.
+            # The order of a shuffle depends on the number of files.
             "files": len(self._files) if self._shuffle else None,
         }
 
@@ -238,7 +238,7 @@ class FileOrder:
             StateError: It is not known which files the remaining shares have returned.
         """
         if is_ordered and not old.workers:
-            # All ranks have returned as many.
+            # All ranks have returned equally many files.
             return start + old.shares * taken, 0
         if old == new or not (taken or is_ahead):
             return start, taken

@@ -185,7 +185,7 @@ class _Connections:
         _close(folder)
 
     def drop(self, remote: str, folder: RemoteFolder) -> None:
-        """Closes a connection that has failed, and the idle ones to the same folder: they are as old."""
+        """Closes a connection that has failed, and the idle ones to the same folder, which have probably failed too."""
         with self._lock:
             others = self._idle.pop(remote, [])
         for each in (folder, *others):
