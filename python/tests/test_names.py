@@ -42,11 +42,15 @@ def test_every_name_that_a_function_uses_is_in_its_module(name):
     assert unknown == set()
 
 
-def test_an_import_leaves_large_modules_to_the_functions_that_need_them():
+def test_an_import_leaves_modules_to_the_names_and_functions_that_need_them():
     program = "import sys; before = set(sys.modules); import forebay; print(*set(sys.modules) - before)"
-    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
-    assert "forebay._loader" in loaded
-    assert not {"decimal", "forebay.operations", "hashlib", "multiprocessing", "numpy", "secrets", "socket", "torch", "uuid"} & set(loaded)
+    program += "\nforebay.Loader; print(*set(sys.modules) - before)"
+    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    package, loader = map(str.split, printed.splitlines())
+    assert {name for name in package if name.startswith("forebay")} == {"forebay", "forebay._forebay", "forebay.errors"}
+    assert "forebay._loader" in loader
+    large = {"decimal", "hashlib", "multiprocessing", "numpy", "pickle", "secrets", "socket", "torch", "uuid"}
+    assert not {"forebay._mapping", "forebay.files", "forebay.operations", *large} & set(loader)
 
 
 def test_operations_are_names_of_the_package_before_they_are_imported():

@@ -10,12 +10,14 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _forebay
 from .errors import ConfigError
-from ._mapping.mapper import Mapper, Wait
 from ._world import World, check_group
+
+if TYPE_CHECKING:
+    from ._mapping.mapper import Mapper
 
 _RANDOM = frozenset(
     ["AugMix", "AutoAugment", "ColorJitter", "ElasticTransform", "GaussianBlur", "JPEG", "RandAugment", "ScaleJitter"]
@@ -242,6 +244,8 @@ class Epoch(_forebay.Steps):
         mapper = self._maker.mapper
         if mapper is None:
             return [self._maker.convert(outputs) for outputs in taken.items()]
+        from ._mapping.mapper import Wait  # Imported late: most loaders have no map.
+
         self._begin_map(taken)
         number, batches = taken.number, []
         self._map(taken, mapper)

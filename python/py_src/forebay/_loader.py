@@ -23,9 +23,6 @@ from ._epoch import BatchMaker, Epoch, LoaderParts, Transform
 from .errors import ClosedError, ConfigError
 from .fields import Field, paddings, specs
 from ._groups import Engine, Fetch, Order, Pack, Select, Skip, TokenBatch, TokenWindow, extra_outputs, given, group, loader_window, moved
-from ._mapping.mapper import HIDDEN, Mapper
-from ._mapping.options import Map
-from ._mapping.options import checked as checked_map
 from ._packs import check_pairs, check_rows, ids_of
 from ._position import EpochSetter, LeftEpochs, StepsOfRun, load, saved
 from .remotes import library_stores
@@ -37,6 +34,9 @@ if TYPE_CHECKING:
 
     # Type checkers have this module; programs need not install it.
     from typing_extensions import TypeVar
+
+    from ._mapping.mapper import Mapper
+    from ._mapping.options import Map
 
     BatchT = TypeVar("BatchT", default=dict[str, Any])
 else:
@@ -236,15 +236,21 @@ class Loader(Generic[BatchT]):
         skips = values["skip"]["errors"] > 0
         is_full = values["drop_last"] and not skips and not (padding and padding.pairs)
         marks = values["extra"]
+        options, of_map = None, ()
+        if map is not None:
+            # Imported late: most loaders have no map.
+            from ._mapping.mapper import HIDDEN
+            from ._mapping.options import checked as checked_map
+
+            options, of_map = checked_map(map), HIDDEN
         if padding is not None:
             # The engine does not know masks. A map needs two of the marks.
-            taken = {*marks, *(HIDDEN if map is not None else ())}
+            taken = {*marks, *of_map}
             for mask in padding.masks:
                 if mask in taken:
                     raise ConfigError(f"`extra` adds an output called `{mask}`: rename the AttentionMask of that name")
         self._batch = Batch(devices, outputs, values["batch_size"], sharding, is_full, padding, marks)
         convert = converter(framework, self._batch)
-        options = None if map is None else checked_map(map)
         transformer = None if transform is None else Transform(transform)
         self._pid = os.getpid()
         self._closed = False
@@ -252,9 +258,11 @@ class Loader(Generic[BatchT]):
         mapper: Mapper | None = None
         if options is not None:
             ranks = (self._world.world_size, self._world.local_world_size)
+            from ._mapping.mapper import Mapper
+
             mapper = Mapper(options, framework, self._batch, values, ranks)
             # It needs them of each row.
-            values |= {"extra": [*marks, *(name for name in HIDDEN if name not in marks)]}
+            values |= {"extra": [*marks, *(name for name in of_map if name not in marks)]}
         self._maker = BatchMaker(convert, mapper, transformer, self._single)
         # With several ranks a batch that loses all its samples gets a repeat.
         is_alone = self._world.world_size * len(devices) == 1

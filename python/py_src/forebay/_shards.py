@@ -14,9 +14,9 @@ from typing import Any, SupportsIndex, overload
 
 from . import _forebay
 from ._arguments import address, folder, text
+from ._convert.ragged import NUMBERS
 from .errors import DecodeError, Error, FormatError, NotFoundError, SampleIndexError, UnsupportedError, of_system
 from .remotes import library_stores
-from ._writer import NUMBERS
 
 # Most bytes of a shard that is kept in memory.
 KEPT_BYTES_MAX = 256 << 20

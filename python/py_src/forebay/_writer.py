@@ -15,7 +15,7 @@ from typing import Any
 from . import _forebay
 from ._arguments import U32, by_name, byte_size, destination, flag, shown, text, whole
 from ._choices import Hash
-from ._convert.ragged import DTYPES
+from ._convert.ragged import NUMBERS
 from .errors import ConfigError, of_system
 from .remotes import library_stores
 
@@ -186,10 +186,6 @@ class MDSWriter:
             self._writer.abandon()
         elif not self._watch.has_ended:
             self.finish()
-
-
-NUMBERS = tuple(dtype for dtype in DTYPES if dtype != "bfloat16")
-"""Types of numbers and of the elements of arrays, with numpy's names."""
 
 
 def plain(encoding: str, value: Any, column: str) -> tuple[str, Any]:

@@ -23,6 +23,9 @@ PAIR_MASKS = ("attention_mask", "completion_mask")
 # Types of the engine, with the names of all frameworks. The index is the type's number in the header of a ragged array.
 DTYPES = get_args(DTypeName)
 
+NUMBERS = tuple(dtype for dtype in DTYPES if dtype != "bfloat16")
+"""Types of numbers and of the elements of arrays, with numpy's names."""
+
 
 def header(row: bytes | bytearray) -> tuple[str, tuple[int, ...], int]:
     """Returns type, shape and offset of the values of a ragged array.
