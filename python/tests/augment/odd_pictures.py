@@ -99,6 +99,8 @@ def in_torchvision(picture, steps, is_label=False):
             picture = start
         elif action == "end_mixture":
             picture = functional.to_pil_image(mixture.to(torch.uint8))
+        elif action == "blend_mixture":
+            picture = Image.blend(start, functional.to_pil_image(mixture.to(torch.uint8)), arguments["share"])
         else:
             picture = getattr(functional, action)(picture, **arguments)
     return picture

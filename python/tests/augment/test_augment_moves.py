@@ -94,7 +94,8 @@ def test_the_fields_of_a_joint_need_the_same_moves(odd, mask, sentence):
 
 def test_operations_that_labels_cannot_follow_are_refused(odd):
     folder, _ = odd
-    for op, sentence in [(fb.AugMix(), "AugMix blends pictures"), (fb.RandomApply([fb.AugMix()]), "AugMix"), (fb.RandomErasing(), "a Mask holds labels")]:
+    levels = fb.LevelAugment([[("ShearX", 1, 9)]], width=2)
+    for op, sentence in [(fb.AugMix(), "AugMix blends pictures"), (levels, "AugMix blends pictures"), (fb.RandomApply([fb.AugMix()]), "AugMix"), (fb.RandomErasing(), "a Mask holds labels")]:
         with pytest.raises(fb.ConfigError, match=sentence):
             fb.Loader(local=folder, batch_size=2, fields={NAME: fb.Mask("label", op)})
 

@@ -99,6 +99,7 @@ POLICIES = {
     "auto": fb.AutoAugment(),
     "auto bicubic": fb.AutoAugment("cifar10", "bicubic"),
     "mix": fb.AugMix(severity=10),
+    "mix by levels": fb.LevelAugment([[("Color", 1, 9)], [("Equalize", 1, 0)], [("ShearX", 1, 9)]], count=0, width=3, alpha=0.5),
 }
 
 

@@ -39,6 +39,8 @@ RECIPES = [
     {"is_training": True, "auto_augment": "3a", "color_jitter": 0.3},
     {"is_training": True, "auto_augment": "v0r-mstd0.5"},
     {"is_training": True, "auto_augment": "original"},
+    {"is_training": True, "auto_augment": "augmix-m5-w4-d2"},
+    {"is_training": True, "auto_augment": "augmix-b1-mstd0.5"},
     {"is_training": True, "color_jitter_prob": 0.8, "grayscale_prob": 0.2, "gaussian_blur_prob": 0.5},
     {"is_training": True, "normalize": False},
     {"is_training": True, "separate": True, "auto_augment": "rand-m9"},
@@ -104,6 +106,51 @@ def test_policies_are_drawn_as_by_timm():
     assert len(auto.choices) == 25 and auto.count == 1 and auto.fill == (1, 2, 3) and auto.translate_const == 100
     uniform = fb.from_timm(module.rand_augment_transform("rand-m9-mstd101", dict(hparams)))[0]
     assert uniform.is_uniform and uniform.magnitude_std == 0
+
+
+def chains_of(steps):
+    """Returns the chains of a mixture, with their weights, and the mixture's share of the blend."""
+    chains, chain = [], []
+    steps = [step for step in steps if "action" in step]
+    assert steps[0] == {"action": "start_mixture", "weight": 0.0}
+    for step in steps[1:-1]:
+        chain.append(step)
+        if step["action"] == "add_to_mixture":
+            chains.append((chain[:-1], step["weight"]))
+            chain = []
+    assert steps[-1]["action"] == "blend_mixture" and not chain
+    return chains, steps[-1]["share"]
+
+
+def test_mixtures_have_the_pixels_of_timm(odd, monkeypatch):
+    folder, made = odd
+    mixing = module.augment_and_mix_transform("augmix-m5-w4-d2", {"translate_pct": 0.3, "img_mean": (1, 2, 3)})
+    ops = fb.from_timm([mixing])
+    field = fb.Image("image", *ops)
+    for number, row in augmented(folder, *ops).items():
+        chains, share = chains_of(drawn_steps(field, made[number], number))
+        queue = [[lambda picture, step=step: in_torchvision(picture, [step]) for step in chain] for chain, _ in chains]
+        monkeypatch.setattr(module.np.random, "choice", lambda *_, queue=queue, **__: queue.pop(0))
+        picture = Image.fromarray(made[number])
+        expected = mixing._apply_basic(picture, np.float32([weight for _, weight in chains]), np.float32(share))
+        assert np.abs(row.transpose(1, 2, 0).astype(int) - np.asarray(expected)).max() <= 1, number
+        assert not queue
+
+
+def test_mixtures_are_drawn_as_by_timm():
+    stats = pytest.importorskip("scipy.stats")
+    for text, depths in [("augmix-m5-w4-d2", {2}), ("augmix-w2", {1, 2, 3})]:
+        mixing = module.augment_and_mix_transform(text, {"translate_pct": 0.3})
+        field = fb.Image("image", *fb.from_timm(mixing))
+        ours = [chains_of(fb.drawn(field, (200, 100), name="x", augment_seed=1, draw=draw)) for draw in range(600)]
+        shares = np.random.default_rng(1).beta(1, 1, 2000)
+        assert stats.ks_2samp([share for _, share in ours], shares).pvalue > 1e-3
+        weights = np.random.default_rng(2).dirichlet([1.0] * mixing.width, 2000)[:, 0]
+        assert stats.ks_2samp([chains[0][1] for chains, _ in ours], weights).pvalue > 1e-3
+        assert all(len(chains) == mixing.width and math.isclose(sum(weight for _, weight in chains), 1) for chains, _ in ours)
+        # A posterisation to 8 bits changes nothing, and has no step.
+        assert max(len(chain) for chains, _ in ours for chain, _ in chains) == max(depths)
+        assert {len(chain) for chains, _ in ours for chain, _ in chains} >= depths
 
 
 @pytest.mark.parametrize(("least", "most"), [(3, 3), (2, 5), (1, 3)])

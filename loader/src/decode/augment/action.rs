@@ -191,6 +191,11 @@ pub enum Action {
     },
     /// Replaces the picture by the mixture.
     EndMixture,
+    /// Replaces the picture by a blend of the kept one with the mixture.
+    BlendMixture {
+        /// Share of the mixture, from 0 to 1.
+        share: f64,
+    },
 }
 
 impl Action {

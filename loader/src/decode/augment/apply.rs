@@ -139,6 +139,7 @@ impl Augmenter {
             Action::StartMixture { weight } => self.mixture.start(pixels, *weight as f32),
             Action::AddToMixture { weight } => self.mixture.add(pixels, *weight as f32),
             Action::EndMixture => self.mixture.end(pixels),
+            Action::BlendMixture { share } => self.mixture.blend(pixels, *share as f32),
             Action::AdjustBrightness { .. }
             | Action::AdjustContrast { .. }
             | Action::Invert
@@ -168,6 +169,14 @@ impl Mixture {
     /// Writes the sum without its fraction, as torchvision does.
     fn end(&mut self, pixels: &mut [u8]) {
         pixels.iter_mut().zip(&self.sum).for_each(|(level, sum)| *level = *sum as u8);
+    }
+
+    /// Blends the kept picture, which `pixels` are again, with the sum, both without fractions, as timm does by Pillow.
+    fn blend(&self, pixels: &mut [u8], share: f32) {
+        for (level, sum) in pixels.iter_mut().zip(&self.sum) {
+            let (kept, mixed) = (f32::from(*level), f32::from(*sum as u8));
+            *level = (kept + share * (mixed - kept)) as u8;
+        }
     }
 }
 

@@ -127,6 +127,12 @@ def _rand(transform: Any) -> native.ImageOp:
     return _policy([[op] for op in transform.ops], count=transform.num_layers, weights=weights)
 
 
+def _mixed(transform: Any) -> native.ImageOp:
+    # `blended` has the same weights, and rounds after every chain rather than once.
+    depth = max(transform.depth, 0)
+    return _policy([[op] for op in transform.ops], count=depth, width=transform.width, alpha=float(transform.alpha))
+
+
 _TIMM = Library(
     name="timm",
     floats=frozenset(("MaybeToTensor",)),
@@ -140,5 +146,6 @@ _TIMM = Library(
         "RandomErasing": _erasing,
         "RandAugment": _rand,
         "AutoAugment": lambda transform: _policy(transform.policy),
+        "AugMixAugment": _mixed,
     },
 )

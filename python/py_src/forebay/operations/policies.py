@@ -166,13 +166,13 @@ def _weights(name: str, value: Any) -> list[float]:
 @by_name()
 @dataclass(frozen=True)
 class LevelAugment(ImageOp):
-    """Applies lists of operations that are drawn from `choices`: timm's RandAugment, AutoAugment and 3-Augment.
+    """Applies lists of operations that are drawn from `choices`: timm's RandAugment, AutoAugment, 3-Augment and AugMix.
 
     `from_timm` makes it of timm's own objects. Operations and strengths are the same as in timm's `auto_augment.py`.
 
     Args:
         choices: Lists of (name, probability, level), such as `[[("Rotate", 0.5, 9)], [("Solarize", 0.5, 9)]]`. The names are timm's.
-        count: Lists per picture.
+        count: Lists per picture, or per chain, where 0 draws 1 to 3.
         weights: Weight of each list. With weights no list is drawn twice. None: all are equally probable.
         magnitude_std: Standard deviation of the levels, which are drawn again for each operation.
         is_uniform: Draw each level uniformly between 0 and its own, without `magnitude_std`.
@@ -181,6 +181,8 @@ class LevelAugment(ImageOp):
         fill: Grey level or (red, green, blue) outside of the picture. None: black.
         translate_const: Pixels of the largest translation by `TranslateX` and `TranslateY`.
         translate_pct: Share of a side of the largest translation by `TranslateXRel` and `TranslateYRel`.
+        width: Chains of lists that are blended with the picture, as timm's AugMix does. 0: the lists change the picture itself.
+        alpha: Parameter of the distributions of the chains' weights.
     """
 
     choices: Sequence[Sequence[tuple[str, float, float]]]
@@ -193,8 +195,10 @@ class LevelAugment(ImageOp):
     fill: Fill = (128, 128, 128)
     translate_const: float = 250.0
     translate_pct: float = 0.45
+    width: int = 0
+    alpha: float = 1.0
 
-    _CHECKS = {"choices": _choices, "count": partial(whole, below=U32), "interpolation": _filters, "weights": partial(none_or, _weights)}
+    _CHECKS = {"choices": _choices, "count": partial(whole, below=U32), "width": partial(whole, below=U32), "interpolation": _filters, "weights": partial(none_or, _weights)}
 
     def _spec(self) -> dict[str, Any]:
         spec = super()._spec()

@@ -1,11 +1,12 @@
-//! timm's policies: RandAugment, AutoAugment and 3-Augment, with strengths that are levels from 0 to 10 that may be
-//! noisy. Operations, strengths and pixels are the same as in timm's `auto_augment.py`, for the same numbers.
+//! timm's policies: RandAugment, AutoAugment, 3-Augment and AugMix, with strengths that are levels from 0 to 10, which
+//! may be noisy. Operations, strengths and pixels are the same as in timm's `auto_augment.py`, for the same numbers.
 
 use serde::{Deserialize, Serialize};
 
 use super::check_count;
+use super::mix::{CHAINS_MAX, Shares, depth, refused_for_labels};
 use crate::decode::augment::action::{Action, Sampling};
-use crate::decode::augment::operation::{Operation, Script, check_within};
+use crate::decode::augment::operation::{ALPHA_MIN, Operation, Script, check_within};
 use crate::decode::draw::{Draws, OpDraws};
 use crate::error::{Error, Result};
 use forebay_picture::Interpolation;
@@ -22,9 +23,15 @@ const ADD_THRESHOLD: u8 = 128;
 pub struct LevelAugment {
     /// Lists that are drawn from.
     pub choices: Vec<Vec<LevelOp>>,
-    /// Lists per picture.
+    /// Lists per picture, or per chain, where 0 draws 1 to 3.
     #[serde(default = "one")]
     pub count: u32,
+    /// Chains of lists that are blended with the picture, as AugMix does. 0: the lists change the picture itself.
+    #[serde(default)]
+    pub width: u32,
+    /// Parameter of the distributions of the chains' weights.
+    #[serde(default = "always")]
+    pub alpha: f64,
     /// Weight of each list. With weights no list is drawn twice.
     #[serde(default)]
     pub weights: Option<Vec<f64>>,
@@ -120,6 +127,14 @@ impl Operation for LevelAugment {
     fn check(&self) -> Result<()> {
         const NAME: &str = "LevelAugment";
         check_count(NAME, "count", self.count, 0)?;
+        if self.width > CHAINS_MAX || self.width > 0 && self.count > CHAINS_MAX {
+            return Err(Error::config(format!(
+                "{NAME} needs a `width` of at most {CHAINS_MAX}, and a `count` of chains too"
+            ))
+            .with("width", self.width)
+            .with("count", self.count));
+        }
+        check_within(NAME, "alpha", self.alpha, ALPHA_MIN, 1e3)?;
         let largest = self.choices.iter().map(Vec::len).max().unwrap_or(0) as u32;
         check_count(NAME, "choices", self.choices.len() as u32, 1)?;
         check_count(NAME, "operations", largest, 0)?;
@@ -148,8 +163,32 @@ impl Operation for LevelAugment {
 
     fn draw(&self, draws: OpDraws, script: &mut Script) {
         let mut numbers = draws.numbers();
+        if self.width == 0 {
+            return self.draw_lists(self.count, &mut numbers, script);
+        }
+        let Shares { kept, chains, sum } = Shares::draw(self.alpha, self.width, &mut numbers);
+        script.push(Action::StartMixture { weight: 0.0 });
+        for weight in &chains[..self.width as usize] {
+            let count = depth(i64::from(self.count), &mut numbers);
+            self.draw_lists(count, &mut numbers, script);
+            script.push(Action::AddToMixture { weight: *weight / sum });
+        }
+        script.push(Action::BlendMixture { share: 1.0 - kept });
+    }
+
+    fn moves(&self) -> bool {
+        self.width == 0
+    }
+
+    fn check_labels(&self) -> Result<()> {
+        if self.width > 0 { Err(refused_for_labels()) } else { Ok(()) }
+    }
+}
+
+impl LevelAugment {
+    fn draw_lists(&self, count: u32, numbers: &mut Draws, script: &mut Script) {
         let mut weights = self.weights.clone();
-        for _ in 0..self.count {
+        for _ in 0..count {
             let place = match &mut weights {
                 None => numbers.below(self.choices.len() as u32) as usize,
                 Some(weights) => {
@@ -165,17 +204,11 @@ impl Operation for LevelAugment {
                 }
             };
             for op in &self.choices[place] {
-                self.draw_op(*op, &mut numbers, script);
+                self.draw_op(*op, numbers, script);
             }
         }
     }
 
-    fn moves(&self) -> bool {
-        true
-    }
-}
-
-impl LevelAugment {
     fn draw_op(&self, op: LevelOp, numbers: &mut Draws, script: &mut Script) {
         // Each operation takes the same numbers, whatever it is.
         let (applies, noise, uniform) = (numbers.unit() < op.p, numbers.normal(), numbers.unit());

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::space::MIX;
 use crate::decode::augment::action::{Action, Sampling};
 use crate::decode::augment::operation::{ALPHA_MIN, Operation, Script, check_within};
-use crate::decode::draw::OpDraws;
+use crate::decode::draw::{Draws, OpDraws};
 use crate::error::{Error, Result};
 use forebay_picture::Interpolation;
 
@@ -59,7 +59,7 @@ const BINS: u32 = 10;
 const PARTIAL: u32 = 9;
 
 /// Upper bound of the chains and of their length.
-const CHAINS_MAX: u32 = 64;
+pub(super) const CHAINS_MAX: u32 = 64;
 
 impl Operation for AugMix {
     fn check(&self) -> Result<()> {
@@ -73,18 +73,10 @@ impl Operation for AugMix {
         let sampling = Sampling { interpolation: self.interpolation, fill: self.fill };
         let mut numbers = draws.numbers();
         let space = if self.all_ops { MIX.len() as u32 } else { PARTIAL };
-        // A Beta distribution is the first of two Dirichlet weights.
-        let (kept, changed) = (numbers.gamma(self.alpha), numbers.gamma(self.alpha));
-        let kept = kept / (kept + changed);
-        let mut weights = [0.0; CHAINS_MAX as usize];
-        let weights = &mut weights[..self.mixture_width.min(CHAINS_MAX) as usize];
-        weights.fill_with(|| numbers.gamma(self.alpha));
-        let sum: f64 = weights.iter().sum();
+        let Shares { kept, chains, sum } = Shares::draw(self.alpha, self.mixture_width, &mut numbers);
         script.push(Action::StartMixture { weight: kept });
-        for weight in weights {
-            let depth = u32::try_from(self.chain_depth).ok().filter(|depth| *depth > 0);
-            let depth = depth.unwrap_or_else(|| 1 + numbers.below(3));
-            for _ in 0..depth {
+        for weight in &chains[..self.mixture_width.min(CHAINS_MAX) as usize] {
+            for _ in 0..depth(self.chain_depth, &mut numbers) {
                 let entry = &MIX[numbers.below(space) as usize];
                 let (bin, is_negative) = (numbers.below(self.severity), numbers.unit() < 0.5);
                 entry.push(bin, BINS, is_negative, sampling, script);
@@ -95,8 +87,36 @@ impl Operation for AugMix {
     }
 
     fn check_labels(&self) -> Result<()> {
-        Err(Error::config(
-            "AugMix blends pictures, which labels cannot follow: leave it out of the Mask and of its Joint",
-        ))
+        Err(refused_for_labels())
     }
+}
+
+/// Shares of a mixture: of the picture itself, and of each chain among the chains, which add up to `sum`.
+pub(super) struct Shares {
+    pub(super) kept: f64,
+    /// Those after the number of chains are 0.
+    pub(super) chains: [f64; CHAINS_MAX as usize],
+    pub(super) sum: f64,
+}
+
+impl Shares {
+    /// Draws the shares of `width` chains.
+    pub(super) fn draw(alpha: f64, width: u32, numbers: &mut Draws) -> Self {
+        // A Beta distribution is the first of two Dirichlet weights.
+        let (kept, changed) = (numbers.gamma(alpha), numbers.gamma(alpha));
+        let mut chains = [0.0; CHAINS_MAX as usize];
+        let drawn = &mut chains[..width.min(CHAINS_MAX) as usize];
+        drawn.fill_with(|| numbers.gamma(alpha));
+        let sum = drawn.iter().sum();
+        Self { kept: kept / (kept + changed), chains, sum }
+    }
+}
+
+/// Returns the number of a chain's operations: `fixed`, or 1 to 3 if that is not above 0.
+pub(super) fn depth(fixed: i64, numbers: &mut Draws) -> u32 {
+    u32::try_from(fixed).ok().filter(|depth| *depth > 0).unwrap_or_else(|| 1 + numbers.below(3))
+}
+
+pub(super) fn refused_for_labels() -> Error {
+    Error::config("AugMix blends pictures, which labels cannot follow: leave it out of the Mask and of its Joint")
 }
