@@ -56,7 +56,10 @@ pub fn find(bytes: &[u8]) -> Result<&'static dyn PictureFormat> {
         |(_, at, start): &&(&str, usize, &[u8])| bytes.get(*at..).is_some_and(|rest| rest.starts_with(start));
     let other = UNDECODED.iter().find(is_other).map(|(name, ..)| *name);
     let message = match other {
-        Some(name) => format!("the file is {name}, which is not decoded: convert it to JPEG, PNG or WebP"),
+        Some(name) => format!(
+            "the file is {name}, which is not decoded: convert it to JPEG, PNG or WebP, or read it as Bytes and decode \
+             it in `map`, as by Pillow"
+        ),
         None => format!("the file is in none of the supported picture formats: JPEG, {}", known.join(", ")),
     };
     let error = Error::new(ErrorKind::Unsupported, message);
