@@ -97,9 +97,9 @@ impl Composition {
         for (number, member) in self.members.iter().enumerate() {
             let Role::Picture { form, .. } = &member.role else { continue };
             let Some(out) = pictures.next() else { return Err(Error::internal("a composition has no room")) };
-            form.clear(out);
-            for (part, size, place) in &there {
-                form.planes().copy((part[number].bytes, *size), (out, self.size), *place);
+            for ((part, size), place) in parts.iter().zip(&sizes).zip(&places) {
+                let from = part.as_ref().zip(*size).map(|(part, size)| (part[number].bytes, size));
+                form.planes().place(from, (out, self.size), *place, &form.fill);
             }
         }
         let mut masks = Vec::new();
@@ -141,7 +141,7 @@ impl Composition {
                 let start = out.len();
                 out.resize(start + self.size.pixels() as usize, 0);
                 let plane = Planes { count: 1, pixel: 1 };
-                plane.copy((mask, size), (&mut out[start..], self.size), *place);
+                plane.place(Some((mask, size)), (&mut out[start..], self.size), *place, &[]);
             }
         }
     }

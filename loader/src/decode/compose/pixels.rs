@@ -59,45 +59,67 @@ impl PixelForm {
         };
         Some(Size { w: u32::try_from(w).ok()?, h: u32::try_from(h).ok()? })
     }
-
-    /// Fills a picture with the pixel of places without one.
-    pub(super) fn clear(&self, out: &mut [u8]) {
-        let planes = self.planes();
-        let bytes = out.len() / planes.count.max(1);
-        let colours = self.fill.chunks_exact(planes.pixel.max(1));
-        for (plane, colour) in out.chunks_exact_mut(bytes.max(1)).zip(colours) {
-            plane.chunks_exact_mut(planes.pixel).for_each(|pixel| pixel.copy_from_slice(colour));
-        }
-    }
 }
 
 impl Planes {
-    /// Copies a picture of the size `from_size` to its place in `to`, a picture of the size `to_size`.
-    pub(super) fn copy(self, from: (&[u8], Size), to: (&mut [u8], Size), Placement { at, bounds }: Placement) {
-        let ((from, from_size), (to, to_size)) = (from, to);
-        let [left, right] = [bounds[0].max(at[0]), bounds[2].min(at[0] + i64::from(from_size.w))];
-        let [top, bottom] = [bounds[1].max(at[1]), bounds[3].min(at[1] + i64::from(from_size.h))];
-        if left >= right || top >= bottom {
-            return;
-        }
-        let bytes = (right - left) as usize * self.pixel;
+    /// Copies a picture to its place in `to`, a picture of the size `to_size`, and fills the rest of its part with the
+    /// pixel `fill`, an element for each channel; without one the rest stays as it is.
+    pub(super) fn place(
+        self,
+        from: Option<(&[u8], Size)>,
+        (to, to_size): (&mut [u8], Size),
+        Placement { at, bounds: [left, top, right, bottom] }: Placement,
+        fill: &[u8],
+    ) {
+        let (from, from_size) = from.unwrap_or((&[], Size { w: 0, h: 0 }));
+        // The columns and rows that the picture covers; none of them if it is outside.
+        let [w, h] = [from_size.w, from_size.h].map(i64::from);
+        let [first, last] = [at[0].clamp(left, right), (at[0] + w).clamp(left, right)];
+        let [above, below] = [at[1].clamp(top, bottom), (at[1] + h).clamp(top, bottom)];
         let start = |plane: usize, size: Size, x: i64, y: i64| {
             ((plane * size.h as usize + y as usize) * size.w as usize + x as usize) * self.pixel
         };
         for plane in 0..self.count {
+            let colour = fill.get(plane * self.pixel..).and_then(|rest| rest.get(..self.pixel)).unwrap_or(&[]);
             for y in top..bottom {
-                let source = &from[start(plane, from_size, left - at[0], y - at[1])..][..bytes];
-                to[start(plane, to_size, left, y)..][..bytes].copy_from_slice(source);
+                let row = &mut to[start(plane, to_size, left, y)..][..(right - left) as usize * self.pixel];
+                if first >= last || !(above..below).contains(&y) {
+                    repeat(colour, row);
+                    continue;
+                }
+                let (before, rest) = row.split_at_mut((first - left) as usize * self.pixel);
+                let (own, after) = rest.split_at_mut((last - first) as usize * self.pixel);
+                repeat(colour, before);
+                own.copy_from_slice(&from[start(plane, from_size, first - at[0], y - at[1])..][..own.len()]);
+                repeat(colour, after);
             }
         }
     }
 
     /// Copies the pixels of `from` that are marked to `to`, a picture of the same size.
     pub(super) fn copy_marked(self, from: &[u8], to: &mut [u8], marks: &[u8]) {
-        let bytes = marks.len() * self.pixel;
-        for (from, to) in from.chunks_exact(bytes.max(1)).zip(to.chunks_exact_mut(bytes.max(1))) {
-            let pixels = from.chunks_exact(self.pixel).zip(to.chunks_exact_mut(self.pixel)).zip(marks);
-            pixels.filter(|(_, mark)| **mark != 0).for_each(|((from, to), _)| to.copy_from_slice(from));
+        let mut end = 0;
+        for run in marks.chunk_by(|mark, next| (*mark == 0) == (*next == 0)) {
+            let start = end;
+            end += run.len();
+            if run.first().is_none_or(|mark| *mark == 0) {
+                continue;
+            }
+            for plane in 0..self.count {
+                let [start, end] = [start, end].map(|place| (plane * marks.len() + place) * self.pixel);
+                to[start..end].copy_from_slice(&from[start..end]);
+            }
         }
+    }
+}
+
+/// Fills a row with a pixel, if there is one: the part that is filled doubles with each copy.
+fn repeat(pixel: &[u8], row: &mut [u8]) {
+    let mut filled = pixel.len().min(row.len());
+    row[..filled].copy_from_slice(&pixel[..filled]);
+    while filled > 0 && filled < row.len() {
+        let more = filled.min(row.len() - filled);
+        row.copy_within(..more, filled);
+        filled += more;
     }
 }
