@@ -24,9 +24,9 @@ from .errors import ClosedError, ConfigError
 from .fields import Field, paddings, specs
 from ._groups import Engine, Fetch, Order, Pack, Select, Skip, TokenBatch, TokenWindow, extra_outputs, given, group, loader_window, moved
 from ._packs import check_pairs, check_rows, ids_of
-from ._position import EpochSetter, LeftEpochs, StepsOfRun, load, saved
+from ._position import EpochSetter, LeftEpochs, load, saved
 from .remotes import library_stores
-from ._samples import Sample, in_any_folder, save_run
+from ._samples import Sample, in_any_folder, of_engine, save_run
 from ._streams import Stream, config_of, configs_of
 
 if TYPE_CHECKING:
@@ -292,7 +292,6 @@ class Loader(Generic[BatchT]):
         limit = None if mapper is None else mapper.skips
         self._session = _forebay.Session(self._engines, samples, mapper is not None, limit)
         self._left_epochs = LeftEpochs(self._session, self._engines[0])
-        self._steps = StepsOfRun(self._session, self._engines, self._world)
 
     def __iter__(self) -> Iterator[BatchT]:
         """Starts the next epoch, or resumes a loaded position."""
@@ -395,12 +394,16 @@ class Loader(Generic[BatchT]):
         """Returns this rank's samples of a step, without reading them. Steps
         count from 0 over all epochs, or in `epoch`."""
         self._check()
-        return self._steps.samples(step, epoch)
+        # Of several devices, the samples are consecutive.
+        first = self._world.rank * len(self._engines)
+        return of_engine(self._engines[0], *self._batch_of(step, epoch), range(first, first + len(self._engines)))
 
     def replay(self, step: int, *, epoch: int | None = None) -> Any:
         """Returns the batch of a step again, from a second loader."""
         self._check()
-        state = self._steps.state_before(step, epoch)
+        state = json.loads(self._session.state_at(*self._batch_of(step, epoch)))
+        # The step may be one that the loader leaves out.
+        state["forebay"].pop("skipped", None)
         order, engine = self._arguments["order"] or Order(), self._arguments["engine"] or Engine()
         changes = {"order": replace(order, skip_steps=None), "engine": replace(engine, prefetch=1), "world": self._world}
         with type(self)(**self._arguments | changes) as again:
@@ -450,6 +453,11 @@ class Loader(Generic[BatchT]):
             "forebay.Loader cannot be pickled, because its threads belong to this process. Make one in each process, in Lightning in "
             "train_dataloader(); for a checkpoint save state_dict()"
         )
+
+    def _batch_of(self, step: int, epoch: int | None) -> tuple[int, int]:
+        """Returns the epoch of a step and the batch in it."""
+        step = whole("step", step)
+        return self._engines[0].place_of_step(step) if epoch is None else (whole("epoch", epoch), step)
 
     def _check(self) -> None:
         if self._closed:

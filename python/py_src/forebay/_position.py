@@ -1,4 +1,4 @@
-"""Position of a loader in its epochs, as the loader and as a trainer count them, the states that keep it, and the steps of a run.
+"""Position of a loader in its epochs, as the loader and as a trainer count them, and the states that keep it.
 
 A trainer names its epoch with `set_epoch`, and a loader then runs the epoch of that number. Lightning combines loaders of
 unequal length in one of its epochs: a short one is iterated again where it ends, or delivers nothing from there on. So such
@@ -17,7 +17,6 @@ import operator
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -25,8 +24,6 @@ from . import _forebay
 from .adapter import Adapter, Rest
 from ._arguments import whole
 from .errors import ConfigError, StateError
-from ._samples import Sample, of_engine
-from ._world import World
 
 _FRAMES_MAX = 5
 """Frames from `set_epoch` to the method of the loop, at most: Lightning 2 has three or four."""
@@ -207,29 +204,3 @@ def _plain(value: Any) -> int:
         raise StateError(
             f"a state consists of plain numbers, text and dicts, but {value!r} in it is a {type(value).__name__}"
         ) from None
-
-
-@dataclass(eq=False)
-class StepsOfRun:
-    """Steps of a loader by number."""
-
-    _session: _forebay.Session
-    _engines: list[_forebay.Engine]
-    """One for each device."""
-    _world: World
-
-    def samples(self, step: int, epoch: int | None) -> list[Sample]:
-        """Returns the samples of this process in a step. Of several devices, the samples are consecutive."""
-        first = self._world.rank * len(self._engines)
-        return of_engine(self._engines[0], *self._batch_of(step, epoch), range(first, first + len(self._engines)))
-
-    def state_before(self, step: int, epoch: int | None) -> dict[str, Any]:
-        """Returns the state before a step, which `skip_steps` may name."""
-        state = json.loads(self._session.state_at(*self._batch_of(step, epoch)))
-        state["forebay"].pop("skipped", None)
-        return state
-
-    def _batch_of(self, step: int, epoch: int | None) -> tuple[int, int]:
-        """Returns the epoch of a step and the batch in it."""
-        step = whole("step", step)
-        return self._engines[0].place_of_step(step) if epoch is None else (whole("epoch", epoch), step)

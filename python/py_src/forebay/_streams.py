@@ -54,29 +54,6 @@ class Stream:
         # An address may have a password or a signature in it.
         return f"Stream({', '.join(f'{name}={shown(value)}' for name, value in vars(self).items())})"
 
-    def _config(self, split: str | None = None, select: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-        """Returns the engine's form; `split` and the options of `select` are the loader's, for options that are None here."""
-        config = {name: value for name, value in vars(self).items() if value is not None and name not in GROUPS}
-        if split is not None:
-            config.setdefault("split", split)
-        if is_dataset_dict(self.remote):
-            # The split is taken here: the files are of one.
-            config["remote"] = arrow_files(dataset_of(self.remote, config.pop("split", None)))
-        elif is_dataset(self.remote):
-            config["remote"] = arrow_files(self.remote)
-        config = checked(_CHECKS, config)
-        own = given("select", self.select)
-        if "weights" in own or "balance" in own:
-            select = {name: value for name, value in select.items() if name not in ("weights", "balance")}
-        chosen = {**select, **own}
-        if "fraction" not in chosen and "fraction_seed" not in own:
-            chosen.pop("fraction_seed", None)
-        if chosen:
-            config["select"] = chosen
-        if self.fetch is not None:
-            config["fetch"] = group("fetch", self.fetch)
-        return config
-
 
 def _files(name: str, value: Any) -> Any:
     """Checks the grouping of files, or the folder or pattern of each column."""
@@ -92,8 +69,27 @@ _CHECKS = checks(Stream.__annotations__, without=_OWN.keys() | GROUPS.keys()) | 
 
 
 def config_of(stream: Stream, split: str | None = None, select: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-    """Returns the engine's form of a stream; `split` and `select` are the loader's."""
-    return stream._config(split, select)
+    """Returns the engine's form of a stream; `split` and the options of `select` are the loader's, for options that are None here."""
+    config = {name: value for name, value in vars(stream).items() if value is not None and name not in GROUPS}
+    if split is not None:
+        config.setdefault("split", split)
+    if is_dataset_dict(stream.remote):
+        # The split is taken here: the files are of one.
+        config["remote"] = arrow_files(dataset_of(stream.remote, config.pop("split", None)))
+    elif is_dataset(stream.remote):
+        config["remote"] = arrow_files(stream.remote)
+    config = checked(_CHECKS, config)
+    own = given("select", stream.select)
+    if "weights" in own or "balance" in own:
+        select = {name: value for name, value in select.items() if name not in ("weights", "balance")}
+    chosen = {**select, **own}
+    if "fraction" not in chosen and "fraction_seed" not in own:
+        chosen.pop("fraction_seed", None)
+    if chosen:
+        config["select"] = chosen
+    if stream.fetch is not None:
+        config["fetch"] = group("fetch", stream.fetch)
+    return config
 
 
 def configs_of(streams: Any, split: str | None, select: dict[str, Any]) -> list[dict[str, Any]]:
@@ -103,7 +99,7 @@ def configs_of(streams: Any, split: str | None, select: dict[str, Any]) -> list[
     configs = []
     for index, stream in enumerate(streams):
         with within(f"streams[{index}]"):
-            configs.append(stream._config(split, select))
+            configs.append(config_of(stream, split, select))
     return configs
 
 

@@ -226,16 +226,12 @@ _DEPTH_MAX = 100
 """Levels of a value. Deeper ones are most likely a cycle, and parsers in all languages have limits."""
 
 
-def plain(name: str, value: Any) -> Any:
-    """Returns a copy of `value` with plain numbers.
+def plain(path: str, value: Any, depth: int = 0) -> Any:
+    """Returns a copy of `value` with plain numbers; `path` is its name, and `depth` its level in that.
 
     Raises:
         ConfigError: It is not made of lists, tuples, dicts with text as keys, text, numbers, bools and None.
     """
-    return _plain(value, name, 0)
-
-
-def _plain(value: Any, path: str, depth: int) -> Any:
     if depth > _DEPTH_MAX:
         raise ConfigError(f"{path.partition('[')[0]} has to be JSON of at most {_DEPTH_MAX} levels: save deeper objects in obj")
     if value is None or isinstance(value, (bool, str)):
@@ -244,16 +240,16 @@ def _plain(value: Any, path: str, depth: int) -> Any:
         if isinstance(value, kind):
             return kind(value)
     if isinstance(value, (list, tuple)):
-        items = [_plain(item, f"{path}[{at}]", depth + 1) for at, item in enumerate(value)]
+        items = [plain(f"{path}[{at}]", item, depth + 1) for at, item in enumerate(value)]
         return tuple(items) if isinstance(value, tuple) else items
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
                 raise ConfigError(f"{path} has to be JSON, where keys are text, and it has the key {key!r}: save it in obj")
-        return {key: _plain(item, f"{path}[{key!r}]", depth + 1) for key, item in value.items()}
+        return {key: plain(f"{path}[{key!r}]", item, depth + 1) for key, item in value.items()}
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
         # Numbers of numpy and torch.
-        return _plain(value.item(), path, depth + 1)
+        return plain(path, value.item(), depth + 1)
     raise ConfigError(f"{path} has to be JSON, and {type(value).__name__} is not: save such objects in obj")
 
 

@@ -101,8 +101,3 @@ FORMATS = {
     "torch": Format(".pt", lambda obj: None, size_of, _write_torch, _read_torch),
     "safetensors": Format(".safetensors", tensors.check, tensors.size, tensors.write, tensors.read),
 }
-
-
-def of_name(name: str) -> Format:
-    """Returns the format of a part of `save` by the ending of its name."""
-    return next(each for each in FORMATS.values() if name.endswith(each.ending))

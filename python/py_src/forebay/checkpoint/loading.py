@@ -10,9 +10,10 @@ from typing import Any
 from .._arguments import whole
 from ..errors import ConfigError
 from ..files import StoreOptions
-from . import commit, formats, group
+from . import commit, group
 from .commit import CheckpointPart, Commit
 from .direct import Opened
+from .formats import FORMATS
 from .parts import PartReader
 
 
@@ -93,7 +94,8 @@ class Checkpoint:
             raise ConfigError("into has tensors on their devices: pass into or map_location, not both")
         name = self._name(part)
         opened = Opened(self.url, self.parts[name], self._store)
-        return formats.of_name(name).read(opened, into, map_location, weights_only)
+        form = next(each for each in FORMATS.values() if name.endswith(each.ending))
+        return form.read(opened, into, map_location, weights_only)
 
     def open_part(self, name: str) -> PartReader:
         """Opens a part, to be read as a binary file.
