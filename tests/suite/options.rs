@@ -153,7 +153,7 @@ fn expected_of(group: &Group) -> Vec<(TextPart, String)> {
         let (name, doc, default) = (option.name, sentence(option), default_of(option, &group.defaults));
         expected.push((group.c, format!("* `{name}` ({default}): {} ", doc.replace("None:", "null:"))));
         let Some(python) = group.python.filter(|_| !COMPOSITE.contains(&name)) else { continue };
-        expected.push((python, format!("\n        {name}: {doc}\n")));
+        expected.push((python, format!("\n        {name}: {doc}")));
         let parameter = format!("{name}: {}{}", annotation(option), python_default(&default));
         // The classes of the groups are data classes.
         let line = if python.0 == LOADER { format!("        {parameter},") } else { format!("    {parameter}") };
@@ -170,7 +170,7 @@ fn heading((path, name): TextPart) -> String {
     }
 }
 
-/// Text of a part; lines of C's documentation are joined.
+/// Text of a part; lines of one sentence are joined.
 fn part_of(texts: &[Text], part: TextPart) -> String {
     let (_, text) = texts.iter().find(|(path, _)| *path == part.0).expect(part.0);
     let start = text.find(&heading(part)).unwrap_or_else(|| panic!("no {part:?}"));
@@ -182,7 +182,8 @@ fn part_of(texts: &[Text], part: TextPart) -> String {
     let end = ends.iter().filter_map(|end| rest.find(end)).min().unwrap_or(rest.len());
     match part.0 {
         C | C_WRITER => unwrapped(&rest[..end]),
-        _ => rest[..end].to_owned(),
+        // Lines of an argument, which are indented by 12 columns after the first one.
+        _ => rest[..end].replace("\n            ", " "),
     }
 }
 
