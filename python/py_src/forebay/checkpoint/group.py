@@ -81,8 +81,8 @@ def rank_and_ranks() -> tuple[int, int]:
     return (0, 1) if dist is None else (dist.get_rank(), dist.get_world_size())
 
 
-def current(group: Any = None) -> Alone:
-    """Returns the ranks of `group`, by default of the default process group, or this process if there is none.
+def current() -> Alone:
+    """Returns the ranks of the default process group, or this process if there is none.
 
     The default group is not used itself: a save in the background would disturb the order of its operations. The first call
     makes a group of the same ranks, so all ranks make it at the same point of the program.
@@ -91,9 +91,7 @@ def current(group: Any = None) -> Alone:
     dist = torch_distributed()
     if dist is None:
         return Alone()
-    if group is None:
-        if _made[0]() is not dist.group.WORLD or _made[1]() is None:
-            group = dist.new_group(backend="gloo", timeout=_WAIT)
-            _made = (weakref.ref(dist.group.WORLD), weakref.ref(group))
-        group = _made[1]()
-    return Group(group)
+    if _made[0]() is not dist.group.WORLD or _made[1]() is None:
+        group = dist.new_group(backend="gloo", timeout=_WAIT)
+        _made = (weakref.ref(dist.group.WORLD), weakref.ref(group))
+    return Group(_made[1]())

@@ -75,13 +75,13 @@ def _translated(transforms: Any, kind: Kind) -> list[native.ImageOp]:
     return ops
 
 
-def _list(transforms: Any, kind: Kind, problems: list[str], before: str, is_forced: bool = False) -> list[native.ImageOp]:
-    """Returns the operations of a list of transforms; `is_forced` ones ignore their probabilities."""
+def _list(transforms: Any, kind: Kind, problems: list[str], before: str) -> list[native.ImageOp]:
+    """Returns the operations of a list of transforms."""
     ops: list[native.ImageOp] = []
     for number, transform in enumerate(getattr(transforms, "transforms", transforms)):
         label = f"{before}{number}"
         try:
-            ops += _one(transform, kind, problems, label, is_forced)
+            ops += _one(transform, kind, problems, label)
         except ConfigError as error:
             problems.append(f"number {label}, {text_of(transform)}: {error}")
     if p := _less_than_one(transforms):
@@ -95,8 +95,8 @@ def _less_than_one(transform: Any) -> float | None:
     return None if p >= 1.0 or getattr(transform, "always_apply", False) else p
 
 
-def _one(transform: Any, kind: Kind, problems: list[str], label: str, is_forced: bool) -> list[native.ImageOp]:
-    """Returns the operations of one transform."""
+def _one(transform: Any, kind: Kind, problems: list[str], label: str, is_forced: bool = False) -> list[native.ImageOp]:
+    """Returns the operations of one transform; one that `is_forced` ignores its own probability."""
     if isinstance(transform, native.ImageOp):
         spec_of(transform)
         return [transform]
