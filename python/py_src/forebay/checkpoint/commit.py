@@ -106,8 +106,8 @@ def text_of(commit: Commit) -> bytes:
 def later(folder: str, time: datetime.datetime) -> datetime.datetime:
     """Returns `time`, or one after all commits in a folder that this process has read or written.
 
-    A job reads the checkpoint that it continues. So its own ones are newer, whatever the clocks of its machine and of those
-    before. No list is made: next to a checkpoint there may be a whole bucket.
+    A job reads the checkpoint that it continues from, so its own checkpoints are newer, whatever the clocks of the machines
+    are. Nothing is listed: next to a checkpoint there may be a whole bucket.
     """
     last = _newest.get(folder)
     time = time if last is None else max(time, last + datetime.timedelta(microseconds=1))

@@ -121,7 +121,7 @@ def find(url: str, store: StoreOptions | None) -> Found | None:
 def _read_commits(found: list[Found], store: StoreOptions | None) -> None:
     """Reads the commits, and compares them with the lists.
 
-    Many are in flight, without a pool of threads: Python has none any more once a program waits for its last save at its end.
+    Many are in flight, by `load_files` and not by a pool: Python starts no threads while a program that ends waits for its last save.
     """
     left = []
     for each in found:

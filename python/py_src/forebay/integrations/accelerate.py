@@ -73,7 +73,7 @@ class _Batches(DataLoaderStateMixin, torch.Batches):
     _drop_last = True
 
     def __init__(self, loader: Loader) -> None:
-        # State before the end of the epoch was found, while the last batch is the latest one.
+        # State after the last batch of an epoch. The look for one more batch has moved the loader to the next epoch.
         self._last_state: dict[str, Any] | None = None
         # Accelerate's gradient state follows the pass that runs; true once the first batch has named this pass.
         self._has_begun = False
@@ -102,7 +102,7 @@ class _Batches(DataLoaderStateMixin, torch.Batches):
                 return False
         except Exception:  # The next call raises it again.
             return False
-        # A state belongs to the last batch, and not the start of the next epoch, until that is asked for.
+        # A checkpoint has the state after this batch, not the start of the next epoch, until that begins.
         self._last_state = state
         return True
 

@@ -45,7 +45,7 @@ class DataLoader(torch.utils.data.DataLoader):
         one_device("DataLoader", loader)
         refuse("DataLoader", others)
         batches = self._batches_of(loader)
-        # All batches have as many numbers, so that none is left out, and a library does not remove repeats again.
+        # Each batch has `batch_size` numbers, so that DataLoader leaves none out, and no library removes repeats again.
         super().__init__(batches, loader.batch_size, sampler=_Numbers(batches), collate_fn=_same, drop_last=True)
 
     def _batches_of(self, loader: Loader) -> Batches:
@@ -141,8 +141,8 @@ class Batches(torch.utils.data.Dataset):
             self._is_over = True
             raise
         except BaseException:
-            # The library's next number is the number of the batch after, so this one would be left out. The library may keep the
-            # error, and its traceback has this object.
+            # The library asks for the batch after this one, which would be left out. It may also keep the error, and the
+            # error's traceback has this object.
             self._has_failed, self._batches = True, None
             raise
 
