@@ -31,11 +31,7 @@ def _without_nan(value: Any) -> Any:
 
 
 class Results:
-    """Results of a command on the standard output, and its progress on the standard error.
-
-    Args:
-        is_json: Print each result as a JSON object.
-    """
+    """Results of a command on the standard output, as JSON objects if `is_json`, and its progress on the standard error."""
 
     def __init__(self, is_json: bool) -> None:
         self.is_json = is_json

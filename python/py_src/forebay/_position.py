@@ -58,11 +58,7 @@ def repeats_batches(loop: Any) -> bool:
 
 
 def correct_batches(loop: Any) -> None:
-    """Sets the number of the batch that an epoch is resumed at to the loaded position's.
-
-    Args:
-        loop: Loop that begins an epoch, or None. Others than that of `fit`, and epochs that are not resumed, stay.
-    """
+    """Sets the number of the batch at which `fit` resumes an epoch to the loaded position's. Further loops stay as they are."""
     epoch_loop = getattr(loop, "epoch_loop", None)
     if epoch_loop is None or not epoch_loop.restarting or not isinstance(loop.max_batches, int):
         return

@@ -77,11 +77,6 @@ class Match:
     Both have the same dicts, lists and tuples, with tensors of the same shapes and types at the same paths. None in the
     second one takes whatever was saved.
 
-    Args:
-        url: URL of the checkpoint, for messages.
-        saved: The object that was saved.
-        into: The object with the tensors to fill.
-
     Raises:
         ConfigError: They do not match.
     """

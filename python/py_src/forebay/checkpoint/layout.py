@@ -45,10 +45,7 @@ class NoLayout(Exception):
 
 
 class Layout:
-    """Object of a file, with memory without contents for its tensors.
-
-    Args:
-        file: The file: its table and the pickled object are read.
+    """Object of a file, with memory without contents for its tensors. The table of the file and the pickled object are read.
 
     Raises:
         NoLayout: The file has to be loaded as a whole.

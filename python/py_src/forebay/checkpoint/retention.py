@@ -78,10 +78,7 @@ class Found:
 def survey(prefix: str, store: StoreOptions | None, *, reads: bool = True) -> list[Found]:
     """Returns the folders of checkpoints under a folder, oldest first, by one list and the commits.
 
-    Args:
-        prefix: URL or path of the folder.
-        store: Settings that differ from the environment's.
-        reads: Read the commits. Without it, none is known to be whole.
+    With `reads=False` the commits are not read, and none is known to be whole.
     """
     prefix = folder_of("prefix", prefix)
     files = list(list_files(f"{prefix}/", store=store))

@@ -285,11 +285,9 @@ def is_of_one_rank(state: Any) -> bool:
 
 
 def warn_of_second_division(source: Any, whole: str) -> None:
-    """Warns in a worker of a DataLoader if a DataPipe divides the items of `source`, which are a share already.
+    """Warns in a worker of a DataLoader if a DataPipe divides the items of the data set `source`, which are a share already.
 
-    Args:
-        source: The data set.
-        whole: Argument with which it returns everything.
+    With the argument `whole` the data set returns everything.
     """
     info = _worker_info()
     if info is None or info.id > 0 or info.num_workers < 2 or not _divides_again(getattr(info, "dataset", None), type(source)):

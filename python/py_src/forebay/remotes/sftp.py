@@ -80,11 +80,7 @@ def check(remote: str) -> None:
 
 
 def connect(server: Server, timeout: float) -> Any:
-    """Logs in to `server`; returns paramiko's `SSHClient`.
-
-    Args:
-        server: The server.
-        timeout: Seconds for each step.
+    """Logs in to `server`, with `timeout` seconds for each step; returns paramiko's `SSHClient`.
 
     Raises:
         AccessError: The server's key is unknown or has changed, or it rejects the login.
@@ -161,13 +157,9 @@ def _explained(error: BaseException, server: Server) -> Error | None:
 
 
 class SftpFolder(RemoteFolder):
-    """Folder on an SFTP server.
+    """Folder on an SFTP server, over paramiko's `SSHClient`, which is logged in.
 
-    Args:
-        client: paramiko's `SSHClient`, logged in.
-        path: Path of the folder.
-        server: The server, for messages.
-        timeout: Seconds without an answer after which an operation fails.
+    An operation fails after `timeout` seconds without an answer.
     """
 
     def __init__(self, client: Any, path: str, server: Server, timeout: float) -> None:
