@@ -65,10 +65,11 @@ else:
     # none. The list of all names imports all.
     _names = __all__
     del __all__
+    _MAPS = ("Map", "sample_generator")
     _MODULES = {
         "_groups": ("Engine", "Fetch", "Order", "Pack", "Select", "Skip", "TokenBatch", "TokenWindow"),
         "_loader": ("Loader",),
-        "_mapping": ("Map", "sample_generator"),
+        "_mapping": _MAPS,
         "_samples": ("Sample",),
         "_shards": ("ShardReader", "read_index"),
         "_streams": ("Stream",),
@@ -98,7 +99,7 @@ else:
                 if name in found:
                     break
             else:
-                found["__all__"] = [*_names, *_MODULES["_mapping"], *found]
+                found["__all__"] = [*_names, *_MAPS, *found]
             globals().update(found)
         if name in found:
             return found[name]
