@@ -1,9 +1,24 @@
 """Web server of a folder that answers with parts of its files."""
 
+import contextlib
 import functools
 import http.server
 import re
 import threading
+
+
+@contextlib.contextmanager
+def serving(server):
+    """Answers requests to a server in a thread until the block ends, with an error, too: the thread of a server that is closed
+    without a shutdown never ends, and uses a CPU."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    with server:
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 class RangeHandler(http.server.SimpleHTTPRequestHandler):

@@ -2,10 +2,10 @@
 
 import http.server
 import json
-import threading
 
 import pytest
 from loaders import NUMBER, numbers, ordered
+from range_server import serving
 
 import forebay as fb
 from forebay.__main__ import main
@@ -30,11 +30,9 @@ class Busy(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def busy_server(pictures):
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *a: Busy(*a, directory=str(pictures))) as server:
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *a: Busy(*a, directory=str(pictures)))) as server:
         server.refused = set()
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
-        server.shutdown()
 
 
 def test_requests_that_a_store_refuses_and_waits_for_shards_are_counted(busy_server, tmp_path):

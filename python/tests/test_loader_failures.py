@@ -12,6 +12,7 @@ import threading
 import pytest
 from loaders import NUMBER, numbers, ordered
 from picture_set import SAMPLES, write_pictures
+from range_server import serving
 
 import forebay as fb
 
@@ -143,9 +144,8 @@ def test_close_ends_a_next_that_waits_in_a_second_thread(tmp_path, pictures, clo
             next(batches)
         errors.append(str(caught.value))
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Holding, directory=pictures)) as server:
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Holding, directory=pictures))) as server:
         server.asked, server.go = threading.Event(), threading.Event()
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         remote = f"http://127.0.0.1:{server.server_port}"
         arguments = {"remote": remote, "local": tmp_path / "local", "fields": NUMBER, "batch_size": 16, "shuffle": True}
         try:
@@ -165,7 +165,6 @@ def test_close_ends_a_next_that_waits_in_a_second_thread(tmp_path, pictures, clo
                     assert errors == ["this loader was closed: make a new one"]
         finally:
             server.go.set()
-            server.shutdown()
 
 
 def test_a_signal_handler_may_ask_for_the_state_and_take_batches_while_a_batch_is_waited_for(tmp_path, pictures):
@@ -179,9 +178,8 @@ def test_a_signal_handler_may_ask_for_the_state_and_take_batches_while_a_batch_i
         found.append(next(batches)["number"].tolist())
 
     states, before = [], signal.getsignal(signal.SIGALRM)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Holding, directory=pictures)) as server:
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Holding, directory=pictures))) as server:
         server.asked, server.go = threading.Event(), threading.Event()
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         remote = f"http://127.0.0.1:{server.server_port}"
         signal.signal(signal.SIGALRM, handler)
         try:
@@ -194,7 +192,6 @@ def test_a_signal_handler_may_ask_for_the_state_and_take_batches_while_a_batch_i
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
             server.go.set()
-            server.shutdown()
     assert [(state["epoch"], state["sample_in_epoch"]) for state in states] == [(0, 0)]
     assert sorted(found) == sorted(expected), "each batch once"
 

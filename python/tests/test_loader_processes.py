@@ -13,6 +13,7 @@ import threading
 import pytest
 from loaders import alone, ordered
 from picture_set import SAMPLES
+from range_server import serving
 
 import forebay as fb
 
@@ -163,8 +164,7 @@ class Silent(http.server.BaseHTTPRequestHandler):
 
 def test_ctrl_c_ends_a_wait_for_a_batch(packed, tmp_path):
     Silent.folder = packed
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Silent)) as server:
         steps = interrupt(
             f"""
             import forebay as fb
@@ -183,7 +183,6 @@ def test_ctrl_c_ends_a_wait_for_a_batch(packed, tmp_path):
         assert Silent.asked.wait(600)
         assert next(steps) == "interrupted"
         Silent.over.set()
-        server.shutdown()
 
 
 def test_a_program_may_end_during_an_epoch(pictures):

@@ -10,13 +10,13 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 from loaders import ordered
+from range_server import serving
 
 import forebay as fb
 
@@ -215,9 +215,8 @@ class Collector(http.server.BaseHTTPRequestHandler):
 
 @pytest.mark.slow
 def test_a_collector_gets_the_figures(numbers_set, tmp_path):
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector) as server:
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)) as server:
         server.received = queue.Queue()
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         settings = {
             "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}",
             "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20abc",
@@ -233,7 +232,6 @@ def test_a_collector_gets_the_figures(numbers_set, tmp_path):
                 (waits,) = metrics["forebay.batch.wait"]["histogram"]["dataPoints"]
                 if waits["count"] == "3":
                     break
-        server.shutdown()
     assert path == "/v1/metrics" and headers["authorization"] == "Bearer abc"
     assert {"key": "service.name", "value": {"stringValue": "train"}} in resource["resource"]["attributes"]
     assert sum(map(int, waits["bucketCounts"])) == 3

@@ -12,6 +12,7 @@ import sys
 import threading
 
 import pytest
+from range_server import serving
 from terminals import in_terminal, program, run
 
 import forebay as fb
@@ -145,9 +146,7 @@ class Slow(http.server.BaseHTTPRequestHandler):
 def test_an_interrupt_ends_a_copy_with_one_line_and_leaves_no_file(tmp_path):
     # Background processes of a shell ignore an interrupt, and so do their children.
     code = "import signal, sys; from forebay.__main__ import main; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)) as server:
         address = f"http://127.0.0.1:{server.server_address[1]}"
         arguments = [sys.executable, "-c", f"{code}; sys.exit(main(sys.argv[1:]))", "cp", f"{address}/a", str(tmp_path / "copies/a")]
         process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -159,7 +158,6 @@ def test_an_interrupt_ends_a_copy_with_one_line_and_leaves_no_file(tmp_path):
         finally:
             process.kill()
             Slow.ended.set()
-            server.shutdown()
     assert (process.returncode, out, messages) == (130, "", "stopped\n")
     assert not (tmp_path / "copies").exists()
 

@@ -7,10 +7,10 @@ import json
 import os
 import pathlib
 import shutil
-import threading
 
 import pytest
 from picture_set import jpeg
+from range_server import serving
 
 import forebay as fb
 from forebay.__main__ import main
@@ -90,11 +90,9 @@ def test_a_web_server_can_have_files_with_a_list(pictures_folder, expected):
     index_files(pictures_folder)
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=pictures_folder)
     handler.log_message = lambda *_: None
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
         with opened(f"http://127.0.0.1:{server.server_address[1]}") as loader:
             assert rows(loader) == expected
-        server.shutdown()
 
 
 def test_the_list_has_the_chosen_files_and_the_columns_of_the_manifest(tmp_path):

@@ -7,11 +7,11 @@ import importlib
 import io
 import json
 import pickle
-import threading
 
 import numpy as np
 import pytest
 from PIL import Image
+from range_server import serving
 
 from forebay.streaming.base.compression import decompress
 from forebay.streaming.base.local import LocalDataset
@@ -268,8 +268,7 @@ class Videos(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def webvid(tmp_path):
     """WebVid's list of six videos on a server, one of them gone."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Videos) as server:
-        threading.Thread(target=server.serve_forever).start()
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Videos)) as server:
         columns = ["videoid", "contentUrl", "duration", "page_dir", "name", "page_idx"]
         names = ["A cat sleeps", "A dog", "Gone cat", "Cat and dog", "Train", "Caterpillar"]
         text = io.StringIO()
@@ -280,7 +279,6 @@ def webvid(tmp_path):
             rows.writerow([i, url, "PT00H01M2%dS" % i, "dir", name, "7"])
         (tmp_path / "list.csv").write_text(text.getvalue())
         yield tmp_path / "list.csv"
-        server.shutdown()
 
 
 def test_webvid_is_converted_with_videos_in_shards_and_in_files(tmp_path, webvid):

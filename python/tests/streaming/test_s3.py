@@ -2,11 +2,11 @@
 
 import http.server
 import json
-import threading
 import urllib.parse
 from xml.sax.saxutils import escape
 
 import pytest
+from range_server import serving
 
 import forebay as fb
 from forebay.streaming.base.format import MDSWriter
@@ -66,9 +66,8 @@ class Bucket(http.server.BaseHTTPRequestHandler):
 def bucket(monkeypatch):
     """The server of s3://bucket."""
     pytest.importorskip("boto3", reason="boto3 is not installed")
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Bucket) as server:
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Bucket)) as server:
         server.objects, server.acls, server.truncates = {}, set(), False
-        threading.Thread(target=server.serve_forever).start()
         for name, value in {
             "S3_ENDPOINT_URL": f"http://127.0.0.1:{server.server_address[1]}",
             "AWS_ACCESS_KEY_ID": "key",
@@ -80,7 +79,6 @@ def bucket(monkeypatch):
         }.items():
             monkeypatch.setenv(name, value)
         yield server
-        server.shutdown()
 
 
 def write(out, samples, **settings):

@@ -2,11 +2,11 @@
 
 import http.server
 import os
-import threading
 import urllib.parse
 
 import pytest
 from number_sets import of_loader, write
+from range_server import serving
 from sftp_server import COUNT
 from torch.utils.data import DataLoader
 
@@ -76,11 +76,9 @@ class Objects(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server(folder):
     """The address of a server of `folder`."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Objects) as server:
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Objects)) as server:
         server.folder, server.asked = str(folder), []
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
-        server.shutdown()
 
 
 @pytest.mark.parametrize("workers", [0, 2])

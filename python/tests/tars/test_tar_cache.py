@@ -1,6 +1,5 @@
 """Indexes of tars in caches: the tars that they belong to, and their use."""
 
-import contextlib
 import http.server
 import io
 import json
@@ -11,6 +10,7 @@ import tarfile
 import threading
 
 import pytest
+from range_server import serving
 
 import forebay as fb
 from forebay import _indexes as tar_index
@@ -78,8 +78,8 @@ def test_an_index_that_cannot_be_written_is_an_error_before_the_tars_are_read():
             pass
 
     requested = []
-    with serving(Server) as address, pytest.raises(fb.Error) as caught:
-        tar_index.index_tars(f"{address}/{{0..9}}.tar")
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)) as server, pytest.raises(fb.Error) as caught:
+        tar_index.index_tars(f"http://127.0.0.1:{server.server_port}/{{0..9}}.tar")
     assert isinstance(caught.value, fb.ConfigError) and "pass a folder or a bucket as `out`" in str(caught.value)
     assert requested and not any(path.endswith(".tar") for path in requested)
 
@@ -106,11 +106,12 @@ def test_an_interrupt_ends_the_command_although_a_tar_is_read(tmp_path):
     # Background processes of a shell ignore an interrupt, and so do their children.
     code = "import signal, sys; from forebay.__main__ import main; signal.signal(signal.SIGINT, signal.default_int_handler)"
     code += "; sys.exit(main(['index', *sys.argv[1:]]))"
-    with serving(Server) as address:
-        arguments = [sys.executable, "-c", code, f"{address}/{{0..3}}.tar", str(tmp_path / "out")]
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)) as server:
+        remote = f"http://127.0.0.1:{server.server_port}/{{0..3}}.tar"
+        arguments = [sys.executable, "-c", code, remote, str(tmp_path / "out")]
         process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
         try:
-            is_reading.wait()
+            assert is_reading.wait(600)
             process.send_signal(signal.SIGINT)
             # While the tars are still read.
             _, messages = process.communicate()
@@ -164,18 +165,3 @@ def test_an_index_without_versions_is_compared_by_its_bytes(tmp_path, bucket, bu
     bucket.objects[f"{prefix}/1.tar"] = write_tar(tmp_path / "1.tar", range(30)).read_bytes()
     tar_index.index_tars(remote, overwrite=True)
     assert len(read(remote, local=tmp_path / "local")) == 33
-
-
-@contextlib.contextmanager
-def serving(handler):
-    """Runs a web server and yields its address."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
