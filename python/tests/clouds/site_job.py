@@ -1,7 +1,9 @@
-"""The ranks of the example in one cloud, as a folder and arguments describe them.
+"""Jobs of the example, one after the other: the import of torch takes longer than any of them.
 
-The record of a rank has the samples of each step. At the step `--stop` the ranks report it on standard output and wait to
-be killed.
+The first argument is the folder of the records, the second one the URL of the data set, which is written first. Each line of
+standard input has the arguments of a job in one cloud, as JSON. The answers are lines: the process group of its ranks, and its
+result once all of them have ended. The record of a rank has the samples of each step. At the step `--stop` the ranks report it
+and wait to be killed.
 """
 
 import argparse
@@ -17,27 +19,45 @@ sys.path.insert(0, str(EXAMPLE))
 
 import torch  # noqa: E402
 import train as example  # noqa: E402
+import write_data  # noqa: E402
 
 
 def main():
+    # The first optimizer imports hundreds of modules, here for all ranks.
+    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
+    folder, data = Path(sys.argv[1]), sys.argv[2]
+    writer = fork(0, write_data.write, data)
+    report("written" if os.waitpid(writer, 0)[1] == 0 else "failed")
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
     parser.add_argument("cloud")
     parser.add_argument("--machines", type=int, required=True)
     parser.add_argument("--per-machine", type=int, required=True)
     parser.add_argument("--stop", type=int)
-    args, rest = parser.parse_known_args()
-    children = [fork(rank, args, rest) for rank in range(args.machines * args.per_machine)]
-    sys.exit(any(os.waitpid(child, 0)[1] for child in children))
+    for line in sys.stdin:
+        args, rest = parser.parse_known_args(json.loads(line))
+        args.folder = folder
+        children = [fork(0, run, 0, args, rest)]
+        report(children[0])
+        children += [fork(children[0], run, rank, args, rest) for rank in range(1, args.machines * args.per_machine)]
+        report("failed" if any([os.waitpid(child, 0)[1] for child in children]) else "finished")
 
 
-def fork(rank, args, rest):
+def report(line):
+    os.write(1, f"{line}\n".encode())
+
+
+def fork(group, call, *arguments):
+    """Calls a function in a child, in its own process group if `group` is 0."""
     child = os.fork()
     if child:
+        os.setpgid(child, group or child)
         return child
     code = 1
     try:
-        run(rank, args, rest)
+        os.setpgid(0, group)
+        # A job that never ends fails.
+        signal.alarm(600)
+        call(*arguments)
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -61,7 +81,7 @@ def run(rank, args, rest):
         with open(args.folder / f"{args.cloud}.{rank}.jsonl", "a") as file:
             file.write(json.dumps([step, batch["id"].tolist()]) + "\n")
         if step == args.stop:
-            os.write(1, b"stopped\n")
+            report("stopped")
             signal.pause()
 
     example.train(example.arguments([*rest, "--shards", str(args.folder / "disks" / name)]), before_step)

@@ -21,7 +21,6 @@ from forebay import checkpoint
 torch = pytest.importorskip("torch")
 
 JOB = Path(__file__).with_name("site_job.py")
-EXAMPLE = JOB.parents[2] / "examples" / "three_clouds"
 STEPS, STEPS_PER_EPOCH, SAMPLES = 24, 8, 192
 """Steps of three epochs."""
 
@@ -60,35 +59,34 @@ def bucket(tmp_path, monkeypatch):
 
 
 class Job:
-    """Processes of a cloud, which are killed at the end of the block."""
+    """Ranks of a cloud, which are killed at the end of the block."""
 
-    def __init__(self, folder, cloud, *, checkpoints="s3://bucket/run", stop=None):
-        command = [sys.executable, str(JOB), str(folder), cloud.name, "--data", f"s3://bucket/{cloud.data}"]
-        command += ["--machines", str(cloud.machines), "--per-machine", str(cloud.per_machine)]
-        command += ["--checkpoints", checkpoints] + ([] if stop is None else ["--stop", str(stop)])
-        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-        self._command, self._environment = command, environment
+    def __init__(self, jobs, cloud, *, checkpoints="s3://bucket/run", stop=None):
+        arguments = [cloud.name, "--data", f"s3://bucket/{cloud.data}"]
+        arguments += ["--machines", str(cloud.machines), "--per-machine", str(cloud.per_machine)]
+        arguments += ["--checkpoints", checkpoints] + ([] if stop is None else ["--stop", str(stop)])
+        self._jobs, self._arguments, self._result = jobs, arguments, None
 
     def __enter__(self):
-        self._process = subprocess.Popen(
-            self._command, env=self._environment, stdout=subprocess.PIPE, start_new_session=True, text=True
-        )
+        print(json.dumps(self._arguments), file=self._jobs.stdin, flush=True)
+        self._group = int(self._jobs.stdout.readline())
         return self
 
     def __exit__(self, *_):
-        if self._process.returncode is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            # The ranks have the pipe too: it ends with the last of them.
-            self._process.communicate()
+        if self._result is None:
+            os.killpg(self._group, signal.SIGKILL)
+            while self._jobs.stdout.readline() not in ("failed\n", ""):
+                pass
 
     def wait_until_stopped(self, ranks):
         """Waits until all ranks are at the step at which they stop."""
         for _ in range(ranks):
-            assert self._process.stdout.readline() == "stopped\n"
+            assert self._jobs.stdout.readline() == "stopped\n"
 
     def finish(self):
         """Waits for the end of training."""
-        assert self._process.communicate(timeout=600) == ("", None) and self._process.returncode == 0
+        self._result = self._jobs.stdout.readline()
+        assert self._result == "finished\n"
 
 
 def steps(folder, cloud):
@@ -121,11 +119,15 @@ def used(index, ranks):
     return files
 
 
-def write_data(bucket):
-    """Writes the example's data set, and its copy."""
-    write = [sys.executable, str(EXAMPLE / "write_data.py"), "s3://bucket/tokens"]
-    subprocess.run(write, check=True, timeout=600)
-    bucket.objects |= {key.replace("tokens", "copy"): body for key, body in bucket.objects.items()}
+@pytest.fixture
+def jobs(bucket, tmp_path):
+    """The process that forks the ranks of all jobs. It has written the example's data set, which is copied."""
+    command = [sys.executable, str(JOB), str(tmp_path), "s3://bucket/tokens"]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "written\n"
+        bucket.objects |= {key.replace("tokens", "copy"): body for key, body in bucket.objects.items()}
+        yield process
 
 
 def flat(state):
@@ -134,19 +136,18 @@ def flat(state):
     return state["model"] | momenta
 
 
-def test_a_job_that_is_killed_in_two_clouds_ends_in_the_third_as_if_it_was_never_killed(bucket, tmp_path):
-    write_data(bucket)
-    with Job(tmp_path, WHOLE, checkpoints="s3://bucket/undisturbed") as job:
+def test_a_job_that_is_killed_in_two_clouds_ends_in_the_third_as_if_it_was_never_killed(bucket, jobs, tmp_path):
+    with Job(jobs, WHOLE, checkpoints="s3://bucket/undisturbed") as job:
         job.finish()
-    with Job(tmp_path, A, stop=11) as job:
+    with Job(jobs, A, stop=11) as job:
         job.wait_until_stopped(ranks=4)
     # Killed in the middle of a save: the parts are in the bucket, and the commit is not.
     bucket.holds = lambda machine, method, key: (method, key) == ("PUT", "run/step-000018/commit.json")
-    with Job(tmp_path, B) as job:
+    with Job(jobs, B) as job:
         assert bucket.held.wait(600)
     bucket.holds = lambda *_: False
     assert checkpoint.latest("s3://bucket/run").step == 15
-    with Job(tmp_path, C) as job:
+    with Job(jobs, C) as job:
         job.finish()
 
     whole, *clouds = (steps(tmp_path, cloud) for cloud in (WHOLE, A, B, C))

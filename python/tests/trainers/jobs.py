@@ -115,6 +115,8 @@ def main(train, others=()):
     parser.add_argument("folder", type=Path)
     folder = parser.parse_known_args()[0].folder
     torch.set_num_threads(1)
+    # The first optimizer imports hundreds of modules, here for all ranks.
+    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
     for job in ("whole", "killed", "resumed", *others):
         ranks = RANKS[job]
         children = [fork(train, Rank(job, rank, ranks, folder)) for rank in range(ranks)]

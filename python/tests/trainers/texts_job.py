@@ -1,5 +1,6 @@
 """A small language model on packs of raw text, in the loop of each trainer."""
 
+import importlib
 import json
 import os
 import sys
@@ -164,6 +165,20 @@ def jax(rank):
             torch.distributed.barrier()
 
 
+LLAMA = "transformers.models.llama.modeling_llama"
+
+LIBRARIES = {
+    composer: ["composer", LLAMA],
+    jax: ["jax.numpy"],
+    torchtitan: ["torchtitan_job"],
+    transformers: ["forebay.integrations.transformers", LLAMA],
+    trl: ["trl.trainer.sft_trainer", "forebay.integrations.transformers", LLAMA],
+}
+"""Modules that every rank needs, which are imported once for all of them."""
+
 if __name__ == "__main__":
     os.environ["JAX_PLATFORMS"] = "cpu"
-    main({trainer.__name__: trainer for trainer in (composer, jax, torchtitan, transformers, trl)}[sys.argv[2]])
+    (trainer,) = (trainer for trainer in LIBRARIES if trainer.__name__ == sys.argv[2])
+    for module in LIBRARIES[trainer]:
+        importlib.import_module(module)
+    main(trainer)
