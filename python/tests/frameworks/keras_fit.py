@@ -349,14 +349,15 @@ def resumed(plain, record, after):
 
 if __name__ == "__main__":
     warnings.simplefilter("error", UserWarning)
-    mode, folder, backup = sys.argv[1:]
-    if mode == "check":
-        check(folder, backup)
-    if mode == "dataset":
-        of_tensorflow(folder)
-    with loader(folder) as train:
-        if mode == "kill":
-            fit(Batches(train, "x", "y"), stop=15, kill=True, backup=backup)
-        if mode == "resume":
-            resumed(expected(folder), fit(Batches(train, "x", "y"), backup=backup)[0], after=14)
+    folder, backups, *modes = sys.argv[1:]
+    for mode in modes:
+        if mode == "check":
+            check(folder, f"{backups}/checked")
+        if mode == "dataset":
+            of_tensorflow(folder)
+        with loader(folder) as train:
+            if mode == "kill":
+                fit(Batches(train, "x", "y"), stop=15, kill=True, backup=f"{backups}/killed")
+            if mode == "resume":
+                resumed(expected(folder), fit(Batches(train, "x", "y"), backup=f"{backups}/killed")[0], after=14)
     print("done")
