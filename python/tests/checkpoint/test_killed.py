@@ -88,7 +88,7 @@ def child(action):
             os.write(2, repr(error).encode())
             os._exit(1)
     os.close(writes)
-    found = os.read(reads, 1000)
+    found = os.read(reads, 1 << 16)
     os.close(reads)
     return os.waitpid(pid, 0)[1], json.loads(found or "null")
 
@@ -105,13 +105,8 @@ def job(url, kills):
 
 def newest(url):
     # The step of the newest checkpoint, and the values of its weights.
-    def action():
-        last = checkpoint.latest(url)
-        return None if last is None else (last.step, last.load()["weights"].unique().tolist())
-
-    status, found = child(action)
-    assert status == 0, url
-    return found
+    last = checkpoint.latest(url)
+    return None if last is None else [last.step, last.load()["weights"].unique().tolist()]
 
 
 def files_below(url):
@@ -122,14 +117,21 @@ def files_below(url):
 
 
 def files_of_other_jobs(url):
+    checkpoint.retain(url, 1)
+    checkpoint.remove_incomplete(url, age=0)
+    last = checkpoint.latest(url)
+    left = {file.removeprefix(f"{last.url}/") for file in files_below(url)}
+    own = {"begun.json", "commit.json", *last.parts}
+    assert left >= own, left
+    return sorted(left - own)
+
+
+def continued(url):
+    # The newest checkpoint before and after a job that is not killed, and the files that do not belong to it then.
     def action():
-        checkpoint.retain(url, 1)
-        checkpoint.remove_incomplete(url, age=0)
-        last = checkpoint.latest(url)
-        left = {file.removeprefix(f"{last.url}/") for file in files_below(url)}
-        own = {"begun.json", "commit.json", *last.parts}
-        assert left >= own, left
-        return sorted(left - own)
+        before = newest(url)
+        train(url)
+        return before, newest(url), files_of_other_jobs(url)
 
     status, found = child(action)
     assert status == 0, url
@@ -142,13 +144,10 @@ def kill_at(points):
         url = f"{run_url}/{kills}"
         status, _ = job(url, kills)
         assert status == signal.SIGKILL, (kills, status)
-        found = newest(url)
-        steps[kills] = None if found is None else found[0]
-        assert found is None or found[1] == [found[0] + 1], kills
-        status, _ = job(url, 0)
-        assert status == 0, kills
-        assert newest(url) == [2, [3.0]], kills
-        others = files_of_other_jobs(url)
+        before, after, others = continued(url)
+        steps[kills] = None if before is None else before[0]
+        assert before is None or before[1] == [before[0] + 1], kills
+        assert after == [2, [3.0]], kills
         assert not others or steps[kills] == 2 and overwrites, (kills, others)
     return steps
 

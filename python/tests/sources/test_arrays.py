@@ -12,8 +12,8 @@ import forebay as fb
 
 _prefixes = itertools.count()
 
-COUNT = 2112  # Three shards of at most 1,024 samples; a multiple of 16.
-HANDS = 3
+COUNT = 1056  # Two shards of at most 1,024 samples; a multiple of 16.
+HANDS = 2
 
 
 def array(number):
@@ -64,8 +64,6 @@ def number_of(path):
 
 
 class ArraysMatrix(SourceMatrix):
-    CACHE_LIMIT = 400_000
-
     @pytest.fixture(scope="class")
     @classmethod
     def folder(cls, tmp_path_factory):
@@ -88,6 +86,7 @@ class ArraysMatrix(SourceMatrix):
 class TestNpy(ArraysMatrix):
     """A folder of arrays; their folders are their classes."""
 
+    CACHE_LIMIT = 150_000
     FILES = NPY
     FIELDS = {"path": fb.Text("path"), "x": fb.Array("npy"), "class": fb.Text("class"), "label": fb.Scalar("label")}
     ROWS = staticmethod(npy_rows)
@@ -99,6 +98,7 @@ class TestNpy(ArraysMatrix):
 class TestNpz(ArraysMatrix):
     """A folder of archives with two arrays each."""
 
+    CACHE_LIMIT = 250_000
     FILES = NPZ
     FIELDS = {"path": fb.Text("path"), "x": fb.Array("x"), "y": fb.Scalar("y", dtype="float32"), "label": fb.Scalar("label")}
     ROWS = staticmethod(npz_rows)
@@ -256,8 +256,9 @@ def test_damaged_files_are_errors_that_name_the_file(tmp_path):
     flipped = bytearray(whole)
     flipped[whole.index(b"NUMPY") + 80] ^= 1
     bomb = io.BytesIO()
-    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as target, target.open("x.npy", "w", force_zip64=True) as member:
-        for _ in range(1 << 11):
+    options = {"compression": zipfile.ZIP_DEFLATED, "compresslevel": 1}
+    with zipfile.ZipFile(bomb, "w", **options) as target, target.open("x.npy", "w", force_zip64=True) as member:
+        for _ in range((1 << 10) + 1):
             member.write(bytes(1 << 20))
     for number, (content, error, message) in enumerate([
         (whole[:-1], fb.FormatError, "zip archive"),
