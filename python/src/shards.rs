@@ -37,6 +37,15 @@ impl Index {
         enter::enter(py, || format::Index::parse(text, file)).map(|index| Self(Arc::new(index)))
     }
 
+    /// Parses the index in the file at `path` piece by piece, without its text in memory.
+    #[staticmethod]
+    fn read(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        enter::enter(py, || {
+            let file = std::fs::File::open(&path).map_err(|e| Error::from_io(e, "the index cannot be opened"))?;
+            format::Index::read(file, &path.to_string_lossy()).map(|index| Self(Arc::new(index)))
+        })
+    }
+
     /// Returns a clause for an error about a folder without an index.
     #[staticmethod]
     fn describe_folder(py: Python<'_>, folder: PathBuf) -> PyResult<String> {

@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader
 
 import forebay
 from forebay.streaming import MDSWriter, Stream, StreamingDataLoader, StreamingDataset
+from forebay.streaming.base import _shards
 
 COLUMNS = {"number": "int", "text": "str", "tokens": "ndarray:uint16:4", "weight": "float32", "bytes": "bytes"}
 
@@ -331,6 +332,13 @@ def test_state_is_shared_with_spawned_processes_and_copied_by_plain_pickles(remo
     process.join(600)
     assert process.exitcode == 0
     assert dataset.next_epoch == 5
+
+
+def test_a_copy_for_a_worker_does_not_hold_the_text_of_the_index(remote, tmp_path, monkeypatch):
+    dataset = StreamingDataset(remote=remote, local=str(tmp_path), batch_size=4)
+    text = pickle.dumps(dataset)
+    monkeypatch.setattr(_shards, "_read", lambda path: pytest.fail(f"{path} was read as a whole"))
+    assert pickle.loads(text)[3]["number"] == dataset[3]["number"]
 
 
 def set_epoch(dataset, epoch):

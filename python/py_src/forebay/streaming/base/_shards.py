@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _forebay
-from ...errors import UnsupportedError
+from ...errors import Error, UnsupportedError
 from .format import (
     ENGINE_READERS,
     Reader,
@@ -59,7 +59,12 @@ class StreamShards(Sequence[Reader]):
 
     def _open(self) -> None:
         path = os.path.join(self._local, self._split, get_index_basename())
-        self.index = _parsed(_read(path), path)
+        try:
+            # Each spawned worker reads it, at once with the rest: the text of a million shards is 300 MB.
+            self.index = _forebay.Index.read(path)
+        except (Error, OSError):
+            # The whole has the reference's error, and may be of a different program.
+            self.index = _parsed(_read(path), path)
         self._count = len(self.samples)
         self._entries: list[dict[str, Any]] | None = None
         self._readers: dict[int, Reader] = {}
