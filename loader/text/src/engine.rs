@@ -29,6 +29,8 @@ pub(crate) struct Engine {
 struct Fast {
     tokenizer: FastKind,
     characters: &'static Characters,
+    /// Characters that need no normalizer, if there is one.
+    normal: Option<Characters>,
 }
 
 /// Tokenizer of the newer engine by the kind of its model.
@@ -54,11 +56,7 @@ impl Engine {
     /// Adds the ids of `text` to `ids`.
     pub(crate) fn encode(&self, text: &str, ids: &mut Vec<PipelineToken>) -> Result<()> {
         let broken = |reason: String| Error::decode(format!("the text cannot be tokenised: {reason}"));
-        if let Some(fast) = self.fast.as_ref().filter(|fast| fast.characters.have_all(text)) {
-            let encoded = match &fast.tokenizer {
-                FastKind::BytePairs(tokenizer) => tokenizer.encode(text, self.is_all_special, ids),
-                FastKind::Whole(tokenizer, options) => tokenizer.encode_into(text, options, ids),
-            };
+        if let Some(encoded) = self.fast.as_ref().and_then(|fast| fast.encode(text, ids)) {
             return encoded.map_err(|e| broken(e.to_string()));
         }
         let encoding = self.stable()?.encode_fast(text, false).map_err(|e| broken(e.to_string()))?;
@@ -101,14 +99,31 @@ impl Fast {
         let document = document.newest().ok()?;
         // The engine asserts some properties of a document.
         let tokenizer = catch_unwind(AssertUnwindSafe(|| FastKind::new(document, is_all_special))).ok()??;
-        Some(Self { tokenizer, characters: scope.characters() })
+        let characters = scope.characters();
+        let normal = match &tokenizer {
+            FastKind::BytePairs(tokenizer) => tokenizer.normal(characters),
+            FastKind::Whole(..) => None,
+        };
+        Some(Self { tokenizer, characters, normal })
+    }
+
+    /// Adds the ids of `text` to `ids`; `None` for a text that it may not encode.
+    fn encode(&self, text: &str, ids: &mut Vec<PipelineToken>) -> Option<tokenizers::Result<()>> {
+        let is_normal = self.normal.as_ref().is_some_and(|normal| normal.have_all(text));
+        if !is_normal && !self.characters.have_all(text) {
+            return None;
+        }
+        Some(match &self.tokenizer {
+            FastKind::BytePairs(tokenizer) => tokenizer.encode(text, is_normal, ids),
+            FastKind::Whole(tokenizer, options) => tokenizer.encode_into(text, options, ids),
+        })
     }
 }
 
 impl FastKind {
     fn new(document: Value, is_all_special: bool) -> Option<Self> {
         if document["model"]["type"] == "BPE" {
-            return BytePairs::new(document).map(Self::BytePairs);
+            return BytePairs::new(document, is_all_special).map(Self::BytePairs);
         }
         let options = EncodeOptions {
             add_special_tokens: false,
@@ -119,3 +134,6 @@ impl FastKind {
         Some(Self::Whole(tokenizers::from_json(&document.to_string()).ok()?, options))
     }
 }
+
+#[cfg(test)]
+mod tests;

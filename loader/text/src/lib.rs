@@ -14,7 +14,8 @@
 //! * `document`: the parts of `tokenizer.json` that decide on special tokens, ends and the largest id;
 //! * `engine`: the two engines of a `tokenizer.json`; `byte_pairs`: the newer one with a model of byte pairs; `scope`:
 //!   tokenizers that the newer one may encode; `characters` and `unicode`: characters that it may encode;
-//! * `ranks`: vocabularies of tiktoken; `rank_pairs`: their newer engine; `word_table`: the words that it keeps;
+//! * `ranks`: vocabularies of tiktoken; `rank_pairs`: their newer engine;
+//! * `merges`: merges of byte pairs; `word_table`: the words that are kept; `alphabet`: characters of bytes;
 //! * `long_texts`: ids of long texts that are encoded repeatedly;
 //! * `pieces`: cuts of a long text that do not change its ids; `spans`: the tokens of parts of a text;
 //! * [`chat`]: conversations to the text of a chat template, with the parts that are trained.
@@ -36,6 +37,10 @@
 //! ranks. So `rank_pairs` has the merges of tiktoken, and of the newer engine the splits alone: for the patterns
 //! that it has code for, texts without an allowed special token, and characters that both engines treat alike.
 //!
+//! The newer engine finds a word by a part of its hash in its vocabulary and its cache: one of four billion new words
+//! has the id of a different one. So byte-level models have the merges of `merges` instead, which compares the bytes
+//! of words.
+//!
 //! # Memory
 //!
 //! A text is encoded in pieces of 256 KiB where that is exact: byte-level BPE with a known pattern, and the
@@ -56,6 +61,7 @@
 //! # Ok::<(), forebay_core::Error>(())
 //! ```
 
+mod alphabet;
 mod byte_pairs;
 mod characters;
 pub mod chat;
@@ -63,6 +69,7 @@ mod document;
 pub mod encoding;
 mod engine;
 mod long_texts;
+mod merges;
 mod pieces;
 mod rank_pairs;
 mod ranks;
@@ -78,8 +85,8 @@ pub use settings::{End, Settings, Special};
 pub use tokenizer::{Ids, Tokenizer};
 
 /// Text that differs for encoders with different ids for some text: lengths in tokens are kept by it. The number of
-/// splits is raised with each repair of them.
-pub const ENCODER: &str = "tokenizers 0.23.2, tiktoken-rs 0.12, splits 2";
+/// repairs is raised with each one that changes ids.
+pub const ENCODER: &str = "tokenizers 0.23.2, tiktoken-rs 0.12, repairs 3";
 
 #[cfg(test)]
 mod tests {

@@ -4,23 +4,13 @@
 //! least one is merged first, and of equal ones the leftmost. The newer engine's own model ranks pairs of tokens
 //! instead, so that runs such as `=====` have different ids there.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
-
 use forebay_core::sync::Mutex;
 use tokenizers::SplitDelimiterBehavior;
 use tokenizers::pipeline::{PipelineToken, PreTokenizer as _, PreTokenizerScratch, Span};
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
-use tokenizers::utils::{Grammar, recognize};
 
-use crate::word_table::{Key, WordTable};
-
-/// Rank of neighbours without a common token.
-const NONE: u32 = u32::MAX;
-
-/// Longest word that is merged by a search through all of its pairs for each merge.
-const SEARCHED_BYTES_MAX: usize = 64;
+use crate::merges::{Merges, Words};
+use crate::scope::is_known_pattern;
 
 /// Tokenizer of a file of ranks with a known pattern, without special tokens.
 pub(crate) struct RankPairs {
@@ -28,11 +18,7 @@ pub(crate) struct RankPairs {
     split: Split,
     /// True if white space at the end of a text is one word.
     ends_whole: bool,
-    tokens: HashMap<Vec<u8>, u32>,
-    /// Id of each byte.
-    bytes: [u32; 256],
-    /// Id of the token with the bytes of two tokens.
-    pairs: HashMap<(u32, u32), u32, BuildHasherDefault<PairHasher>>,
+    merges: Merges,
     /// Memory that no thread uses now.
     idle: Mutex<Vec<Scratch>>,
 }
@@ -40,11 +26,9 @@ pub(crate) struct RankPairs {
 /// Memory of a thread that encodes, with its words.
 #[derive(Default)]
 struct Scratch {
-    table: WordTable,
+    words: Words,
     split: PreTokenizerScratch,
-    words: Vec<Span>,
-    ids: Vec<u32>,
-    merge: Merge,
+    spans: Vec<Span>,
 }
 
 impl RankPairs {
@@ -52,27 +36,12 @@ impl RankPairs {
     /// does not know. With `ends_whole` white space at the end of a text is one word, whatever the pattern does with
     /// it.
     pub(crate) fn new(tokens: &[(Vec<u8>, u32)], pattern: &str, ends_whole: bool) -> Option<Self> {
-        match recognize(pattern)? {
-            // Kimi's pattern has classes of scripts, which the tables of characters do not cover.
-            Grammar::Kimi => return None,
-            // Every other number of digits is split as three are.
-            Grammar::Cl100k { digit_cap } if !matches!(digit_cap, 1 | 3) => return None,
-            _ => (),
+        if !is_known_pattern(pattern) {
+            return None;
         }
         let split = SplitPattern::Regex(pattern.to_owned());
         let split = Split::native(split, SplitDelimiterBehavior::Isolated, false).ok()?;
-        let tokens: HashMap<Vec<u8>, u32> = tokens.iter().cloned().collect();
-        let mut bytes = [0; 256];
-        for (byte, id) in (0..=u8::MAX).zip(&mut bytes) {
-            *id = *tokens.get(&[byte][..])?;
-        }
-        let mut pairs = HashMap::default();
-        for (token, id) in &tokens {
-            let halves =
-                (1..token.len()).filter_map(|at| Some((*tokens.get(&token[..at])?, *tokens.get(&token[at..])?)));
-            pairs.extend(halves.map(|pair| (pair, *id)));
-        }
-        Some(Self { split, ends_whole, tokens, bytes, pairs, idle: Mutex::new(Vec::new()) })
+        Some(Self { split, ends_whole, merges: Merges::of_ranks(tokens)?, idle: Mutex::new(Vec::new()) })
     }
 
     /// Adds the ids of `text` to `ids`.
@@ -87,125 +56,15 @@ impl RankPairs {
     }
 
     fn encode_with(&self, scratch: &mut Scratch, text: &str, ids: &mut Vec<PipelineToken>) -> tokenizers::Result<()> {
-        let Scratch { table, split, words, ids: of_word, merge } = scratch;
-        words.clear();
-        self.split.pre_tokenize(text, split, words)?;
+        let Scratch { words, split, spans } = scratch;
+        spans.clear();
+        self.split.pre_tokenize(text, split, spans)?;
         if self.ends_whole {
-            join_end(text, words);
+            join_end(text, spans);
         }
-        let bytes = text.as_bytes();
-        for word in &*words {
-            let (start, end) = (word.start as usize, word.end as usize);
-            let key = Key::of(bytes, start..end);
-            if let Some(kept) = key.and_then(|key| table.get(key)) {
-                ids.extend(kept.iter().map(|&id| PipelineToken::from(id)));
-                continue;
-            }
-            of_word.clear();
-            self.encode_word(&bytes[start..end], merge, of_word);
-            ids.extend(of_word.iter().map(|&id| PipelineToken::from(id)));
-            if let Some(key) = key {
-                table.keep(key, of_word);
-            }
-        }
+        self.merges.encode(text, spans, words, ids);
         Ok(())
     }
-
-    /// Adds the ids of a word to `ids`.
-    fn encode_word(&self, word: &[u8], merge: &mut Merge, ids: &mut Vec<u32>) {
-        if let Some(id) = self.tokens.get(word) {
-            ids.push(*id);
-        } else if word.len() <= SEARCHED_BYTES_MAX {
-            self.search(word, merge, ids);
-        } else {
-            self.merge_long(word, merge, ids);
-        }
-    }
-
-    fn rank(&self, left: u32, right: u32) -> u32 {
-        self.pairs.get(&(left, right)).copied().unwrap_or(NONE)
-    }
-
-    /// Merges a short word: each time the first pair of the least rank.
-    fn search(&self, word: &[u8], merge: &mut Merge, ids: &mut Vec<u32>) {
-        let first = ids.len();
-        ids.extend(word.iter().map(|&byte| self.bytes[usize::from(byte)]));
-        let ranks = &mut merge.ranks;
-        ranks.clear();
-        ranks.extend(ids[first..].windows(2).map(|pair| self.rank(pair[0], pair[1])));
-        while let Some((at, &least)) = ranks.iter().enumerate().min_by_key(|(_, rank)| **rank)
-            && least != NONE
-        {
-            let place = first + at;
-            ids[place] = least;
-            ids.remove(place + 1);
-            ranks.remove(at);
-            if at < ranks.len() {
-                ranks[at] = self.rank(ids[place], ids[place + 1]);
-            }
-            if at > 0 {
-                ranks[at - 1] = self.rank(ids[place - 1], ids[place]);
-            }
-        }
-    }
-
-    /// Merges a long word with a queue of its pairs, in the same order.
-    fn merge_long(&self, word: &[u8], merge: &mut Merge, ids: &mut Vec<u32>) {
-        let Merge { ranks, tokens, before, after, queue } = merge;
-        let count = word.len();
-        tokens.clear();
-        tokens.extend(word.iter().map(|&byte| self.bytes[usize::from(byte)]));
-        ranks.clear();
-        ranks.extend(tokens.windows(2).map(|pair| self.rank(pair[0], pair[1])));
-        ranks.push(NONE);
-        before.clear();
-        before.extend((0..count).map(|at| at.wrapping_sub(1)));
-        after.clear();
-        after.extend(1..=count);
-        queue.clear();
-        let known = ranks.iter().enumerate().filter(|(_, rank)| **rank != NONE);
-        queue.extend(known.map(|(at, rank)| Reverse((*rank, at))));
-        while let Some(Reverse((rank, at))) = queue.pop() {
-            // A pair that has changed since is in the queue with its new rank.
-            if ranks[at] != rank {
-                continue;
-            }
-            let gone = after[at];
-            tokens[at] = rank;
-            (after[at], ranks[gone]) = (after[gone], NONE);
-            ranks[at] = NONE;
-            if let Some(previous) = before.get_mut(after[at]) {
-                *previous = at;
-                ranks[at] = self.rank(rank, tokens[after[at]]);
-            }
-            let previous = before[at];
-            if previous < count {
-                ranks[previous] = self.rank(tokens[previous], rank);
-            }
-            for changed in [at, previous] {
-                if changed < count && ranks[changed] != NONE {
-                    queue.push(Reverse((ranks[changed], changed)));
-                }
-            }
-        }
-        let mut at = 0;
-        while at < count {
-            ids.push(tokens[at]);
-            at = after[at];
-        }
-    }
-}
-
-/// Memory of the merges of a word.
-#[derive(Default)]
-struct Merge {
-    /// Rank of each token with the token after it.
-    ranks: Vec<u32>,
-    tokens: Vec<u32>,
-    /// Places of the tokens before and after each one.
-    before: Vec<usize>,
-    after: Vec<usize>,
-    queue: BinaryHeap<Reverse<(u32, usize)>>,
 }
 
 /// Joins the words of white space at the end of a text.
@@ -218,25 +77,6 @@ fn join_end(text: &str, words: &mut Vec<Span>) {
     }
     if let Some(last) = words.last_mut().filter(|last| last.start as usize >= end) {
         last.end = text.len() as u32;
-    }
-}
-
-/// Hasher of a pair of ids.
-#[derive(Default)]
-struct PairHasher(u64);
-
-impl Hasher for PairHasher {
-    fn finish(&self) -> u64 {
-        let mixed = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed ^ (mixed >> 32)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
-    }
-
-    fn write_u32(&mut self, id: u32) {
-        self.0 = self.0.rotate_left(32) ^ u64::from(id);
     }
 }
 

@@ -62,14 +62,18 @@ fn is_known(split: &Value) -> bool {
     let pattern = split["pattern"]["Regex"].as_str().unwrap_or_default();
     let is_isolated = split["behavior"] == "Isolated" && split["invert"] != true;
     let is_removed = split["behavior"] == "Removed" && split["invert"] == true;
-    let is_one = match recognize(pattern) {
-        // Kimi's pattern has classes of scripts, which the tables do not cover.
+    (is_isolated && DEEPSEEK_PATTERNS.contains(&pattern)) || ((is_isolated || is_removed) && is_known_pattern(pattern))
+}
+
+/// True for a pattern of a whole split that the newer engine has as code.
+pub(crate) fn is_known_pattern(pattern: &str) -> bool {
+    match recognize(pattern) {
+        // Kimi's pattern has classes of scripts, which the tables of characters do not cover.
         None | Some(Grammar::Kimi) => false,
-        // Every other number of digits is split as three are.
+        // Its code has words of three digits for all other numbers of them.
         Some(Grammar::Cl100k { digit_cap }) => matches!(digit_cap, 1 | 3),
         Some(_) => true,
-    };
-    (is_isolated && DEEPSEEK_PATTERNS.contains(&pattern)) || ((is_isolated || is_removed) && is_one)
+    }
 }
 
 /// True if a text may be cut as [`crate::pieces`] cuts it.

@@ -9,6 +9,8 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use crate::alphabet::bytes_of;
+
 /// Bytes of all tokens of a vocabulary.
 #[derive(Debug)]
 pub(crate) struct TokenBytes {
@@ -31,11 +33,9 @@ impl TokenBytes {
     /// Reads the tokens of a `tokenizer.json`; `None` if its model has no bytes as tokens.
     pub(crate) fn of_json(json: &str) -> Option<Self> {
         let document: Value = serde_json::from_str(json).ok()?;
-        let byte_of: HashMap<char, u8> = (0..=u8::MAX).zip(alphabet()).map(|(byte, char)| (char, byte)).collect();
         let mut tokens = Vec::new();
         for (token, id) in document["model"]["vocab"].as_object()? {
-            let bytes: Option<Vec<u8>> = token.chars().map(|char| byte_of.get(&char).copied()).collect();
-            tokens.extend(bytes.zip(id.as_u64().and_then(|id| u32::try_from(id).ok())));
+            tokens.extend(bytes_of(token).zip(id.as_u64().and_then(|id| u32::try_from(id).ok())));
         }
         let added = document["added_tokens"].as_array().into_iter().flatten();
         let added =
@@ -75,26 +75,16 @@ fn is_part_of(token: Range<usize>, parts: &mut &[Range<usize>]) -> bool {
     parts.first().is_some_and(|part| token.end > part.start)
 }
 
-/// Characters of bytes in byte-level vocabularies: the byte itself where it is a visible character, and otherwise one
-/// from U+0100 on.
-fn alphabet() -> impl Iterator<Item = char> {
-    let mut next = 256;
-    (0..=255_u32).map(move |byte| {
-        let is_visible = matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
-        let code = if is_visible { byte } else { next };
-        next += u32::from(!is_visible);
-        char::from_u32(code).unwrap_or_default()
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+
     use crate::{Ids, Settings, Special, Tokenizer, settings::End};
 
     /// A byte-level vocabulary with the words " a" and "ab", and a special token. `normalizer` is JSON.
     fn tokenizer(normalizer: &str) -> String {
         let mut vocab: serde_json::Map<String, serde_json::Value> =
-            super::alphabet().zip(0..).map(|(char, id)| (char.to_string(), id.into())).collect();
+            ByteLevel::alphabet().into_iter().zip(0..).map(|(char, id)| (char.to_string(), id.into())).collect();
         vocab.insert("Ġa".to_owned(), 256.into());
         let vocab = serde_json::Value::Object(vocab);
         format!(

@@ -6,9 +6,10 @@ use fancy_regex::Regex;
 use tiktoken_rs::CoreBPE;
 use tokenizers::pipeline::{PipelineToken, PreTokenizer as _};
 
-use super::{RankPairs, SEARCHED_BYTES_MAX, join_end};
+use super::{RankPairs, join_end};
 use crate::characters::Characters;
 use crate::encoding::Encoding;
+use crate::merges::{Merge, SEARCHED_MAX};
 use crate::ranks::Ranks;
 use crate::settings::Special;
 use crate::unicode::{PATTERNS, REST};
@@ -152,13 +153,14 @@ fn long_words_have_the_merges_of_short_ones() {
     let tokens = vocabulary(&mut draw);
     let (stable, fast) = engines(&tokens, &encodings()[0]);
     for _ in 0..300 {
-        let (length, kinds) = (1 + draw(4 * SEARCHED_BYTES_MAX), 1 + draw(3));
+        let (length, kinds) = (1 + draw(4 * SEARCHED_MAX), 1 + draw(3));
         let word: String = (0..length).map(|_| ["a", "b", "th"][draw(3) % kinds]).collect();
-        let mut merge = super::Merge::default();
-        let (mut searched, mut queued) = (Vec::new(), Vec::new());
-        fast.search(word.as_bytes(), &mut merge, &mut searched);
-        fast.merge_long(word.as_bytes(), &mut merge, &mut queued);
-        assert_eq!(searched, queued, "{word}");
+        let (mut searched, mut queued) = (Merge::default(), Merge::default());
+        fast.merges.begin(&word, &mut searched);
+        fast.merges.search(&mut searched);
+        fast.merges.begin(&word, &mut queued);
+        fast.merges.merge_long(&mut queued);
+        assert_eq!(searched.tokens, queued.tokens, "{word}");
         assert_eq!(ids(&fast, &word), stable.encode_ordinary(&word), "{word}");
     }
 }

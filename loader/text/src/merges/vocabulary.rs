@@ -1,0 +1,25 @@
+//! Ids of tokens by their bytes.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+pub(super) type Vocabulary = HashMap<Vec<u8>, u32, BuildHasherDefault<BytesHasher>>;
+
+/// Hasher of the bytes of a token.
+#[derive(Default)]
+pub(super) struct BytesHasher(u64);
+
+impl Hasher for BytesHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxh3_64(bytes);
+    }
+
+    /// The length is a part of the hash of the bytes.
+    fn write_usize(&mut self, _: usize) {}
+}
