@@ -3,8 +3,8 @@
 //! The crate's own model knows a token of its vocabulary by 32 bits of a hash, and a kept word of more than 7 bytes by
 //! 64 bits, so that one of billions of words has the ids of a different one. So a byte-level model has own merges, and
 //! of the crate's tokenizer the remaining parts: normalizers, pre-tokenizer and added tokens. Models of characters,
-//! and models with affixes, have the crate's merges, and more kept words than the 65,536 of its own tokenizer: these
-//! are few for texts in several languages.
+//! and models with a prefix, have the crate's merges, and more kept words than the 65,536 of its own tokenizer: these
+//! are few for texts in several languages. Models with a suffix have the stable engine alone.
 
 use std::borrow::Cow;
 
@@ -91,6 +91,10 @@ impl BytePairs {
         };
         let model = std::mem::take(document.get_mut("model")?);
         let Value::Object(vocab) = model.get("vocab")? else { return None };
+        // The crate's model has the token without the suffix for a word of one character.
+        if model["end_of_word_suffix"].as_str().is_some_and(|suffix| !suffix.is_empty()) {
+            return None;
+        }
         // Ids of added tokens are the vocabulary's, or follow it.
         document["model"] = words(vocab.clone());
         let added = tokenizers::from_json(&document.to_string()).ok()?.get_added_vocabulary().clone();

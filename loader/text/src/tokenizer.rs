@@ -345,6 +345,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_word_of_one_character_ends_with_the_suffix() {
+        let json = r#"{"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": {"type": "Whitespace"},
+            "post_processor": null, "decoder": null,
+            "model": {"type": "BPE", "end_of_word_suffix": "</w>", "merges": ["a b</w>"],
+                "vocab": {"a": 0, "b": 1, "a</w>": 2, "b</w>": 3, "ab</w>": 4}}}"#;
+        let mut ids = Ids::default();
+        Tokenizer::load(json, &Settings::default()).unwrap().encode("a ab b", &mut ids).unwrap();
+        assert_eq!(ids.as_slice(), [2, 4, 3]);
+    }
+
     /// The newer engine's own model takes this word for the letter h, which has a hash with the same first 32 bits.
     #[test]
     fn a_word_has_no_ids_of_a_token_with_its_hash() {
