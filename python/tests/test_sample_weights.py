@@ -12,6 +12,7 @@ from picture_set import CLASSES, SAMPLES, write_pictures
 
 import forebay as fb
 from forebay import streaming
+from forebay.__main__ import main
 
 torch = pytest.importorskip("torch")
 
@@ -310,15 +311,15 @@ def test_a_state_is_of_its_weights(pictures):
                 other.load_state_dict(one.state_dict())
 
 
-def test_samples_of_a_step_its_replay_and_the_file_of_a_run_are_those_that_were_delivered(pictures, tmp_path):
+def test_samples_of_a_step_its_replay_and_the_file_of_a_run_are_those_that_were_delivered(pictures, tmp_path, capfd):
     with ordered(pictures, select=fb.Select(weights=WEIGHTS), shuffle=True) as loader:
         delivered = numbers(loader)
         loader.save_run(tmp_path / "run.json")
         for step in (0, 3, 11):
             assert [sample.number for sample in loader.samples_of(step)] == delivered[step]
             assert loader.replay(step)["number"].tolist() == delivered[step]
-    run = fb._samples.Run(tmp_path / "run.json")
-    assert [sample.number for sample in run.samples_of(3)] == delivered[3]
+    assert main(["which", "--json", str(tmp_path / "run.json"), "--step", "3"]) == 0
+    assert [json.loads(line)["number"] for line in capfd.readouterr().out.splitlines()] == delivered[3]
 
 
 def test_classes_of_pictures_are_balanced(pictures):
