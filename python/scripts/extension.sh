@@ -10,7 +10,10 @@ case ${1:-dev} in
     *) die "usage: extension.sh dev|release [CARGO ARGUMENTS]" ;;
 esac
 shift || true
-cargo build --locked -p forebay-python --lib "${profile[@]}" "$@"
+# The crates with features by name, so that they have the features that they have in tests of the workspace. With others the
+# engine would be compiled a second time for those.
+crates=(-p forebay-core -p forebay-gpu -p forebay-loader -p forebay-python)
+cargo build --locked "${crates[@]}" --lib "${profile[@]}" "$@"
 built=$target/$folder/lib_forebay.so
 placed=python/py_src/forebay/_forebay.abi3.so
 # A process may have the old file mapped: the name is replaced, never the bytes.
