@@ -80,7 +80,8 @@ fi
 
 if [ -z "$is_fast" ]; then
     phase models "locks and waits in many thread orders, by shuttle"
-    cargo test --locked -p forebay-core -p forebay-store --features shuttle --lib --quiet models::
+    # The bench has no library to test. It is named for the features of dependencies: with others those are compiled again.
+    cargo test --locked -p forebay-core -p forebay-store -p forebay-bench --features shuttle --lib --quiet models::
 fi
 
 # Prints the output of a job until it ends, and notes it if it fails: `finish NAME JOB`.

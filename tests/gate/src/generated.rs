@@ -25,7 +25,7 @@ pub const GENERATED: &[Generated] = &[
     Generated {
         path: "ffi/include/forebay.h",
         source: "ffi/header/src/main.rs",
-        args: &["run", "--quiet", "--locked", "-p", "forebay-header", "--features", "generator"],
+        args: &["run", "--quiet", "--locked", "--bin", "header", "--features", "forebay-header/generator"],
         missing: || None,
     },
     Generated {
@@ -52,8 +52,8 @@ pub enum Verdict {
 }
 
 /// Returns the arguments of cargo that print the functions of `library`.
-const fn bindings(library: &str) -> [&str; 10] {
-    ["run", "--quiet", "--locked", "-p", "forebay-gpu", "--features", "bindings", "--bin", "bindings", library]
+const fn bindings(library: &str) -> [&str; 8] {
+    ["run", "--quiet", "--locked", "--bin", "bindings", "--features", "forebay-gpu/bindings", library]
 }
 
 /// Returns true if the environment has a value for `name`.
