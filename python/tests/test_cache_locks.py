@@ -42,9 +42,10 @@ logging.basicConfig(level=logging.WARNING)
 import forebay as fb
 remote, local, limit, user = sys.argv[1:]
 import numpy
+# Modules are imported with the first use of their names, and the user may have no right to read them.
+fields, make = {"n": fb.Scalar("n")}, fb.Loader
 os.setuid(int(user))
-fields = {"n": fb.Scalar("n")}
-with fb.Loader(remote=remote, local=local, batch_size=4, framework="numpy", fields=fields, cache_limit=limit or None) as loader:
+with make(remote=remote, local=local, batch_size=4, framework="numpy", fields=fields, cache_limit=limit or None) as loader:
     print("sum", sum(int(batch["n"].sum()) for _ in range(2) for batch in loader))
 """
 
