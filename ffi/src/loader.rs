@@ -176,7 +176,7 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 ///   runs.
 /// * `gpu_direct_storage` (false): Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
 /// * `metrics` (null): Serve the figures to Prometheus, "prometheus://:9400" (the local rank is added to the port), or
-///   send them: "otlp".
+///   send them: "otlp". Python has "tensorboard:DIR" and functions of figures and step too.
 /// * `monitor` (true): Let `forebay top` of the same user look into this process, by a Unix socket.
 /// * `trace` (false): Record every timed span for `trace_json`.
 ///

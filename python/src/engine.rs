@@ -13,7 +13,7 @@ use forebay_loader::error::{Error, ErrorKind, Result};
 use forebay_loader::loader::{Description, Held, Loader, Next, StartedEpoch};
 use forebay_loader::session;
 use forebay_loader::state::LoaderState;
-use forebay_loader::stats::{Snapshot, TimeKind};
+use forebay_loader::stats::{Snapshot, TimeKind, interval};
 use forebay_loader::sync::{Arc, Mutex, OnceLock};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -32,6 +32,7 @@ pub(crate) struct DeviceEngine {
     /// Figures that stay available after `close`.
     last: OnceLock<Last>,
     rank: u32,
+    batch_size: u32,
 }
 
 /// Figures of a closed loader.
@@ -144,10 +145,10 @@ impl Engine {
             Loader::with_library(config, Arc::new(WithRows::new(target)), library)
         })?;
         let loader = Arc::new(loader);
-        let rank = loader.config().world.rank;
+        let (rank, batch_size) = (loader.config().world.rank, loader.config().batch_size);
         let elsewhere = "a loader belongs to the process that made it: make one in each process";
         let loader = Own::new(Mutex::new(Some(loader)), elsewhere);
-        Ok(Self(Arc::new(DeviceEngine { loader, last: OnceLock::new(), rank })))
+        Ok(Self(Arc::new(DeviceEngine { loader, last: OnceLock::new(), rank, batch_size })))
     }
 
     /// Describes the data set of `config` as JSON: the number of its samples, their bytes, its columns, whether samples
@@ -187,6 +188,11 @@ impl Engine {
     /// Returns the epoch of a step, counted through all epochs, and its batch there.
     fn place_of_step(&self, py: Python<'_>, step: u64) -> PyResult<(u64, u64)> {
         enter::enter(py, || self.0.loader()?.place_of_step(step))
+    }
+
+    /// Number of the first step of `epoch`.
+    fn first_step_of(&self, py: Python<'_>, epoch: u64) -> PyResult<u64> {
+        enter::enter(py, || self.0.loader()?.first_step_of(epoch))
     }
 
     /// Number of samples or packs of an epoch, of all ranks together.
@@ -245,6 +251,17 @@ impl Engine {
     fn stats(py: Python<'_>, engines: Vec<Py<Self>>) -> PyResult<String> {
         let all = || engines.iter().map(|engine| engine.get().0.snapshot()).collect::<Result<Vec<_>>>();
         enter::enter(py, || all().map(|all| Snapshot::sum(all).json().to_string()))
+    }
+
+    /// Returns the figures of the interval since an `earlier` call as JSON, and the text for the next call.
+    #[staticmethod]
+    fn interval(py: Python<'_>, engines: Vec<Py<Self>>, earlier: Option<&str>) -> PyResult<(String, String)> {
+        enter::enter(py, || {
+            let all = engines.iter().map(|engine| engine.get().0.snapshot()).collect::<Result<Vec<_>>>();
+            let now = Snapshot::sum(all?).observed(engines.first().map_or(0, |engine| engine.get().0.batch_size));
+            let earlier = earlier.and_then(|text| serde_json::from_str(text).ok());
+            Ok((interval(&now, earlier.as_ref()).to_string(), now.to_string()))
+        })
     }
 
     /// Returns the same figures as Prometheus text.

@@ -219,6 +219,7 @@ fn annotation(option: &OptionInfo) -> String {
         ("extra", _) => "Sequence[Extra]",
         ("files", _) => "Grouping | Mapping[str, str]",
         ("method", _) => "PackMethod",
+        ("metrics", _) => "str | MetricsFunction",
         ("overflow", _) => "PackOverflow",
         ("partition_algo", _) => "PartitionAlgo",
         ("proportion_unit", _) => "ProportionUnit",

@@ -16,12 +16,14 @@
 
 mod bottleneck;
 mod help;
+mod interval;
 mod snapshot;
 mod time_kind;
 mod trace;
 mod waits;
 
 pub use bottleneck::{Bottleneck, bottleneck};
+pub use interval::interval;
 pub use snapshot::{Labelled, Snapshot, StageSnapshot, Threads, prometheus};
 pub use time_kind::TimeKind;
 pub use trace::working_on;

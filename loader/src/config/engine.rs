@@ -50,7 +50,7 @@ options! {
         /// Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
         pub gpu_direct_storage: bool = false,
         /// Serve the figures to Prometheus, "prometheus://:9400" (the local rank is added to the port), or send them:
-        /// "otlp".
+        /// "otlp". Python has "tensorboard:DIR" and functions of figures and step too.
         pub metrics: Option<String> = None,
         /// Let `forebay top` of the same user look into this process, by a Unix socket.
         pub monitor: bool = true,

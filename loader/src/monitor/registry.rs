@@ -47,13 +47,9 @@ impl Registry {
     /// Figures of each loader as JSON.
     pub(super) fn json(&self) -> Value {
         let loader = |loader: &Arc<Watched>| {
-            let snapshot = loader.stats.snapshot();
-            let mut figures = snapshot.json();
-            // For percentiles of an interval.
-            figures["wait_counts"] = snapshot.waits.counts().into();
+            let mut figures = loader.stats.snapshot().observed(loader.batch_size);
             figures["rank"] = loader.rank.0.into();
             figures["world_size"] = loader.rank.1.into();
-            figures["batch_size"] = loader.batch_size.into();
             figures["source"] = loader.source.as_str().into();
             figures
         };

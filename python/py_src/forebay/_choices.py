@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import Any, Literal, Protocol, TypedDict, Union
 
 Framework = Literal["torch", "jax", "tensorflow", "numpy", "dlpack"]
@@ -123,6 +124,10 @@ Shard = Literal["auto", "none"]
 StageName = Literal["schedule", "shard", "fetch", "unpack", "publish", "read", "decode", "place", "map", "next"]
 Compression = Literal["auto", "none", "gz", "zst", "bz2", "br"]
 OpenMode = Literal["rb", "wb", "r", "w", "rt", "wt"]
+
+
+MetricsFunction = Callable[[dict[str, float], int], Any]
+"""Function of figures by their names, such as "data/waiting_share", and of the number of the step."""
 
 
 class StageStats(TypedDict):

@@ -7,7 +7,7 @@ import json
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +18,7 @@ from ._world import World, check_group
 
 if TYPE_CHECKING:
     from ._mapping.mapper import Mapper
+    from ._observer import Observer
 
 _RANDOM = frozenset(
     ["AugMix", "AutoAugment", "ColorJitter", "ElasticTransform", "GaussianBlur", "JPEG", "RandAugment", "ScaleJitter"]
@@ -148,6 +149,7 @@ class LoaderParts(NamedTuple):
     world: World
     check: Callable[[], None]
     """Raises ClosedError if the loader was closed, or belongs to a different process."""
+    observers: Sequence[Observer] = ()
 
 
 class Epoch(_forebay.Steps):
@@ -224,6 +226,8 @@ class Epoch(_forebay.Steps):
     def _check(self) -> None:
         """Checks the loader before a batch is taken."""
         self._parts.check()
+        for observer in self._parts.observers:
+            observer.step()
         if not self._pass.is_abandoned:
             self._warn_of_dropped_position()
         self._check_group()
@@ -298,6 +302,8 @@ class Epoch(_forebay.Steps):
         """Ends the epoch: all its batches were delivered."""
         if self._maker.mapper is not None:
             self._maker.mapper.workers.idle_kind = None
+        for observer in self._parts.observers:
+            observer.look()
         if not self._pass.had_no_batch():
             return
         # Not at the start, because counting batches needs a plan of the epoch, which takes time.

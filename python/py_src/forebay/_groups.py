@@ -8,8 +8,8 @@ from dataclasses import MISSING, dataclass, fields
 from functools import partial
 from typing import Any, get_args
 
-from ._arguments import U32, ByteSize, Check, Count, Samples, Seconds, Steps, by_name, checked, checks, none_or, shown, whole, within
-from ._choices import BatchingMethod, Extra, Hash, PackForm, PackMethod, PackOverflow, PartitionAlgo, ProportionUnit, SamplingMethod, ShuffleAlgo
+from ._arguments import U32, ByteSize, Check, Count, Samples, Seconds, Steps, by_name, checked, checks, none_or, shown, text, whole, within
+from ._choices import BatchingMethod, Extra, Hash, MetricsFunction, PackForm, PackMethod, PackOverflow, PartitionAlgo, ProportionUnit, SamplingMethod, ShuffleAlgo
 from .errors import ConfigError
 from ._selections import Fraction, SampleValues, Subset, fraction, sample_values, subset
 
@@ -241,9 +241,10 @@ class Engine(_Group):
         device_decode: Decode baseline JPEGs on the CUDA device (nvJPEG). Its grey levels may differ by a few.
         share_decode: With `device_decode`, idle decode threads take pictures too; grey levels may vary between runs.
         gpu_direct_storage: Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
-        metrics: Serve the figures to Prometheus, "prometheus://:9400" (the local rank is added to the port), or send them: "otlp".
+        metrics: Serve the figures to Prometheus, "prometheus://:9400" (the local rank is added to the port), or send them: "otlp". Python has "tensorboard:DIR" and functions of figures and step too.
         monitor: Let `forebay top` of the same user look into this process, by a Unix socket.
         trace: Record every timed span for `trace_json`.
+        progress: Show the position in the epoch, the rate and the wait in a line on the standard error of rank 0, if it is a terminal.
     """
 
     prefetch: Count | None = None
@@ -259,9 +260,10 @@ class Engine(_Group):
     device_decode: bool = False
     share_decode: bool = False
     gpu_direct_storage: bool = False
-    metrics: str | None = None
+    metrics: str | MetricsFunction | None = None
     monitor: bool = True
     trace: bool = False
+    progress: bool = False
 
 
 @by_name("errors=100", elsewhere, max_errors="errors", on_error="errors", on_missing="missing")
@@ -291,10 +293,26 @@ GROUPS: dict[str, tuple[type[Any], str]] = {
 }
 """Class of each argument that is a group, and an example of its options."""
 
+TENSORBOARD = "tensorboard:"
+"""Start of `metrics` for TensorBoard, before the folder."""
+
+_PYTHON_ONLY = ("progress",)
+"""Options of groups that the engine does not have."""
+
+
+def _engine_metrics(name: str, value: Any) -> str | None:
+    """Checks `metrics`, and returns the engine's part of them: functions and TensorBoard are the package's."""
+    if value is None or callable(value):
+        return None
+    value = text(name, value, '"prometheus://:9400", "otlp", "tensorboard:DIR" or a function of figures and step')
+    return None if value.startswith(TENSORBOARD) and value != TENSORBOARD else value
+
+
 _OWN_CHECKS: dict[str, Check] = {
     "bucket_by": sample_values,
     "fraction": partial(none_or, fraction),
     "lengths": sample_values,
+    "metrics": _engine_metrics,
     "subset": partial(none_or, subset),
     "weights": sample_values,
 }
@@ -307,7 +325,8 @@ _CHECKS = {
 def _checked(cls: type[Any], name: str, value: Any) -> dict[str, Any]:
     """Returns the options of a group of the class `cls`, the argument `name`, as plain Python values."""
     with within(name):
-        return checked(_CHECKS[cls], {option.name: getattr(value, option.name) for option in fields(value)})
+        options = checked(_CHECKS[cls], {option.name: getattr(value, option.name) for option in fields(value)})
+    return {option: setting for option, setting in options.items() if option not in _PYTHON_ONLY}
 
 
 def group(name: str, value: Any) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from .errors import ClosedError, ConfigError
 from .fields import Field, paddings, specs
 from ._groups import Engine, Fetch, Order, Pack, Select, Skip, TokenBatch, TokenWindow, extra_outputs, given, group, loader_window, moved
 from ._packs import check_pairs, check_rows, ids_of
+from ._observer import observers_of
 from ._position import EpochSetter, LeftEpochs, load, saved
 from .remotes import library_stores
 from ._samples import Sample, in_any_folder, of_engine, save_run
@@ -292,13 +293,14 @@ class Loader(Generic[BatchT]):
         limit = None if mapper is None else mapper.skips
         self._session = _forebay.Session(self._engines, samples, mapper is not None, limit)
         self._left_epochs = LeftEpochs(self._session, self._engines[0])
+        self._observers = observers_of(engine, self._world, self._engines, self._session)
 
     def __iter__(self) -> Iterator[BatchT]:
         """Starts the next epoch, or resumes a loaded position."""
         self._check()
         check_group(self._world)
         self._left_epochs.warn()
-        return Epoch(self._session.begin(), LoaderParts(self._session, self._engines, self._world, self._check), self._maker)
+        return Epoch(self._session.begin(), LoaderParts(self._session, self._engines, self._world, self._check, self._observers), self._maker)
 
     def __getitem__(self, at: object) -> Any:
         raise TypeError(
@@ -405,7 +407,8 @@ class Loader(Generic[BatchT]):
         # The step may be one that the loader leaves out.
         state["forebay"].pop("skipped", None)
         order, engine = self._arguments["order"] or Order(), self._arguments["engine"] or Engine()
-        changes = {"order": replace(order, skip_steps=None), "engine": replace(engine, prefetch=1), "world": self._world}
+        engine = replace(engine, prefetch=1, metrics=None, progress=False)
+        changes = {"order": replace(order, skip_steps=None), "engine": engine, "world": self._world}
         with type(self)(**self._arguments | changes) as again:
             again.load_state_dict(state)
             return next(iter(again))
@@ -429,9 +432,11 @@ class Loader(Generic[BatchT]):
 
     def close(self) -> None:
         """Ends threads, files and locks. Delivered batches stay valid."""
-        self._closed = True
+        was_open, self._closed = not self._closed, True
         if os.getpid() != self._pid:
             return
+        for observer in self._observers if was_open else ():
+            observer.look()
         self._session.close()
         if self._maker.mapper is not None:
             self._maker.mapper.workers.close()
