@@ -533,15 +533,16 @@ impl Loader {
         Ok(self.stats.snapshot())
     }
 
-    /// Adds the times of functions that the consumer runs on samples before it passes batches on, their time on CPUs,
-    /// and the number of samples, as the stage "map". `waited` is the consumer's wait for them.
+    /// Adds the times of functions that the consumer runs on samples before it passes batches on, their time on CPUs
+    /// and that of their threads' waits for one, and the number of samples, as the stage "map". `waited` is the
+    /// consumer's wait for them.
     ///
     /// # Errors
     ///
     /// `Closed` in a forked child.
     pub fn add_map_times(
         &self,
-        (times, cpu): ([(TimeKind, Duration); 3], Duration),
+        (times, cpu, delay): ([(TimeKind, Duration); 3], Duration, Duration),
         samples: u64,
         waited: Duration,
     ) -> Result<()> {
@@ -550,6 +551,7 @@ impl Loader {
         times.into_iter().for_each(|(kind, time)| stage.add_time(kind, time));
         stage.done(samples, 0);
         self.stats.counter("map_cpu_us").add(cpu.as_micros() as u64);
+        self.stats.counter("map_cpu_delay_us").add(delay.as_micros() as u64);
         self.stats.stage("next").add_time(TimeKind::Input, waited);
         // The engine's next batch is asked for soon after.
         self.stats.waits().pending(waited);

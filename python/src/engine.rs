@@ -221,14 +221,20 @@ impl Engine {
         })
     }
 
-    /// Adds the seconds that the workers of a `Map` were busy, waited for samples, waited for the consumer and had a
-    /// CPU, the number of samples, and the seconds that the consumer waited for them.
-    fn add_map_times(&self, py: Python<'_>, seconds: (f64, f64, f64, f64), samples: u64, waited: f64) -> PyResult<()> {
+    /// Adds the seconds that the workers of a `Map` were busy, waited for samples, waited for the consumer, had a CPU
+    /// and waited for one, the number of samples, and the seconds that the consumer waited for them.
+    fn add_map_times(
+        &self,
+        py: Python<'_>,
+        seconds: (f64, f64, f64, f64, f64),
+        samples: u64,
+        waited: f64,
+    ) -> PyResult<()> {
         let time = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        let (busy, input, output, cpu) = seconds;
+        let (busy, input, output, cpu, delay) = seconds;
         let times = [(TimeKind::Busy, busy), (TimeKind::Input, input), (TimeKind::Output, output)];
         let times = times.map(|(kind, seconds)| (kind, time(seconds)));
-        enter::enter(py, || self.0.loader()?.add_map_times((times, time(cpu)), samples, time(waited)))
+        enter::enter(py, || self.0.loader()?.add_map_times((times, time(cpu), time(delay)), samples, time(waited)))
     }
 
     /// Counts samples that a `Map` has left out.

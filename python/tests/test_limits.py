@@ -60,6 +60,7 @@ def test_the_time_of_a_mapped_function_on_cpus_is_a_part_of_its_time(pictures):
         numbers(loader)
         stats = loader.stats()
     assert 0 < stats["counters"]["map_cpu_us"] <= 1e6 * stats["stages"]["map"]["busy_s"]
+    assert stats["counters"]["map_cpu_delay_us"] >= 0
 
 
 def test_bench_has_the_rates_of_reading_decoding_and_loading_and_the_limit(pictures, capfd):

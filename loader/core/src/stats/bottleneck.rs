@@ -15,8 +15,18 @@ const BUSY: f64 = 0.7;
 /// Share of a wait from which a reason for it counts.
 const MOST: f64 = 0.5;
 
-/// CPUs that threads use together if one of them has Python's lock and the others wait for it.
-const OF_ONE_LOCK: std::ops::Range<f64> = 0.6..1.25;
+/// Threads with a CPU or in the queue for one, at least, if one of them has Python's lock and the others wait for it.
+const LOCK_HELD: f64 = 0.6;
+
+/// CPUs that such threads use together at most. The figures of a thread that is switched have some error.
+const LOCK_CPUS_MAX: f64 = 1.25;
+
+/// Share of such threads in that state at most: those that wait for the lock look for it 200 times a second, and on a
+/// machine with too much work are in the queue each time.
+const LOCK_READY_MAX: f64 = 0.8;
+
+/// Share of that time on a CPU from which threads have work: others are in the queue after each wait for something.
+const LOCK_WORKS: f64 = 0.02;
 
 /// Bytes of a stored sample from which it counts as large: a JPEG of about a megapixel.
 const LARGE_BYTES: f64 = 256e3;
@@ -49,11 +59,12 @@ impl std::fmt::Display for Bottleneck {
 /// the figures of an `earlier` moment.
 pub fn bottleneck(now: &Value, earlier: Option<&Value>) -> Bottleneck {
     let figures = Figures { now, earlier };
-    if now["stages"]["next"]["items"].as_u64().unwrap_or(0) == 0 {
-        return found("unknown", "unknown: no batch was delivered yet".to_owned(), "");
-    }
     let (waited, loop_s) = (figures.stage("next").input, figures.loop_s());
     let waits = format!("the loop waited {waited:.1} of {loop_s:.1} s for batches");
+    if now["stages"]["next"]["items"].as_u64().unwrap_or(0) == 0 {
+        let none = || found("unknown", "unknown: no batch was delivered yet".to_owned(), "");
+        return figures.of_shards(waited, &waits).unwrap_or_else(none);
+    }
     if waited <= KEEPS_UP * loop_s {
         return found("slow consumer", format!("the training step: {waits}"), "");
     }
@@ -124,9 +135,11 @@ impl Figures<'_> {
             return None;
         }
         let loop_s = self.loop_s().max(f64::MIN_POSITIVE);
-        let (workers, cpus) = (map.busy / loop_s, self.counter("map_cpu_us") / 1e6 / loop_s);
+        let [cpus, delay] = ["map_cpu_us", "map_cpu_delay_us"].map(|name| self.counter(name) / 1e6 / loop_s);
+        let (workers, ready) = (map.busy / loop_s, cpus + delay);
         let percent = 100.0 * map.share();
-        if workers > 1.5 && OF_ONE_LOCK.contains(&cpus) {
+        let may_wait = workers > 1.5 && ready >= LOCK_HELD && ready <= LOCK_READY_MAX * workers;
+        if may_wait && cpus <= LOCK_CPUS_MAX && cpus >= LOCK_WORKS * ready {
             let what = format!(
                 "Python's lock in the function of `map`: {workers:.1} workers were busy at a time, used {cpus:.1} CPUs \
                  together, and {waits}"
@@ -138,7 +151,12 @@ impl Figures<'_> {
             "the function of `map`: its workers were busy {percent:.0}% of the time, {each:.1} ms for a sample, and \
              {waits}"
         );
-        Some(found("slow transform", what, "make it faster, or raise `workers` of Map"))
+        let change = if delay > MOST * workers {
+            "give this process more CPUs: its workers wait for one most of the time, since other work has them"
+        } else {
+            "make it faster, or raise `workers` of Map"
+        };
+        Some(found("slow transform", what, change))
     }
 
     fn of_decoding(&self, waits: &str) -> Option<Bottleneck> {
@@ -179,19 +197,24 @@ impl Figures<'_> {
         }
         let [fetch, unpack, publish] = ["fetch", "unpack", "publish"].map(|name| self.stage(name));
         let slowest = fetch.busy.max(unpack.busy).max(publish.busy);
-        let took = format!("took {slowest:.1} s, summed over threads, and {waits}");
-        if slowest == 0.0 {
+        let is_fetching = slowest == fetch.busy;
+        let took = if slowest > 0.0 {
+            format!("took {slowest:.1} s, summed over threads, and {waits}")
+        } else if self.now["counters"]["store_requests"].as_u64() > Some(0) {
+            // Their time counts at their end.
+            format!("have not ended, and {waits}")
+        } else {
             return None;
-        }
-        if slowest == unpack.busy {
+        };
+        if !is_fetching && slowest == unpack.busy {
             let what = format!("decompression of shards: it {took}");
             return Some(found("slow unpacking", what, "write photographs without compression, or use more CPUs"));
         }
-        if slowest == publish.busy {
+        if !is_fetching {
             let what = format!("the local disk's write rate: checking and writing shards {took}");
             return Some(found("slow disk", what, "use a faster disk for `local`"));
         }
-        let rate = fetch.bytes / self.loop_s().max(f64::MIN_POSITIVE);
+        let rate = fetch.bytes.max(self.counter("store_bytes")) / self.loop_s().max(f64::MIN_POSITIVE);
         let evicted = self.counter("cache_evicted");
         let again = if evicted > 0.0 {
             format!("raise `cache_limit`: {evicted:.0} shards were evicted, and are fetched again")
@@ -222,7 +245,8 @@ impl Figures<'_> {
 
     fn of_reads(&self, waited: f64, waits: &str) -> Option<Bottleneck> {
         let read = self.stage("read");
-        if read.input + read.output < MOST * waited {
+        // Reads that limit the rate wait while the loop works, too.
+        if read.input + read.output - self.stage("next").output < MOST * waited {
             return None;
         }
         let rate = self.counter("reads_bytes") / self.loop_s().max(f64::MIN_POSITIVE);
@@ -244,7 +268,9 @@ impl Figures<'_> {
         let schedule = self.stage("schedule");
         let percent = 100.0 * self.stage("decode").share();
         let idle = format!("decode threads were busy {percent:.0}% of the time, and {waits}");
-        let [memory, turn] = [schedule.input, schedule.output];
+        // While the loop works on a batch the ones after it are complete, and wait.
+        let worked = self.stage("next").output;
+        let [memory, turn] = [schedule.input - worked, schedule.output - worked];
         if memory >= turn && memory >= MOST * waited {
             let what = format!("too little memory for batches: the next one waited {memory:.1} s for it; {idle}");
             return found("too small memory", what, "raise `memory` of Engine");

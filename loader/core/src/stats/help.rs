@@ -25,6 +25,7 @@ const COUNTERS: &[(&str, &str)] = &[
     ("row_indexes_refused", "JPEGs with a row index that does not belong to the file"),
     ("wait_shards_us", "microseconds of the loop's waits in which samples waited for their shards"),
     ("map_cpu_us", "microseconds of CPU time of the function of map, in threads of this process"),
+    ("map_cpu_delay_us", "microseconds in which the threads of map waited for a CPU, where the system counts it"),
     ("filter_shards_read", "shards with columns that were read for a filter, weights, or lengths in tokens"),
     ("filter_shards_skipped", "shards that a filter did not read: the statistics in their Parquet file had the answer"),
     ("samples_skipped", "samples left out by skip.errors"),

@@ -13,7 +13,7 @@ use crate::sync::{Arc, sleep};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender};
 use forebay_core::flow::Run;
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest time that a new miss waits while reads are in flight.
 const POLL_EVERY: Duration = Duration::from_micros(500);
@@ -60,6 +60,7 @@ impl ReadStage {
         let stage = self.stats.stage("read");
         let mut thread: Option<ReadThread<'_>> = None;
         let mut done = Vec::new();
+        let mut begun = Instant::now();
         loop {
             let idle = thread.as_ref().is_none_or(|t| t.reader.in_flight() == 0 && t.waiting.is_empty());
             match misses.recv_timeout(if idle { IDLE_POLL_EVERY } else { Duration::ZERO }) {
@@ -74,11 +75,22 @@ impl ReadStage {
             if self.run.is_stopped() {
                 return Ok(());
             }
+            if idle {
+                begun = Instant::now();
+            }
             if let Some(thread) = &mut thread {
                 // All waiting misses are submitted together, so that the queue fills before the first wait.
                 thread.waiting.extend(misses.try_iter());
                 thread.submit()?;
+                let kind = if thread.reader.in_flight() > 0 { TimeKind::Input } else { TimeKind::Output };
                 thread.complete(&mut done, &stage)?;
+                // From the end of the last turn: on a machine with too much work this thread waits for a CPU anywhere.
+                let end = Instant::now();
+                if kind == TimeKind::Input || !thread.waiting.is_empty() {
+                    stage.add_time(kind, end - begun);
+                    stage.trace(kind, begun, end - begun);
+                }
+                begun = end;
             }
         }
     }
@@ -130,10 +142,10 @@ impl<'a> ReadThread<'a> {
 
     fn complete(&mut self, done: &mut Vec<Completion>, stage: &Stage) -> Result<()> {
         if self.reader.in_flight() > 0 {
-            stage.timed(TimeKind::Input, || self.reader.wait(done, POLL_EVERY))?;
+            self.reader.wait(done, POLL_EVERY)?;
         } else if !self.waiting.is_empty() {
             // Decode threads have every slot.
-            stage.timed(TimeKind::Output, || sleep(POLL_EVERY));
+            sleep(POLL_EVERY);
         }
         for Completion { token, result } in done.drain(..) {
             let token = token as usize;

@@ -21,6 +21,10 @@ _CLOSE_SECONDS = 10.0
 """Wait for calls that run when the workers are closed."""
 
 
+_DELAY_SECONDS = 0.1
+"""Interval of looks at the waits for a CPU: each reads a file for each thread."""
+
+
 class Workers:
     """Threads that map the rows of batches, the oldest batch first. They start with the first batch.
 
@@ -52,6 +56,8 @@ class Workers:
         self.idle_kind: str | None = None
         # Chunks that were done.
         self.progress = 0
+        # Seconds in which the threads waited for a CPU, and the time of the next look.
+        self._delay = self._delay_due = 0.0
 
     def put(self, batch: MappedBatch, rows: Sequence[int], chunk: int) -> None:
         """Adds rows of a batch, which workers take in chunks."""
@@ -96,14 +102,24 @@ class Workers:
                 for _ in self._threads:
                     self._queue.put(None)
 
-    def take_times(self) -> tuple[tuple[float, float, float, float], int]:
+    def take_times(self) -> tuple[tuple[float, float, float, float, float], int]:
         """Returns the seconds and the number of samples since the last call."""
         times, samples = {"busy": 0.0, "input": 0.0, "output": 0.0, "cpu": 0.0}, 0
         while self._spent:
             kind, seconds, count = self._spent.popleft()
             times[kind] += seconds
             samples += count
-        return (times["busy"], times["input"], times["output"], times["cpu"]), samples
+        return (times["busy"], times["input"], times["output"], times["cpu"], self._cpu_delay()), samples
+
+    def _cpu_delay(self) -> float:
+        """Returns the seconds since the last call in which threads waited for a CPU. 0 soon after it, and where Linux does not count them."""
+        if time.monotonic() < self._delay_due:
+            return 0.0
+        self._delay_due = time.monotonic() + _DELAY_SECONDS
+        delay = sum(_cpu_delay_of(thread.native_id) for thread in self._threads)
+        # Without a thread that has ended the sum is smaller.
+        delay, self._delay = delay - self._delay, delay
+        return max(delay, 0.0)
 
     def close(self) -> None:
         """Ends the threads, after the calls that run. Calls in processes and interpreters are ended."""
@@ -171,6 +187,14 @@ class Workers:
         if kind is not None:
             self._spent.append((kind, time.perf_counter() - began, 0))
         return None if self._is_closed else work
+
+
+def _cpu_delay_of(thread: int | None) -> float:
+    try:
+        with open(f"/proc/self/task/{thread}/schedstat") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def _call(caller: object, name: str) -> None:

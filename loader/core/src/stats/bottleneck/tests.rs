@@ -48,6 +48,18 @@ fn functions_of_map_are_slow_or_wait_for_the_lock_of_python() {
     }
     let change = check(&figures(&[busy], &cpu(10)), "GIL-bound map", "Python's lock in the function of `map`: 3.8");
     assert!(change.contains("kind=\"processes\""), "{change}");
+    // Measured with loops in Python, sleeps and sorts of numpy, in 2 or 4 threads on 2 CPUs with 20 runnable threads.
+    for (workers, cpu, delay, name) in [
+        (4.0, 1.0, 28.6, "GIL-bound map"),
+        (4.0, 0.02, 12.5, "slow transform"),
+        (4.0, 1.6, 35.1, "slow transform"),
+        (2.0, 1.2, 17.2, "slow transform"),
+    ] {
+        let counters = [("map_cpu_us", cpu), ("map_cpu_delay_us", delay)].map(|(key, s)| (key, (s * 1e6) as u64));
+        let found = bottleneck(&figures(&[("map", [10.0 * workers, 0.0, 0.0, 9.0, 0.0])], &counters), None);
+        assert_eq!(found.name, name, "{found}");
+        assert_eq!(found.change.contains("more CPUs"), name == "slow transform" && delay > 15.0, "{found}");
+    }
     // One worker has the lock to itself.
     check(&figures(&[("map", [9.5, 0.5, 0.0, 9.0, 0.0])], &cpu(9)), "slow transform", "the function of `map`");
     check(&figures(&[("map", [2.0, 38.0, 0.0, 9.0, 0.0]), DECODES], &cpu(2)), "slow decode", "decoding");
@@ -91,8 +103,15 @@ fn the_wait_for_shards_is_for_the_store_the_cache_the_cpus_or_the_disk() {
         "decompression",
     );
     found(&[DOWNLOADS, ("publish", [13.0; 5])], &[], "slow disk", "the local disk's write rate: checking and writing");
+    // Downloads that take longer than the time of the figures.
+    let begun = ("store_bytes", 6_000_000);
+    let change = found(&[], &[begun], "slow store", "the network or the store: downloads have not ended, and the loop");
+    assert!(change.starts_with("raise `predownload`"), "{change}");
+    let first = figures(&[("next", [0.0, 8.0, 0.0, 0.0, 0.0])], &[FOR_SHARDS, ("store_requests", 1)]);
+    check(&first, "slow store", "the network or the store: downloads have not ended");
+    check(&figures(&[], &[FOR_SHARDS]), "unknown", "unclear");
     // Downloads in the background, while the loop waits for something else.
-    let behind = figures(&[DOWNLOADS, ("schedule", [0.0, 0.0, 7.0, 9.0, 0.0])], &[("wait_shards_us", 3_000_000)]);
+    let behind = figures(&[DOWNLOADS, ("schedule", [0.0, 0.0, 9.0, 9.0, 0.0])], &[("wait_shards_us", 3_000_000)]);
     check(&behind, "small prefetch", "a small `prefetch`");
 }
 
@@ -110,13 +129,16 @@ fn reads_are_slow_or_the_first_ones_or_lack_memory() {
     let change =
         check(&reads(9_000_000_000, 99), "cold cache", "a cold page cache: samples were read from disk for the");
     assert!(change.contains("from memory"), "{change}");
+    let ahead = [("next", [0.0, 1.1, 6.1, 9.0, 0.0]), ("read", [0.0, 0.9, 0.0, 9.0, 0.0])];
+    check(&figures(&ahead, &[("reads_bytes", 4_000_000)]), "unknown", "unclear");
     let no_slots = figures(&[("read", [0.0, 1.0, 6.0, 9.0, 0.0])], &[]);
     assert_eq!(check(&no_slots, "too small memory", "too little memory for samples"), "raise `memory` of Engine");
 }
 
 #[test]
 fn batches_that_may_not_begin_lack_memory_or_prefetch() {
-    let schedule = |memory: f64, turn: f64| figures(&[("schedule", [0.1, memory, turn, 9.0, 0.0])], &[]);
+    // The loop works for two seconds.
+    let schedule = |memory: f64, turn: f64| figures(&[("schedule", [0.1, memory + 2.0, turn + 2.0, 9.0, 0.0])], &[]);
     assert_eq!(
         check(&schedule(7.0, 1.0), "too small memory", "too little memory for batches"),
         "raise `memory` of Engine"
@@ -124,6 +146,9 @@ fn batches_that_may_not_begin_lack_memory_or_prefetch() {
     let change = check(&schedule(1.0, 7.0), "small prefetch", "a small `prefetch`: the next batch waited 7.0 s");
     assert!(change.starts_with("raise `prefetch`"), "{change}");
     check(&schedule(1.0, 1.0), "unknown", "unclear: decode threads were busy 10% of the time, and the loop waited 8.0");
+    // A rank that waits for a slower one in each step, and seldom for its own data.
+    let kept_up = figures(&[("next", [0.0, 0.5, 6.5, 30.0, 0.0]), ("schedule", [0.1, 4.9, 0.0, 30.0, 0.0])], &[]);
+    check(&kept_up, "unknown", "unclear: decode threads were busy 10% of the time, and the loop waited 0.5 of 7.0 s");
 }
 
 #[test]
