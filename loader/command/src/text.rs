@@ -2,11 +2,12 @@
 
 use indicatif::{BinaryBytes, HumanCount};
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 use std::time::SystemTime;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Returns a length in bytes with its unit.
-pub(crate) fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     BinaryBytes(count).to_string()
 }
 
@@ -27,6 +28,12 @@ pub(crate) fn float(number: f64) -> String {
     }
     let text = format!("{number:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Reads a number of seconds of an option.
+pub(crate) fn seconds(text: &str, limits: RangeInclusive<f64>) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| limits.contains(seconds));
+    seconds.ok_or_else(|| format!("it must be between {} and {} seconds", limits.start(), limits.end()))
 }
 
 /// Returns a time in UTC for people, in whole seconds.
@@ -60,7 +67,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> String {
 }
 
 /// Returns `text` in one line without characters that control a terminal.
-pub(crate) fn one_line(text: &str) -> String {
+pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -7,8 +7,8 @@ mod record;
 mod run_file;
 
 use crate::output::Output;
-use crate::text::wrapped;
-use crate::{Command, Exit, Session};
+use crate::text::{one_line, seconds, wrapped};
+use crate::{Command, Exit, STOPPED_EVERY, Session};
 use clap::Args;
 use forebay_loader::monitor::{Job, Target, running};
 use forebay_loader::{Error, ErrorKind, Result};
@@ -27,24 +27,22 @@ use std::time::{Duration, Instant};
 /// of a run by the file of Loader.save_run. Rates, waits and the bottleneck are of the last interval, totals since the
 /// start of the loader. With --once all figures are since the start.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  forebay top
+  forebay top run.json
+  forebay top node1:9400 node2:9400 --once --json")]
 pub(crate) struct TopArgs {
     /// Processes: numbers, HOST:PORT of their metrics, or files of runs [default: all of this user on this machine]
+    #[arg(value_name = "TARGET")]
     targets: Vec<String>,
     /// Seconds between two looks
-    #[arg(long, short = 'n', default_value_t = 2.0, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, short = 'n', default_value_t = 2.0, value_name = "SECONDS")]
+    #[arg(value_parser = |text: &str| seconds(text, 0.1..=3600.0))]
     interval: f64,
     /// Print the figures once, without rates
     #[arg(long)]
     once: bool,
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| "it is no number of seconds".to_owned())?;
-    if (0.1..=3600.0).contains(&seconds) {
-        Ok(seconds)
-    } else {
-        Err("it must be between 0.1 and 3600 seconds".to_owned())
-    }
 }
 
 impl Command for TopArgs {
@@ -62,7 +60,10 @@ impl Command for TopArgs {
             return Ok(if before.has_loaders() { Exit::Success } else { Exit::Found });
         }
         loop {
-            std::thread::sleep(Duration::from_secs_f64(self.interval));
+            let next = Instant::now() + Duration::from_secs_f64(self.interval);
+            while let Some(rest) = next.checked_duration_since(Instant::now()).filter(|_| !output.is_stopped()) {
+                std::thread::sleep(rest.min(STOPPED_EVERY));
+            }
             let now = Look::take(&targets)?;
             if is_live {
                 // Home, and nothing behind the new text.
@@ -97,7 +98,6 @@ type Key = (String, usize);
 
 /// All jobs at one moment.
 struct Look {
-    at: Instant,
     jobs: Vec<Job>,
     /// Processes that do not answer.
     failed: Vec<(Target, Error)>,
@@ -136,7 +136,7 @@ impl Look {
                 Err(e) => failed.push((target, e)),
             }
         }
-        Ok(Self { at: Instant::now(), jobs, failed, has_ended: ended > 0 && ended == targets.len() })
+        Ok(Self { jobs, failed, has_ended: ended > 0 && ended == targets.len() })
     }
 
     fn has_loaders(&self) -> bool {
@@ -145,17 +145,11 @@ impl Look {
 
     fn print(&self, output: &Output, before: Option<&Self>) {
         let earlier: HashMap<_, _> = before.map(Self::by_key).into_iter().flatten().collect();
-        let seconds = before.map(|before| (self.at - before.at).as_secs_f64());
-        let records: Vec<Value> = self
-            .by_key()
-            .into_iter()
-            .map(|(key, (job, figures))| {
-                record(job, figures, earlier.get(&key).map(|(_, figures)| *figures).zip(seconds))
-            })
-            .collect();
+        let record = |(key, (job, figures))| record(job, figures, earlier.get(&key).map(|(_, figures)| *figures));
+        let records: Vec<Value> = self.by_key().into_iter().map(record).collect();
         for (target, error) in &self.failed {
             output.line(&json!({"target": target.to_string(), "error": error.to_string()}), || {
-                format!("{target}: {error}")
+                one_line(&format!("{target}: {error}"))
             });
         }
         let slow = slow_rank(&records);
@@ -164,21 +158,16 @@ impl Look {
             return;
         }
         if records.is_empty() {
-            output.line(&Value::Null, || "no process of this user has a loader in an epoch".to_owned());
-            return;
+            return output.print("no process of this user has a loader in an epoch");
         }
         let header = ["process", "rank", "batches", "samples/s", "waiting", "p50", "p95", "p99", "store"];
         output.table(&header, records.iter().map(row));
-        for record in &records {
-            output.line(&Value::Null, || details(record, output.size().0));
-        }
+        details(&records, output.size().0).iter().for_each(|lines| output.print(lines));
         if self.has_ended {
-            output.line(&Value::Null, || "\nthe run has ended on this machine: figures of its file".to_owned());
+            output.print("\nthe run has ended on this machine: figures of its file");
         }
         if let Some(slow) = &slow {
-            output.line(&Value::Null, || {
-                format!("\n{}", wrapped(slow["message"].as_str().unwrap_or_default(), output.size().0))
-            });
+            output.print(&format!("\n{}", wrapped(slow["message"].as_str().unwrap_or_default(), output.size().0)));
         }
     }
 

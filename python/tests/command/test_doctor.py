@@ -434,7 +434,7 @@ def test_the_page_names_the_first_samples_and_counts_the_rest(capfd, tmp_path):
     assert main(["doctor", "--skip", "environment", "--checks", "labels", str(folder)]) == 1
     page = capfd.readouterr().out
     assert "warning labels: labels in column `label` are negative (5)\n  part1.mds, sample in shard 1: -1\n" in page
-    assert "  and 2 more\n" in page and page.endswith("0 errors, 1 warnings, 0 notes\n")
+    assert "  and 2 more\n" in page and page.endswith("0 errors, 1 warning, 0 notes\n")
 
 
 def test_the_number_of_threads_does_not_change_the_findings(doctor, tmp_path):

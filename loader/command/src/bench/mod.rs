@@ -13,6 +13,7 @@ mod report;
 
 use crate::data::DataArgs;
 use crate::samples::Samples;
+use crate::text::seconds;
 use crate::{Command, Exit, Session};
 use clap::Args;
 use epoch::Epoch;
@@ -28,6 +29,10 @@ use report::Report;
 /// are cropped at random and resized, other columns are delivered as they are. Shards of a URL are fetched into the
 /// folder that a Loader would use, so a second run measures that folder.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  forebay bench s3://bucket/train
+  forebay bench data/train --seconds 0 --threads 8")]
 pub(crate) struct BenchArgs {
     /// Address of a data set, as a Loader's `remote` has it
     #[arg(value_name = "URL")]
@@ -35,7 +40,8 @@ pub(crate) struct BenchArgs {
     #[command(flatten)]
     data: DataArgs,
     /// Seconds after which the epoch ends; 0 loads all of it
-    #[arg(long, default_value_t = 30.0, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    #[arg(value_parser = |text: &str| seconds(text, 0.0..=86_400.0))]
     seconds: f64,
     /// Samples after which the epoch ends
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -49,11 +55,6 @@ pub(crate) struct BenchArgs {
     /// Decode threads [default: the CPUs of this process]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse().ok().filter(|seconds: &f64| (0.0..=86_400.0).contains(seconds));
-    seconds.ok_or_else(|| "it must be between 0 and 86400 seconds".to_owned())
 }
 
 impl Command for BenchArgs {

@@ -26,17 +26,6 @@ pub(super) enum Severity {
     Note,
 }
 
-impl Severity {
-    /// Its name.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Note => "note",
-        }
-    }
-}
-
 /// Description of a finding. Equal ones are one finding with several examples.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Problem {

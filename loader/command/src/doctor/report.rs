@@ -4,6 +4,7 @@ use super::finding::{Example, Finding, Findings, Severity, Subject};
 use super::source::Source;
 use crate::Exit;
 use crate::output::Output;
+use crate::text::{counted, one_line};
 use serde_json::json;
 use std::fmt::Write as _;
 
@@ -16,9 +17,11 @@ pub(super) fn print(output: &Output, source: Option<&Source>, findings: &Finding
     let [errors, warnings, notes] = [Severity::Error, Severity::Warning, Severity::Note].map(count);
     let mut page = paragraphs(output, source, findings);
     if !output.is_json() {
+        let [wrong, odd, notes] = [(errors, "error"), (warnings, "warning"), (notes, "note")]
+            .map(|(number, noun)| counted(number as u64, noun));
         page.push(match (errors, warnings) {
-            (0, 0) => format!("no errors or warnings, {notes} notes"),
-            _ => format!("{errors} errors, {warnings} warnings, {notes} notes"),
+            (0, 0) => format!("no errors or warnings, {notes}"),
+            _ => format!("{wrong}, {odd}, {notes}"),
         });
         output.bytes(format!("{}\n", page.join("\n")).as_bytes());
     }
@@ -40,7 +43,7 @@ fn paragraphs(output: &Output, source: Option<&Source>, findings: &Findings) -> 
         if output.is_json() {
             output.line(&json!(fact), String::new);
         } else {
-            page.push(format!("{:<15} {}", fact.fact, fact.value));
+            page.push(format!("{:<15} {}", fact.fact, one_line(&fact.value)));
         }
     }
     for finding in findings.found() {
@@ -72,19 +75,20 @@ fn record(finding: &Finding, source: Option<&Source>) -> serde_json::Value {
 
 fn paragraph(finding: &Finding, source: Option<&Source>, has_colours: bool) -> String {
     let problem = &finding.problem;
-    let label = match (has_colours, problem.severity) {
-        (true, Severity::Error) => "\x1b[1;31merror\x1b[0m".to_owned(),
-        (true, Severity::Warning) => "\x1b[1;33mwarning\x1b[0m".to_owned(),
-        (true, Severity::Note) => "\x1b[1mnote\x1b[0m".to_owned(),
-        (false, severity) => severity.name().to_owned(),
+    let (name_of_severity, colour) = match problem.severity {
+        Severity::Error => ("error", "1;31"),
+        Severity::Warning => ("warning", "1;33"),
+        Severity::Note => ("note", "1"),
     };
-    let mut text = format!("\n{label} {}: {}", problem.check, problem.message);
+    let label =
+        if has_colours { format!("\x1b[{colour}m{name_of_severity}\x1b[0m") } else { name_of_severity.to_owned() };
+    let mut text = format!("\n{label} {}: {}", problem.check, one_line(&problem.message));
     if finding.count > 1 {
         let _ = write!(text, " ({})", finding.count);
     }
     for Example { subject, detail } in finding.examples.iter().take(SHOWN) {
         let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
-        let _ = write!(text, "\n  {}{detail}", name(subject, source));
+        let _ = write!(text, "\n  {}", one_line(&(name(subject, source) + &detail)));
     }
     let more = finding.count.saturating_sub(SHOWN as u64);
     if more > 0 {

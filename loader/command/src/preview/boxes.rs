@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Meaning of the four numbers of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum BoxForm {
+pub(crate) enum BoxForm {
     /// Left, top, right, bottom
     Xyxy,
     /// Left, top, width, height
@@ -17,7 +17,8 @@ pub(super) enum BoxForm {
 }
 
 impl BoxForm {
-    fn corners(self, [a, b, c, d]: [f64; 4]) -> [f64; 4] {
+    /// Left, top, right and bottom of a box.
+    pub(crate) fn corners(self, [a, b, c, d]: [f64; 4]) -> [f64; 4] {
         match self {
             Self::Xyxy => [a, b, c, d],
             Self::Xywh => [a, b, a + c, b + d],

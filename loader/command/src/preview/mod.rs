@@ -26,7 +26,7 @@ use crate::data::DataArgs;
 use crate::run_file::RunFile;
 use crate::text::{counted, one_line};
 use crate::{Command, Exit, Session};
-use boxes::BoxForm;
+pub(crate) use boxes::BoxForm;
 use clap::Args;
 use forebay_loader::{Error, Result};
 use graphics::Graphics;
@@ -36,6 +36,12 @@ use std::path::PathBuf;
 
 /// Show samples of a data set, with their pictures, or the batch of a step of a run
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  forebay preview s3://bucket/train
+  forebay preview data/train --shuffle 7 --count 20 --columns image,label
+  forebay preview coco/val2017 --manifest instances_val2017.json --html page.html
+  forebay preview --run run.json --step 1200")]
 pub(crate) struct PreviewArgs {
     /// Address of a data set, as a Loader's `remote` has it; with --run as --remote
     #[arg(value_name = "URL", required_unless_present = "run")]

@@ -21,11 +21,11 @@ pub(super) fn slow_rank(records: &[Value]) -> Option<Value> {
     }
     let message = format!(
         "one slow rank: rank {} waited {:.0}% of its time for batches, the others {:.0}% (median), and all ranks wait \
-         for it in each step; it is limited by {}",
+         for it in each step; its limit is: {}",
         slowest["rank"],
         100.0 * longest,
         100.0 * usual,
-        slowest["bottleneck"].as_str().unwrap_or_default()
+        slowest["limit"].as_str().unwrap_or_default()
     );
     Some(json!({
         "limit": "one slow rank",
@@ -44,7 +44,7 @@ mod tests {
     fn job(shares: &[f64]) -> Vec<Value> {
         let rank = |(rank, share): (usize, &f64)| {
             json!({"rank": rank, "pid": 100 + rank, "world_size": 8, "source": "s3://b", "waiting_share": share,
-                "bottleneck": "the network or the store"})
+                "limit": "slow store"})
         };
         shares.iter().enumerate().map(rank).collect()
     }
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!((&found["rank"], &found["pid"], &found["limit"]), (&json!(3), &json!(103), &json!("one slow rank")));
         let message = found["message"].as_str().expect("a text");
         assert!(message.contains("rank 3 waited 71% of its time for batches, the others 3%"), "{message}");
-        assert!(message.ends_with("limited by the network or the store"), "{message}");
+        assert!(message.ends_with("its limit is: slow store"), "{message}");
     }
 
     #[test]

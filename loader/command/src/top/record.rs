@@ -1,8 +1,8 @@
 //! Figures of a loader, at one moment or of an interval.
 
-use crate::text::wrapped;
+use crate::text::{one_line, wrapped};
 use forebay_loader::monitor::Job;
-use forebay_loader::stats::{WaitsSnapshot, bottleneck};
+use forebay_loader::stats::interval;
 use serde_json::{Value, json};
 
 /// Returns the figures of the loaders of a process.
@@ -10,69 +10,59 @@ pub(super) fn loaders(job: &Job) -> &[Value] {
     job.figures["loaders"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Figures of a loader: with rates, waits and the bottleneck since an `earlier` moment, which is some seconds ago.
-pub(super) fn record(job: &Job, now: &Value, earlier: Option<(&Value, f64)>) -> Value {
-    let before = earlier.map(|(before, _)| before);
-    let batches = |figures: &Value| figures["waits"]["count"].as_f64().unwrap_or(0.0);
-    let rate = |value: &dyn Fn(&Value) -> f64| earlier.map(|(before, seconds)| (value(now) - value(before)) / seconds);
-    let per_second = rate(&batches);
-    let counter = |name: &str| now["counters"][name].as_u64().unwrap_or(0);
-    let store = rate(&|figures| figures["counters"]["store_bytes"].as_f64().unwrap_or(0.0));
-    let wait = |share: f64| {
-        let of_start = || now["waits"][format!("p{:.0}_s", 100.0 * share)].as_f64();
-        before.map_or_else(of_start, |before| waits(now).since(&waits(before)).percentile(share))
-    };
-    let limit = bottleneck(now, before);
-    json!({
+/// Figures of a loader: with rates, waits and the bottleneck since an `earlier` moment.
+pub(super) fn record(job: &Job, now: &Value, earlier: Option<&Value>) -> Value {
+    let mut record = json!({
         "pid": job.figures["pid"],
         "target": job.target.to_string(),
         "rank": now["rank"],
         "world_size": now["world_size"],
         "source": now["source"],
-        "batches": batches(now),
-        "batches_per_s": per_second,
-        "samples_per_s": per_second.map(|rate| rate * now["batch_size"].as_f64().unwrap_or(0.0)),
-        "waiting_share": waiting_share(now, before),
-        "wait_p50_s": wait(0.5),
-        "wait_p95_s": wait(0.95),
-        "wait_p99_s": wait(0.99),
-        "store_bytes": counter("store_bytes"),
-        "store_bytes_per_s": store,
-        "store_retries": counter("store_retries"),
-        "cache_evicted": counter("cache_evicted"),
-        "samples_skipped": counter("samples_skipped"),
-        "elapsed_s": now["elapsed_s"],
-        "limit": limit.name,
-        "bottleneck": limit.to_string(),
-    })
+    });
+    if let (Some(record), Value::Object(figures)) = (record.as_object_mut(), interval(now, earlier)) {
+        record.extend(figures);
+    }
+    record
 }
 
-fn waits(figures: &Value) -> WaitsSnapshot {
-    let counts = figures["wait_counts"].as_array().map(|counts| counts.iter().filter_map(Value::as_u64).collect());
-    WaitsSnapshot::of_counts(counts.unwrap_or_default())
+/// Lines below the table: a paragraph for the loaders of a job that have the same limit, with the sentence of the one
+/// that waits longest.
+pub(super) fn details(records: &[Value], columns: usize) -> Vec<String> {
+    let is_alike = |a: &Value, b: &Value| ["source", "world_size", "limit"].iter().all(|key| a[*key] == b[*key]);
+    let mut groups: Vec<(&Value, Vec<&Value>)> = Vec::new();
+    for record in records {
+        match groups.iter_mut().find(|(first, _)| is_alike(first, record)) {
+            Some((_, group)) => group.push(record),
+            None => groups.push((record, vec![record])),
+        }
+    }
+    groups.into_iter().map(|(first, group)| paragraph(first, &group, columns)).collect()
 }
 
-/// Share of the loop's time in which it waited for batches; `None` if the loop did nothing.
-fn waiting_share(now: &Value, before: Option<&Value>) -> Option<f64> {
-    let seconds = |key: &str| {
-        let of = |figures: &Value| figures["stages"]["next"][key].as_f64().unwrap_or(0.0);
-        (of(now) - before.map_or(0.0, of)).max(0.0)
-    };
-    let (waited, worked) = (seconds("input_s"), seconds("output_s"));
-    (waited + worked > 0.0).then(|| waited / (waited + worked))
-}
-
-/// Lines about a loader below the table.
-pub(super) fn details(record: &Value, columns: usize) -> String {
-    let text = |name: &str| record[name].as_str().unwrap_or_default();
+fn paragraph(first: &Value, group: &[&Value], columns: usize) -> String {
     let losses =
         [("store_retries", "retries"), ("samples_skipped", "skipped samples"), ("cache_evicted", "evicted shards")];
-    let losses = losses.iter().filter_map(|(name, words)| {
-        record[*name].as_u64().filter(|count| *count > 0).map(|count| format!(", {count} {words}"))
-    });
-    let (rank, losses) = (&record["rank"], losses.collect::<String>());
-    let limit = wrapped(&format!("limited by {}", text("bottleneck")), columns);
-    format!("\nrank {rank}, {}{losses}\n{limit}", text("source"))
+    let losses = losses.map(|(name, words)| (group.iter().filter_map(|record| record[name].as_u64()).sum(), words));
+    let losses = losses.into_iter().filter(|(count, _): &(u64, _)| *count > 0);
+    let losses: String = losses.map(|(count, words)| format!(", {count} {words}")).collect();
+    let share = |record: &Value| record["waiting_share"].as_f64().unwrap_or(0.0);
+    let longest = group.iter().max_by(|a, b| share(a).total_cmp(&share(b))).unwrap_or(&first);
+    let limit = format!("limited by {}", longest["bottleneck"].as_str().unwrap_or_default());
+    let (ranks, source) = (ranks(group), one_line(first["source"].as_str().unwrap_or_default()));
+    format!("\n{ranks}, {source}{losses}\n{}", wrapped(&limit, columns))
+}
+
+/// Ranks of loaders, which are in their order: `rank 3`, `ranks 0 to 7`, or each of them.
+fn ranks(group: &[&Value]) -> String {
+    let mut ranks: Vec<u64> = group.iter().filter_map(|record| record["rank"].as_u64()).collect();
+    ranks.dedup();
+    match ranks.as_slice() {
+        [only] => format!("rank {only}"),
+        [first, .., last] if last - first == ranks.len() as u64 - 1 && ranks.len() > 2 => {
+            format!("ranks {first} to {last}")
+        }
+        all => format!("ranks {}", all.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
+    }
 }
 
 /// Cells of the table.
@@ -82,6 +72,7 @@ pub(super) fn row(record: &Value) -> Vec<String> {
         Some(pid) => pid.to_string(),
         None => record["target"].as_str().unwrap_or_default().to_owned(),
     };
+    let has_store = record["store_bytes"].as_u64() > Some(0);
     vec![
         process,
         format!("{}/{}", record["rank"], record["world_size"]),
@@ -91,7 +82,7 @@ pub(super) fn row(record: &Value) -> Vec<String> {
         number("wait_p50_s", &time),
         number("wait_p95_s", &time),
         number("wait_p99_s", &time),
-        number("store_bytes_per_s", &|rate| format!("{:.0}MB/s", rate / 1e6)),
+        number("store_bytes_per_s", &|rate| if has_store { format!("{:.0}MB/s", rate / 1e6) } else { "-".to_owned() }),
     ]
 }
 
@@ -106,27 +97,19 @@ fn time(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_loader::monitor::Target;
-
-    fn figures(waited: f64, worked: f64, counts: &[u64]) -> Value {
-        let next = json!({"input_s": waited, "output_s": worked, "items": 9});
-        let waits = json!({"count": counts.iter().sum::<u64>(), "p50_s": 1.0});
-        json!({"rank": 0, "batch_size": 4, "waits": waits, "wait_counts": counts, "stages": {"next": next}})
-    }
 
     #[test]
-    fn rates_waits_and_the_limit_are_of_the_interval() {
-        let job = Job { target: Target::Process(7), figures: json!({"pid": 7}) };
-        let (before, now) = (figures(8.0, 2.0, &[0, 0, 90]), figures(8.1, 11.9, &[10, 0, 90]));
-        let since_start = record(&job, &now, None);
-        assert_eq!(since_start["samples_per_s"], Value::Null);
-        assert!(since_start["waiting_share"].as_f64() > Some(0.4));
-        let of_interval = record(&job, &now, Some((&before, 10.0)));
-        assert_eq!((&of_interval["samples_per_s"], &of_interval["batches"]), (&json!(4.0), &json!(100.0)));
-        assert!(of_interval["waiting_share"].as_f64() < Some(0.02));
-        assert!(of_interval["wait_p50_s"].as_f64() < since_start["wait_p50_s"].as_f64());
-        assert_eq!(of_interval["limit"], "slow consumer");
-        let idle = record(&job, &now, Some((&now, 10.0)));
-        assert_eq!((&idle["waiting_share"], &idle["wait_p99_s"]), (&Value::Null, &Value::Null));
+    fn ranks_with_the_same_limit_share_a_paragraph_with_the_longest_wait() {
+        let record = |rank: u64, share: f64, limit: &str| {
+            json!({"rank": rank, "world_size": 8, "source": "s3://b\u{1b}", "waiting_share": share, "limit": limit,
+                "store_retries": 2, "bottleneck": format!("{limit} of {share}")})
+        };
+        let mut records: Vec<Value> = (0..8).map(|rank| record(rank, rank as f64 / 10.0, "slow store")).collect();
+        let all = details(&records, 80);
+        assert_eq!(all, ["\nranks 0 to 7, s3://b\\u{1b}, 16 retries\nlimited by slow store of 0.7"]);
+        records[3] = record(3, 0.9, "slow disk");
+        let titles: Vec<String> = details(&records, 80).iter().map(|lines| lines[1..].replace('\n', ": ")).collect();
+        assert!(titles[0].starts_with("ranks 0, 1, 2, 4, 5, 6, 7, s3://b"), "{titles:?}");
+        assert!(titles[1].ends_with("rank 3, s3://b\\u{1b}, 2 retries: limited by slow disk of 0.9"), "{titles:?}");
     }
 }

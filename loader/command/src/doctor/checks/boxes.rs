@@ -6,15 +6,13 @@
 use super::check::{Check, CheckRun, PerColumn};
 use crate::doctor::finding::{Examples, Findings, Problem, Severity};
 use crate::doctor::values::{Picture, Sample, Value};
+use crate::preview::BoxForm;
 
-/// Returns the corners of a box: left, top, right and bottom.
-type Corners = fn([f64; 4]) -> [f64; 4];
-
-/// Forms of boxes: their names, and the corners of a box.
-const FORMS: [(&str, Corners); 3] = [
-    ("left, top, right, bottom", |corners| corners),
-    ("left, top, width, height", |[x, y, w, h]| [x, y, x + w, y + h]),
-    ("centre, width, height", |[x, y, w, h]| [x - w / 2.0, y - h / 2.0, x + w / 2.0, y + h / 2.0]),
+/// Forms of boxes with their names.
+const FORMS: [(&str, BoxForm); 3] = [
+    ("left, top, right, bottom", BoxForm::Xyxy),
+    ("left, top, width, height", BoxForm::Xywh),
+    ("centre, width, height", BoxForm::Cxcywh),
 ];
 
 /// Pixels by which a rounded box may be outside, and the same as a part of a side.
@@ -64,10 +62,10 @@ impl Check for Boxes {
             };
             for row in rows {
                 found.boxes += 1;
-                for ((_, corners), wrong) in FORMS.iter().zip(&mut found.wrong) {
+                for ((_, form), wrong) in FORMS.iter().zip(&mut found.wrong) {
                     let limits = [(width, height, OUTSIDE_PIXELS), (1.0, 1.0, OUTSIDE_PART)];
                     for ((width, height, outside), wrong) in limits.into_iter().zip(wrong) {
-                        if !is_inside(corners(*row), width, height, outside) {
+                        if !is_inside(form.corners(*row), width, height, outside) {
                             wrong.add(id, || format!("box {row:?} of a picture of {}", first.size));
                         }
                     }

@@ -1,6 +1,7 @@
 //! Arrays of numbers.
 
-use forebay_loader::format::encoding::{Array as StoredArray, DType, Scalar};
+use crate::samples::floats;
+use forebay_loader::format::encoding::Array as StoredArray;
 
 /// Boxes of a sample that are kept.
 pub(super) const BOXES_MAX: usize = 1024;
@@ -49,14 +50,10 @@ impl Elements {
 
 /// Returns the facts about a stored array. `may_be_boxes` keeps its rows.
 pub(super) fn of_stored(array: &StoredArray<'_>, may_be_boxes: bool) -> Array {
-    let numbers = || array.data.chunks_exact(array.dtype.size()).filter_map(|bytes| number(array.dtype, bytes));
+    let numbers = || floats(array.dtype, &array.data);
     let is_rows = array.shape.last() == Some(&4) && array.shape.len() <= 2;
     let boxes = if may_be_boxes && is_rows { rows(numbers()) } else { Vec::new() };
     Array { dtype: array.dtype.name(), shape: array.shape.clone(), elements: Elements::of(numbers()), boxes }
-}
-
-fn number(dtype: DType, bytes: &[u8]) -> Option<f64> {
-    Scalar::read(dtype, bytes).map(Scalar::as_f64)
 }
 
 /// Returns the facts about an array of a JSON document; `None` if it is no array of numbers with a shape.
