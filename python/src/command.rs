@@ -23,6 +23,18 @@ pub(crate) fn parse_command(py: Python<'_>, arguments: Vec<OsString>) -> PyResul
     }
 }
 
+/// Returns a text in one line without characters that control a terminal.
+#[pyfunction]
+pub(crate) fn one_line(text: &str) -> String {
+    forebay_command::one_line(text)
+}
+
+/// Returns a length in bytes with its unit.
+#[pyfunction]
+pub(crate) fn size_text(bytes: u64) -> String {
+    forebay_command::size_text(bytes)
+}
+
 /// Command of the engine. It runs once.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Command(Mutex<Option<Run>>);

@@ -50,7 +50,7 @@ mod _forebay {
     #[pymodule_export]
     use super::codec::{compress, compressions, decompress, hashes, hex_digest, offset_table};
     #[pymodule_export]
-    use super::command::{Command, parse_command};
+    use super::command::{Command, one_line, parse_command, size_text};
     #[pymodule_export]
     use super::contents::{ObjectLines, ObjectTarFiles};
     #[pymodule_export]

@@ -60,6 +60,7 @@ mod which;
 
 pub use cli::parse;
 pub use exit::Exit;
+pub use text::{bytes as size_text, one_line};
 
 use forebay_loader::objects::{Objects, settings_from_json};
 use forebay_loader::store::{LibraryStores, StoreConfig};

@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import sys
 import time
 from typing import Any
 
+from ._forebay import one_line
 from .errors import IoError
 
-_HIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that control a terminal, change the order of a line, or are no text."""
-
-
 def visible(text: str) -> str:
-    """Returns `text` with the hidden characters of names of files as escapes."""
-    return _HIDDEN.sub(lambda match: f"\\u{{{ord(match[0]):x}}}", text)
+    """Returns `text` in one line, with the characters that control a terminal or are no text as escapes."""
+    return one_line(text.encode(errors="backslashreplace").decode())
 
 
 def _without_nan(value: Any) -> Any:

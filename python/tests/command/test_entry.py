@@ -217,7 +217,7 @@ def test_results_of_the_package_are_valid_json_and_control_no_terminal(capfd):
     Results(False).show("a\x1b[31m\nb\udcff\u202e猫")
     Results(False).fail("config", "c\x9b\r")
     out, messages = capfd.readouterr()
-    assert (out, messages) == ("a\\u{1b}[31m\\u{a}b\\u{dcff}\\u{202e}猫\n", "error: c\\u{9b}\\u{d}\n")
+    assert (out, messages) == ("a\\u{1b}[31m⏎b\\udcff\\u{202e}猫\n", "error: c\\u{9b}\\r\n")
 
 
 def test_the_entry_point_is_the_program():

@@ -6,7 +6,7 @@ import datetime
 import os
 
 from .._command import Results
-from .._forebay import is_url
+from .._forebay import is_url, size_text
 from .commit import folder_of
 from .retention import Found, remove_incomplete as remove, survey
 
@@ -28,7 +28,7 @@ def command(results: Results, *, prefix: str, remove_incomplete: bool, age: floa
         state = "whole" if each.problem is None else each.problem
         number, time = "" if step is None else step, _time(each)
         results.show(
-            f"{number:>10}  {_size(each.size):>11}  {_age(now, time):>9}  {each.url}  {state}",
+            f"{number:>10}  {size_text(each.size):>11}  {_age(now, time):>9}  {each.url}  {state}",
             url=each.url,
             step=step,
             bytes=each.size,
@@ -40,15 +40,6 @@ def command(results: Results, *, prefix: str, remove_incomplete: bool, age: floa
 
 def _time(found: Found) -> datetime.datetime | None:
     return found.changed if found.commit is None else found.commit.time
-
-
-def _size(count: int) -> str:
-    size, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            break
-        size, unit = size / 1024, larger
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.2f} {unit}"
 
 
 def _age(now: datetime.datetime, time: datetime.datetime | None) -> str:
