@@ -10,6 +10,8 @@ pub enum Exit {
     Found = 1,
     /// The arguments are wrong, or the data cannot be read.
     Failure = 2,
+    /// The command was stopped, by Ctrl-C.
+    Stopped = 130,
 }
 
 impl From<Exit> for std::process::ExitCode {

@@ -21,10 +21,10 @@ const COLUMNS: usize = 80;
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct OutputArgs {
     /// Print JSON, an object in each line
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Output")]
     pub(crate) json: bool,
     /// Use colours: on a terminal unless NO_COLOR or CLICOLOR=0 is set or it is dumb, always, or never
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    #[arg(long, global = true, help_heading = "Output", value_name = "WHEN", default_value = "auto")]
     color: Colours,
 }
 
@@ -214,6 +214,7 @@ impl Output {
     pub(crate) fn finish(&self, exit: Exit) -> Exit {
         let is_set = |end: &AtomicBool| end.load(Ordering::Relaxed);
         match exit {
+            _ if self.is_stopped() => Exit::Stopped,
             _ if is_set(&self.end.has_failed) => Exit::Failure,
             Exit::Failure if is_set(&self.end.is_unread) => Exit::Success,
             exit => exit,
