@@ -167,14 +167,14 @@ pub(super) fn no_index(folder: &Path) -> Error {
         Path::new(&name).is_file()
     };
     let message = if folder.is_dir() {
-        format!("the folder that `remote` and `split` name has no index.json: {}", describe_folder(folder))
+        format!("there is no index.json: {}", describe_folder(folder))
     } else if folder.exists() {
         "`remote` names a file of a kind that is not read".to_owned()
     } else if is_there(".bin") != is_there(".idx") {
         let lacking = if is_there(".bin") { ".idx" } else { ".bin" };
         format!("tokens of Megatron are two files of one name, and the {lacking} file is missing")
     } else {
-        "the folder that `remote` and `split` name does not exist".to_owned()
+        "the folder does not exist".to_owned()
     };
     Error::new(ErrorKind::NotFound, message).with("folder", folder.display())
 }

@@ -53,6 +53,9 @@ enum ShardsLocation {
     Remote(Remote),
 }
 
+/// Advice for files without an index.
+const DOCTOR: &str = "`forebay doctor` reads every sample of tars, tables and other files";
+
 impl Verification {
     /// Opens the data set at `place`, a folder or URL with an `index.json`, or a list of files, such as tars. `remote`
     /// is the URL or folder that the shards of a folder come from; it is required for [`repair`](Self::repair).
@@ -86,7 +89,7 @@ impl Verification {
             return Self::open_remote(place, stats, library);
         };
         let folder = std::path::absolute(&folder).unwrap_or(folder);
-        let index = Arc::new(Index::of_folder(&folder, read_regular)?);
+        let index = Arc::new(Index::of_folder(&folder, read_regular).map_err(with_advice)?);
         let place = match remote {
             None => ShardsLocation::Folder(folder),
             Some(remote) => {
@@ -106,7 +109,7 @@ impl Verification {
         let stream = opened.into_iter().next().ok_or_else(|| Error::internal("there is no stream"))?;
         let index = stream.cache.shards.index().clone();
         if index.shards.iter().any(|shard| shard.recipe.is_some()) {
-            let message = "the files of the list have no index that they could be compared with";
+            let message = format!("the files of the list have no index that they could be compared with: {DOCTOR}");
             return Err(Error::new(ErrorKind::Unsupported, message).with("place", redact(list)));
         }
         let place = match (stream.remote, local_folder(root)) {
@@ -121,7 +124,7 @@ impl Verification {
         let fetch_threads = Topology::detect()?.fetch_threads_default(1);
         let config = StoreConfig { fetch_threads, library, ..StoreConfig::default() };
         let remote = Stores::new(config, &stats, crate::clock::Clock::system())?.open(url)?;
-        let (bytes, _) = remote.get_small(INDEX_BASENAME, INDEX_BYTES_MAX as usize)?;
+        let (bytes, _) = remote.get_small(INDEX_BASENAME, INDEX_BYTES_MAX as usize).map_err(with_advice)?;
         let index = Arc::new(Index::parse(&bytes, &format!("{}/{INDEX_BASENAME}", redact(url)))?);
         Ok(Self { index, place: ShardsLocation::Remote(remote), stats })
     }
@@ -243,6 +246,14 @@ impl ReadAt for DiskFile {
     fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
         read_exact_at(&self.file, into, offset)
     }
+}
+
+/// Adds the command that checks data without an index.
+fn with_advice(error: Error) -> Error {
+    if error.kind() != ErrorKind::NotFound {
+        return error;
+    }
+    Error::new(ErrorKind::NotFound, format!("there is no index to compare with: {DOCTOR}")).caused_by(error)
 }
 
 /// Opens `folder` as the cache of `remote`, which must have the same index.

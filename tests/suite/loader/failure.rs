@@ -280,7 +280,7 @@ fn a_missing_remote_folder_is_named_and_a_failed_open_leaves_no_files() {
     assert!(text.contains("does not exist") && text.contains(&missing.display().to_string()), "{text}");
     assert!(!text.contains("//"), "{text}");
     let e = Loader::new(config(stream(None, dir.path().to_str()))).unwrap_err();
-    assert!(e.to_string().contains("has no index.json: the folder holds no data set"), "{e}");
+    assert!(e.to_string().contains("there is no index.json: the folder holds no data set"), "{e}");
     std::fs::create_dir(dir.path().join("train")).unwrap();
     std::fs::write(dir.path().join("train/index.json"), "{}").unwrap();
     let e = Loader::new(config(stream(None, dir.path().to_str()))).unwrap_err();
