@@ -12,17 +12,17 @@ use std::path::PathBuf;
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct DataArgs {
     /// Sub-folder such as "train", or split of a folder of files without an index
-    #[arg(long)]
+    #[arg(long, value_name = "NAME")]
     split: Option<String>,
     /// The files are samples: "each", "stem" for those that share a stem, or folders of columns:
     /// image=images,mask=masks
     #[arg(long, value_name = "ARE", value_parser = files)]
     files: Option<FilesAre>,
     /// CSV, TSV or JSON-lines file with a line for each sample, or annotations of COCO
-    #[arg(long)]
+    #[arg(long, value_name = "FILE")]
     manifest: Option<String>,
     /// Folder that holds the shards, or will [default: a folder in the user's cache directory]
-    #[arg(long)]
+    #[arg(long, value_name = "FOLDER")]
     local: Option<PathBuf>,
     /// Tokens of a sample, in files of token ids [default: documents are the samples]
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]

@@ -16,6 +16,9 @@ use std::path::PathBuf;
 /// Compares versions, arguments and hashes of the data. Only if some differ are the steps compared, from the first one
 /// on. The exit code is 0 if the runs are equal, and 1 if not.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  forebay diff monday.json tuesday.json")]
 pub(crate) struct DiffArgs {
     /// File of a run, which Loader.save_run writes
     #[arg(value_name = "RUN.json")]
@@ -24,7 +27,7 @@ pub(crate) struct DiffArgs {
     #[arg(value_name = "RUN.json")]
     second: PathBuf,
     /// Most steps that are compared
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000)]
     steps: u64,
 }
 

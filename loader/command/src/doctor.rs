@@ -38,6 +38,12 @@ use source::{Source, unknown_check};
 /// Reads all samples. The exit code is 1 if there are errors or warnings, and 2 if the data cannot be read. Several
 /// addresses are compared with each other, as the splits of a data set.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  forebay doctor
+  forebay doctor s3://bucket/train --classes 1000
+  forebay doctor data/train data/val --skip near-duplicates
+  forebay doctor 'train-{000..146}.tar' --samples 20000")]
 pub(crate) struct DoctorArgs {
     /// Folders, URLs or lists of files, as the `remote` of a Loader; none: check the machine alone
     #[arg(value_name = "URL")]
@@ -45,13 +51,13 @@ pub(crate) struct DoctorArgs {
     #[command(flatten)]
     data: DataArgs,
     /// Bytes on disk of the shards of URLs, such as 100gb [default: no limit]
-    #[arg(long, value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     cache_limit: Option<u64>,
     /// Read this many samples, evenly chosen
-    #[arg(long, conflicts_with = "fraction", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "fraction", value_parser = clap::value_parser!(u64).range(1..))]
     samples: Option<u64>,
     /// Read this part of the samples, such as 0.1
-    #[arg(long, value_parser = fraction)]
+    #[arg(long, value_name = "PART", value_parser = fraction)]
     fraction: Option<f64>,
     /// Run these checks alone, such as labels,duplicates; `environment` is the machine
     #[arg(long, value_delimiter = ',', value_name = "NAMES", help = names())]
@@ -60,7 +66,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     skip: Vec<String>,
     /// Ranks that will train on the data
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
     /// Classes of the model: labels are 0 to N - 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -69,7 +75,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     vocab: Option<u64>,
     /// Threads [default: the CPUs of this process]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     threads: Option<u32>,
 }
 

@@ -8,6 +8,10 @@ use serde::Serialize;
 ///
 /// The exit code is 1 if a folder is not a whole checkpoint.
 #[derive(Args, Debug, Serialize)]
+#[command(after_long_help = "\
+Examples:
+  forebay checkpoint s3://bucket/run
+  forebay checkpoint s3://bucket/run --remove-incomplete")]
 pub(crate) struct CheckpointArgs {
     /// URL or path of the folder of a run
     prefix: String,
@@ -47,7 +51,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long)]
     nulls: bool,
     /// Compression of the shards, such as zstd:3 [default: none]
-    #[arg(long)]
+    #[arg(long, value_name = "NAME")]
     compression: Option<String>,
     /// Hashes to record in the index
     #[arg(long, value_name = "A,B", value_delimiter = ',', default_value = "xxh64")]
@@ -72,7 +76,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "SIZE")]
     cache_limit: Option<String>,
     /// Processes that read and write [default: the CPUs]
-    #[arg(long, value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     processes: Option<u32>,
 }
 
@@ -120,7 +124,7 @@ pub(crate) struct IndexArgs {
     #[arg(long)]
     transcode: bool,
     /// Shards at a time [default: the CPUs of this process; 16 tars]
-    #[arg(long, value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     threads: Option<u32>,
     #[command(flatten)]
     #[serde(flatten)]
@@ -197,7 +201,7 @@ pub(crate) struct VerifyArgs {
     /// Folder or URL of the data set
     source: String,
     /// URL or folder that the shards of a folder come from: the folder is its cache
-    #[arg(long)]
+    #[arg(long, value_name = "URL")]
     remote: Option<String>,
     /// Replace damaged shards with the remote's
     #[arg(long, requires = "remote")]
@@ -206,6 +210,6 @@ pub(crate) struct VerifyArgs {
     #[arg(long, requires = "remote")]
     complete: bool,
     /// Shards at a time [default: the CPUs of this process]
-    #[arg(long, value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     threads: Option<u32>,
 }

@@ -22,18 +22,22 @@ use std::path::PathBuf;
 /// The order is a function of the loader's arguments, so the file of a run names the samples of every step, before and
 /// after it happened. Only indexes are read, and shards for the keys of tars alone.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  forebay which run.json --step 1200
+  forebay which run.json --epoch 3 --step 40 --rank 5 --keys")]
 pub(crate) struct WhichArgs {
     /// File of the run, which Loader.save_run writes
     #[arg(value_name = "RUN.json")]
     run: PathBuf,
     /// Number of the step, from 0, over all epochs
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     step: u64,
     /// Epoch of the step; the number of the step then counts from its start
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     epoch: Option<u64>,
     /// Only the samples of this rank
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     rank: Option<u32>,
     /// Address of the data, if it has moved or needs a signature; for each stream, if there are several
     #[arg(long, value_name = "URL")]

@@ -29,6 +29,11 @@ const FETCH_BYTES_MAX: &str = "64mb";
 /// Most facts are from the index. For the facts about values some samples are read, the same ones each time; of
 /// pictures the headers alone.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  forebay info s3://bucket/train
+  forebay info hf://datasets/ylecun/mnist --split test
+  forebay info data/train --samples 0 --json")]
 pub(crate) struct InfoArgs {
     /// Addresses of data sets, as a Loader's `remote` has them
     #[arg(required = true, value_name = "URL")]
