@@ -10,7 +10,7 @@ import pytest
 
 import forebay as fb
 from forebay import checkpoint
-from forebay.checkpoint import commit, folder, group, loading, retention
+from forebay.checkpoint import commit, folder, formats, group, retention
 from forebay.checkpoint.folder import Folder
 
 torch = pytest.importorskip("torch")
@@ -242,8 +242,8 @@ def test_a_load_does_not_wait_for_the_remaining_ranks(run_url, monkeypatch):
 
     parts = []
     for rank in range(2):
-        with loading.formats.PartWriter(f"{run_url}/two", f"rank-{rank:05}.pt") as file:
-            loading.formats.FORMATS["torch"].write(state(rank), file)
+        with formats.PartWriter(f"{run_url}/two", f"rank-{rank:05}.pt") as file:
+            formats.FORMATS["torch"].write(state(rank), file)
         parts.append(file.part)
     two = Folder(f"{run_url}/two")
     two.begin()
