@@ -50,7 +50,14 @@ def test_an_import_leaves_modules_to_the_names_and_functions_that_need_them():
     assert {name for name in package if name.startswith("forebay")} == {"forebay", "forebay._forebay", "forebay.errors"}
     assert "forebay._loader" in loader
     large = {"decimal", "hashlib", "multiprocessing", "numpy", "pickle", "secrets", "socket", "torch", "uuid"}
-    assert not {"forebay._mapping", "forebay.files", "forebay.operations", *large} & set(loader)
+    assert not {"forebay._mapping.mapper", "forebay.files", "forebay.operations", *large} & set(loader)
+
+
+@pytest.mark.parametrize("name", ["Loader", "Stream", "MDSWriter", "ShardReader", "open", "load_files"])
+def test_the_types_of_arguments_are_found_at_run_time(name):
+    program = f"import typing, forebay as fb; value = fb.{name}"
+    program += "\nprint(len(typing.get_type_hints(value.__init__ if isinstance(value, type) else value)))"
+    assert int(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout) > 2
 
 
 def test_operations_are_names_of_the_package_before_they_are_imported():

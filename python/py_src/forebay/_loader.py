@@ -23,6 +23,8 @@ from ._epoch import BatchMaker, Epoch, LoaderParts, Transform
 from .errors import ClosedError, ConfigError
 from .fields import Field, paddings, specs
 from ._groups import Engine, Fetch, Order, Pack, Select, Skip, TokenBatch, TokenWindow, extra_outputs, given, group, loader_window, moved
+from ._mapping.options import Map
+from ._mapping.options import checked as checked_map
 from ._packs import check_pairs, check_rows, ids_of
 from ._observer import observers_of
 from ._position import EpochSetter, LeftEpochs, load, saved
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from ._mapping.mapper import Mapper
-    from ._mapping.options import Map
 
     BatchT = TypeVar("BatchT", default=dict[str, Any])
 else:
@@ -241,7 +242,6 @@ class Loader(Generic[BatchT]):
         if map is not None:
             # Imported late: most loaders have no map.
             from ._mapping.mapper import HIDDEN
-            from ._mapping.options import checked as checked_map
 
             options, of_map = checked_map(map), HIDDEN
         if padding is not None:
