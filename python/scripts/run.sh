@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 python/scripts/system.sh
 python=$(python/scripts/venv.sh)
-say "building forebay (release; some 9 minutes of CPU time and 1 GB of disk the first time, seconds after that)"
+say "building forebay (release; some 13 minutes of CPU time and 1 GB of disk the first time, seconds after that)"
 python/scripts/extension.sh release -p forebay-tests --bin object-server
 export PYTHONPATH=$root/python/py_src
 exec "$python" python/examples/demo --server "$target/release/object-server" "$@"
