@@ -22,6 +22,9 @@ end() {
     rm -rf "$logs"
 }
 trap end EXIT
+# With the status of the signal: bash would give the trap above that of the last command.
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 # Starts a command in the background, with its output in a file: `start NAME COMMAND...`. Sets `job`.
 start() {
