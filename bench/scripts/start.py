@@ -46,7 +46,7 @@ def make(root):
 
 
 def timed(times, name, work):
-    """Returns the result of `work`, whose times are added."""
+    """Returns the result of `work`, and adds its times."""
     wall, cpu = time.perf_counter(), time.process_time()
     result = work()
     times[name] = [1e3 * (time.perf_counter() - wall), 1e3 * (time.process_time() - cpu)]

@@ -76,6 +76,8 @@ mod ranks;
 mod scope;
 pub mod settings;
 mod spans;
+#[cfg(test)]
+mod test_inputs;
 pub mod tokenizer;
 mod unicode;
 mod word_table;

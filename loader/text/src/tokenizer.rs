@@ -244,6 +244,7 @@ fn end_ids(
 mod tests {
     use super::*;
     use crate::settings::Special;
+    use crate::test_inputs::{byte_level, draws};
     use forebay_core::error::ErrorKind;
 
     /// A vocabulary of words with a template, and a special token.
@@ -313,17 +314,7 @@ mod tests {
         let merged = merges.iter().enumerate().map(|(id, pair)| (pair.replace(' ', ""), 256 + id));
         let vocab: serde_json::Map<_, _> = vocab.chain(merged).map(|(token, id)| (token, id.into())).collect();
         let pattern = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-        serde_json::json!({
-            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
-            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
-                {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false},
-                {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]},
-            "post_processor": null, "decoder": null,
-            "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
-                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
-                "vocab": vocab, "merges": merges},
-        })
-        .to_string()
+        byte_level(pattern, &vocab, serde_json::json!(merges)).to_string()
     }
 
     /// The newer engine has the splits of three digits for any number of them but one.
@@ -368,12 +359,7 @@ mod tests {
     fn the_ids_of_pieces_are_the_ids_of_the_text() {
         let tokenizer = Tokenizer::load(&bytes(), &Settings::default()).unwrap();
         assert!(tokenizer.has_exact_cuts);
-        // A generator of texts, so that every run has the same ones.
-        let mut state = 1_u64;
-        let mut draw = |below: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            usize::try_from(state >> 33).unwrap_or_default() % below
-        };
+        let mut draw = draws();
         let parts = [
             "the",
             " ",

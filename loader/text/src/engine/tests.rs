@@ -2,6 +2,7 @@ use serde_json::json;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 
 use super::*;
+use crate::test_inputs::{byte_level, draws};
 
 const PATTERN: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -43,15 +44,6 @@ const PARTS: [&str; 34] = [
     "é",
 ];
 
-/// A generator of numbers, so that every run has the same ones.
-fn draws() -> impl FnMut(usize) -> usize {
-    let mut state = 1_u64;
-    move |below| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(state >> 33).unwrap_or_default() % below
-    }
-}
-
 /// A byte-level tokenizer with merges of random tokens. Some tokens are made in several ways, and some pairs are in
 /// the list twice.
 fn document(draw: &mut impl FnMut(usize) -> usize, normalizer: &Value, ignores_merges: bool) -> Value {
@@ -78,18 +70,12 @@ fn document(draw: &mut impl FnMut(usize) -> usize, normalizer: &Value, ignores_m
     tokens.push(spell("the"));
     let vocab: serde_json::Map<String, Value> = tokens.into_iter().zip(0..).map(|(t, id)| (t, id.into())).collect();
     let id = vocab.len();
-    json!({
-        "version": "1.0", "truncation": null, "padding": null, "normalizer": normalizer,
-        "added_tokens": [{"id": id, "content": "<|end|>", "single_word": false, "lstrip": false, "rstrip": false,
-            "normalized": false, "special": true}],
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
-            {"type": "Split", "pattern": {"Regex": PATTERN}, "behavior": "Isolated", "invert": false},
-            {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]},
-        "post_processor": null, "decoder": null,
-        "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
-            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": ignores_merges,
-            "vocab": vocab, "merges": merges},
-    })
+    let mut document = byte_level(PATTERN, &vocab, json!(merges));
+    document["normalizer"] = normalizer.clone();
+    document["added_tokens"] = json!([{"id": id, "content": "<|end|>", "single_word": false, "lstrip": false,
+        "rstrip": false, "normalized": false, "special": true}]);
+    document["model"]["ignore_merges"] = ignores_merges.into();
+    document
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::encoding::Encoding;
 use crate::merges::{Merge, SEARCHED_MAX};
 use crate::ranks::Ranks;
 use crate::settings::Special;
+use crate::test_inputs::draws;
 use crate::unicode::{PATTERNS, REST};
 
 const ENCODINGS: [&str; 3] = ["r50k_base", "cl100k_base", "o200k_base"];
@@ -66,15 +67,6 @@ const PARTS: [&str; 48] = [
     "\0",
     "é",
 ];
-
-/// A generator of numbers, so that every run has the same ones.
-fn draws() -> impl FnMut(usize) -> usize {
-    let mut state = 1_u64;
-    move |below| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(state >> 33).unwrap_or_default() % below
-    }
-}
 
 /// All bytes, and pairs of tokens that a text would be merged to, with some tokens that no merge makes.
 fn vocabulary(draw: &mut impl FnMut(usize) -> usize) -> Vec<(Vec<u8>, u32)> {
