@@ -247,9 +247,9 @@ void forebay_string_free(char *string);
 // * `streams` (required): The data: at least one stream. A list of objects.
 // * `fields` (null): Outputs of a batch by name. null: every column under its own name; pictures and pickles
 //   undecoded. A list of pairs of an output's name and a field, in the outputs' order.
-// * `window` (null): Tokens of a sample, in files of token ids, or their window, or packs, or batches by tokens. null:
-//   documents. A number, or an object such as `{"tokens": 2048, "stride": 1024}`, for packs `{"length": 4096}`, for
-//   batches by tokens `{"max_tokens": 16384}`.
+// * `window` (null): Tokens of a sample, or their window, packs or token batches. null: documents are samples. A
+//   number, or an object such as `{"tokens": 2048, "stride": 1024}`, for packs `{"length": 4096}`, for batches by
+//   tokens `{"max_tokens": 16384}`.
 // * `extra` ([]): Names of outputs to add: "repeat", "sample_ids", "sample_draws" and "sample_keys".
 // * `batch_size` (required): Rows of a batch on each device.
 // * `drop_last` (false): Leave out a last batch that is not full.
@@ -257,10 +257,9 @@ void forebay_string_free(char *string);
 // * `seed` (9176): Seed of the order.
 // * `order` ({}): Order of the samples, besides `shuffle` and `seed`.
 // * `threads` (null): Decode threads. null: the CPUs of this process, shared with all ranks of the node.
-// * `cache_limit` (null): Bytes on disk of the shards and indexes of all streams, as a number or "100gb". null: no
-//   limit.
-// * `fetch` ({}): Fetches of shards: attempts, time limit and check, and the files that remain.
-// * `engine` ({}): Resources and limits of this process, on which the order does not depend.
+// * `cache_limit` (null): Bytes on disk of all streams, or "100gb". null: no limit.
+// * `fetch` ({}): Fetches of shards: attempts, time limit and check.
+// * `engine` ({}): Resources and limits of this process.
 // * `skip` ({}): Samples that an epoch leaves out instead of failing.
 // * `world` ({}): Rank of this process.
 //

@@ -69,7 +69,7 @@ options! {
         pub streams: Vec<StreamConfig> = Vec::new(),
         /// Outputs of a batch by name. None: every column under its own name; pictures and pickles undecoded.
         pub fields: Option<Vec<(String, FieldSpec)>> = None,
-        /// Tokens of a sample, in files of token ids, or their window, or packs, or batches by tokens. None: documents.
+        /// Tokens of a sample, or their window, packs or token batches.
         #[serde(deserialize_with = "window_or_null")]
         pub window: Option<LoaderWindow> = None,
         /// Names of outputs to add: "repeat", "sample_ids", "sample_draws" and "sample_keys".
@@ -87,13 +87,13 @@ options! {
         pub order: OrderConfig = OrderConfig::default(),
         /// Decode threads. None: the CPUs of this process, shared with all ranks of the node.
         pub threads: Option<u32> = None,
-        /// Bytes on disk of the shards and indexes of all streams, as a number or "100gb". None: no limit.
+        /// Bytes on disk of all streams, or "100gb". None: no limit.
         #[serde(deserialize_with = "json::size_or_null")]
         pub cache_limit: Option<ByteSize> = None,
-        /// Fetches of shards: attempts, time limit and check, and the files that remain.
+        /// Fetches of shards: attempts, time limit and check.
         #[serde(deserialize_with = "json::object")]
         pub fetch: FetchConfig = FetchConfig::default(),
-        /// Resources and limits of this process, on which the order does not depend.
+        /// Resources and limits of this process.
         #[serde(deserialize_with = "json::object")]
         pub engine: EngineConfig = EngineConfig::default(),
         /// Samples that an epoch leaves out instead of failing.

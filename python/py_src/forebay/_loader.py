@@ -108,80 +108,50 @@ _ELSEWHERE = {name: meant for meant, names in _MEANT.items() for name in names.s
     **dict(sorted(_ELSEWHERE.items())) | _MOVED,
 )
 class Loader(Generic[BatchT]):
-    """Batches of training samples in MosaicML streaming's order, made ahead by threads of this process.
+    """Batches of samples in MosaicML streaming's order, made ahead by threads.
 
-        with Loader(remote="s3://bucket/set", batch_size=256, shuffle=True) as loader:
+        with Loader(remote="s3://bucket/set", batch_size=256) as loader:
             for epoch in range(loader.epoch, 90):
                 for batch in loader:
                     ...
 
-    A batch is a dict of outputs: with `fields={"x": Image(...), "y":
-    Scalar(...)}`, `batch["x"]` is a tensor of shape (N, C, H, W) and
-    `batch["y"]` one of shape (N,). `iter` starts the next epoch, or resumes the
-    position of `load_state_dict`. A loop that `break`, an error or an interrupt
-    has left has used up its epoch, which
-    `loader.load_state_dict(loader.state_dict())` continues. One iterator is
-    alive at a time. The memory of a batch returns to the loader when its last
-    tensor is dropped. For type checkers, `Loader[T]` yields values of the type
-    T, the result of `transform`.
+    A batch is a dict of the outputs in `fields`: `Image` is a tensor of shape
+    (N, C, H, W), `Scalar` one of (N,). Each loop is an epoch, or the rest of the
+    one of `load_state_dict`. An epoch that a `break` has left is used up. One
+    iterator is alive at a time. `Loader[T]` yields results of `transform`.
 
     Args:
-        remote: URL or path of shards, or of files as they are, such as
-            "s3://bucket/train-{000..146}.tar", "data/*.parquet" or
-            "hf://datasets/OWNER/NAME", or a `datasets.Dataset`.
-        local: Folder for the shards. None: a stable folder in the user's cache
-            directory. Alone: it has all shards.
+        remote: URL or path of shards or other files, or a `datasets.Dataset`.
+        local: Folder for the shards; alone, with all. None: the user's cache.
         split: Sub-folder or split, such as "train"; also of the streams that
             have none.
         streams: Several sources with their shares, instead of `remote`.
-        select: Samples to keep or draw; also of the streams, for options that
-            they do not set.
-        fields: Outputs of a batch by name. None: every column under its own
-            name, pictures undecoded.
-        window: Tokens of a sample, in files of token ids, or their window, or
-            packs, or batches by tokens. None: documents.
+        select: Samples to keep or draw; also of the streams.
+        fields: Outputs of a batch by name. None: all columns, undecoded.
+        window: Tokens of a sample, or their window, packs or token batches.
         extra: Names of outputs to add: "repeat", "sample_ids", "sample_draws"
-            and "sample_keys". `repeat` (bool) is true for rows that only make
-            ranks equally long. `sample_ids` and `sample_draws` (int64, N x 3)
-            have stream, shard and index of each row, and the epoch, stream and
-            draw that key its random draws. `sample_keys` has the key of each
-            sample in a tar, or the path of its file.
+            and "sample_keys".
         batch_size: Rows of a batch on each device.
         drop_last: Leave out a last batch that is not full.
         shuffle: Shuffle samples, differently in each epoch.
         seed: Seed of the order.
         order: Order of the samples, besides `shuffle` and `seed`.
-        map: Function of each sample, as a `Map`, which calls it in workers
-            ahead of the loop. A function alone: in threads.
-        transform: Function that is called with each batch, in the thread that
-            iterates; its result is yielded.
-        framework: Type of tensors: "torch", "jax", "tensorflow", "numpy" (host
-            memory only), or "dlpack".
-        device: Device of the tensors, "cpu", "cuda" or "cuda:0", or a list of
-            devices, which yields a batch for each.
-        sharding: With "jax", the jax.sharding.Sharding of arrays that span
-            several devices and processes.
+        map: Function of each sample in threads, or a `Map`.
+        transform: Function of each batch, in the thread that iterates.
+        framework: "torch", "jax", "tensorflow", "numpy" or "dlpack" tensors.
+        device: "cpu", "cuda" or "cuda:0", or a list, with a batch for each.
+        sharding: jax.sharding.Sharding of arrays that span several devices.
         threads: Decode threads. None: the CPUs of this process, shared with all
             ranks of the node.
-        cache_limit: Bytes on disk of the shards and indexes of all streams, as
-            a number or "100gb". None: no limit.
-        fetch: Fetches of shards: attempts, time limit and check, and the files
-            that remain.
-        engine: Resources and limits of this process, on which the order does
-            not depend.
+        cache_limit: Bytes on disk of all streams, or "100gb". None: no limit.
+        fetch: Fetches of shards: attempts, time limit and check.
+        engine: Resources and limits of this process.
         skip: Samples that an epoch leaves out instead of failing.
-        world: Rank of this process.
+        world: Rank of this process. None: as its launcher says.
 
     Raises:
-        ConfigError: An argument is wrong; the message names the argument and
-            the fix.
-        UnsupportedError: The framework is not installed; or `device` is a CUDA
-            device that cannot be used.
-        ClosedError: This is a DataLoader worker, or a forked process with a
-            CUDA device; or the loader was closed.
-        FullError: No memory on the host or the device, or no room on disk.
-        IoError: A disk or the device fails; the message names it.
-        Error: The index cannot be read; see `forebay.errors` for all kinds.
+        ConfigError: An argument is wrong; the message names it and the fix.
+        Error: The data cannot be read; `forebay.errors` has all kinds.
     """
 
     def __init__(
@@ -212,7 +182,7 @@ class Loader(Generic[BatchT]):
         skip: Skip | None = None,
         world: World | None = None,
     ) -> None:
-        """Opens the data set. `help(forebay.Loader)` describes the arguments."""
+        """Opens the data set."""
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         options = {name: value for name, value in self._arguments.items() if name in _OPTIONS}
         _refuse_worker()
@@ -365,36 +335,32 @@ class Loader(Generic[BatchT]):
 
     @property
     def epoch(self) -> int:
-        """Epoch of the next `iter`; in a loop, the one after its own."""
+        """Epoch of the next loop; in a loop, the one after its own."""
         return self._session.epoch
 
     @property
     def first_batch(self) -> int:
-        """Number of the batch that the next `iter` starts with."""
+        """Number of the batch that the next loop starts with."""
         return self._session.first_batch()
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next `iter`, or one without a batch so far, run `epoch`, from
-        a loaded position in it if there is one."""
+        """Makes the next loop run `epoch`, from a loaded position in it."""
         self._check()
         self._session.set_epoch(whole("epoch", epoch))
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position after the delivered batches, as plain data, equal
-        on all ranks. All threads may call this at any time."""
+        """Returns the position after the delivered batches, equal on all ranks."""
         self._check()
         check_group(self._world)
         return saved(self._session)
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Makes the next `iter` resume a state, on any legal number of ranks.
-        `strict` rejects a state of different data, weights or seeds."""
+        """Makes the next loop resume a state; `strict` rejects different data."""
         self._check()
         load(self._session, state, strict)
 
     def samples_of(self, step: int, *, epoch: int | None = None) -> list[Sample]:
-        """Returns this rank's samples of a step, without reading them. Steps
-        count from 0 over all epochs, or in `epoch`."""
+        """Returns this rank's samples of a step from 0 on, without reading them."""
         self._check()
         # Of several devices, the samples are consecutive.
         first = self._world.rank * len(self._engines)
