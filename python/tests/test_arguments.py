@@ -38,7 +38,7 @@ torch = pytest.importorskip("torch")
         ("shuffle", "yes", "shuffle is True or False, but it is 'yes'"),
         ("transform", 3, "transform is a function of a batch, but it is 3"),
         ("fields", ["x"], "fields maps names to fields"),
-        ("fields", {"x": fb.Scalar("a", dtype="int")}, "fields['x']: 'int' is not a type of a field"),
+        ("fields", {"x": fb.Scalar("a", dtype="int")}, "fields['x']: dtype of Scalar is a type, one of uint8, "),
         ("remote", "s3:/bucket/set", "an address has two slashes after s3:, so this may mean s3://bucket/set"),
         ("local", "s3://bucket/set", "`local` is a folder of this machine, and this is a URL: pass it as `remote`"),
         ("local", "azure-dl://container/set", "`local` is a folder of this machine, and this is a URL: pass it as `remote`"),

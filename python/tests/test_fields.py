@@ -22,7 +22,7 @@ def test_a_training_picture_lists_its_operations_in_order():
                 "kind": "image",
                 "column": "image",
                 "ops": [
-                    {"op": "random_resized_crop", "size": [224, 224], "scale": [0.08, 1.0], "ratio": [0.75, 4 / 3]},
+                    {"op": "random_resized_crop", "size": [224, 224], "scale": [0.08, 1.0], "ratio": [0.75, 4 / 3], "interpolation": "bilinear"},
                     {"op": "random_horizontal_flip", "p": 0.5},
                     {"op": "normalize", "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]},
                 ],
@@ -61,7 +61,7 @@ def test_all_fields_and_all_operations_have_a_common_class():
     tokens = {fb.Tokens, fb.Tokenize, fb.Chat, fb.AttentionMask, fb.Length}
     known = pictures | tokens | {fb.Scalar, fb.Array, fb.Text, fb.Bytes, fb.Json, fb.OneHot, fb.MultiHot}
     assert known == fields - {fb.Field}
-    parts = {fb.FillInMiddle, fb.MaskedLM}
+    parts = {fb.FillInMiddle, fb.MaskedLM, fb.MixUp, fb.CutMix}
     assert all(issubclass(value, fb.ImageOp) for value in set(classes) - fields - parts)
 
 
@@ -72,7 +72,7 @@ def test_a_value_that_is_not_a_field_is_named():
         specs(["x"])
     with pytest.raises(fb.ConfigError, match="224 is not an operation of forebay, .* call the operations of different libraries for each sample, in the loader's map"):
         fb.Image("a", 224)
-    with pytest.raises(fb.ConfigError, match="only an Image or a Mask"):
+    with pytest.raises(fb.ConfigError, match="Joint: mask is Scalar.*, but it holds Image, Mask"):
         fb.Joint(mask=fb.Scalar("m"))
 
 

@@ -16,12 +16,22 @@ import reprlib
 import textwrap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar, Union, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_origin
 
 from . import _choices
 from ._forebay import is_file_list, is_url, redact
 from .errors import ConfigError
+
+if TYPE_CHECKING:
+    # Type checkers have this module; programs need not install it.
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_):
+        return lambda cls: cls
+
 
 U32 = 1 << 32
 """Exclusive upper bound of the engine's 32-bit counts."""
@@ -104,6 +114,20 @@ class _Wrapped(inspect.Signature):
         plain = inspect.Signature([parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters])
         lines = textwrap.wrap(str(plain)[1:-1], _LINE_MAX, break_long_words=False, break_on_hyphens=False)
         return "(\n    " + "\n    ".join(lines) + "\n)"
+
+
+@dataclass_transform(frozen_default=True)
+class Value:
+    """Base of plain values. Each class derived from it is a frozen dataclass with the TypeErrors of `by_name`.
+
+    `elsewhere` is as for `by_name`, and `options` are as for `dataclass`.
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, elsewhere: Mapping[str, str] = {}, **options: bool) -> None:
+        super().__init_subclass__()
+        by_name(**elsewhere)(dataclass(frozen=True, **options)(cls))
 
 
 def readable(cls: _Class) -> _Class:

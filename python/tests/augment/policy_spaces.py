@@ -2,6 +2,15 @@
 
 import math
 
+LEVEL_NAMES = (
+    "AutoContrast", "Equalize", "Invert", "Rotate", "Posterize", "PosterizeIncreasing",
+    "PosterizeOriginal", "Solarize", "SolarizeIncreasing", "SolarizeAdd", "Color", "ColorIncreasing",
+    "Contrast", "ContrastIncreasing", "Brightness", "BrightnessIncreasing", "Sharpness", "SharpnessIncreasing",
+    "ShearX", "ShearY", "TranslateX", "TranslateY", "TranslateXRel", "TranslateYRel",
+    "Desaturate", "GaussianBlur", "GaussianBlurRand",
+)
+"""Operations of timm's policies, by their names there."""
+
 
 def action_of(transform_id, magnitude):
     """Returns the action of one of torchvision's operations with its strength; None for `Identity`."""

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from odd_pictures import augmented, drawn_steps, in_torchvision, levels_apart, write_odd_pictures
 from PIL import Image
+from policy_spaces import LEVEL_NAMES
 
 import forebay as fb
-from forebay.operations.policies import NAMES
 
 MEAN, STD = fb.IMAGENET_MEAN, fb.IMAGENET_STD
 
@@ -16,7 +16,7 @@ def odd(tmp_path_factory):
     return write_odd_pictures(tmp_path_factory.mktemp("odd") / "set", 120)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", LEVEL_NAMES)
 def test_levels_give_the_pixels_of_pillow(odd, name):
     folder, made = odd
     op = fb.LevelAugment([[(name, 0.9, 7.5)]], count=2, magnitude_std=2.0, fill=(9, 80, 130))
@@ -82,7 +82,7 @@ def test_one_of_two_filters_is_drawn(odd):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"choices": [[("Cutout", 0.5, 9)]]}, "name in choices of LevelAugment is"),
+        ({"choices": [[("Cutout", 0.5, 9)]]}, "Cutout"),
         ({"choices": [[("Rotate", 1.5, 9)]]}, "`p` from 0 to 1"),
         ({"choices": []}, "`choices` from 1"),
         ({"choices": [[("Rotate", 0.5, 9)]], "weights": [1, 2]}, "a weight of at least 0"),

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from odd_pictures import augmented, drawn_steps, in_torchvision, write_odd_pictures
 from PIL import Image
+from policy_spaces import LEVEL_NAMES
 
 import forebay as fb
 from forebay.fields import specs
-from forebay.operations.policies import NAMES
 
 data = pytest.importorskip("timm.data", reason="timm is in the environment of python/scripts/frameworks.sh alone")
 module = pytest.importorskip("timm.data.auto_augment")
@@ -81,7 +81,7 @@ def test_evaluation_has_the_pixels_of_timm(odd, mode, border):
         assert np.abs(row - expected).max() < 1e-5, number
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", LEVEL_NAMES)
 @pytest.mark.parametrize("level", [0, 3, 9, 10])
 def test_strengths_are_as_in_timm(name, level):
     hparams = {"translate_const": 100, "img_mean": (1, 2, 3), "interpolation": Image.Resampling.BICUBIC}

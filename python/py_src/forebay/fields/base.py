@@ -7,9 +7,10 @@ import math
 import numbers
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
-from .._arguments import Check, shown, text, whole, within
+from .._arguments import Check, Value, none_or, shown, text, whole, within
 from .._convert.ragged import DTYPES, PAIR_MASKS, Padding, Paddings
 from ..errors import ConfigError
 from .checks import BY_ANNOTATION
@@ -46,21 +47,25 @@ class Field:
         return None
 
 
-class ImageOp:
-    """Operation of an `Image`: a dataclass of its arguments."""
+class Described(Value):
+    """Value with a form for the engine: the name of its class, and each argument by its check."""
 
     __slots__ = ()
+
+    _KEY: ClassVar[str | None] = "kind"
+    """Key of the name in the form. None: the form has no name."""
+
+    _NAME: ClassVar[str | None] = None
+    """Name. None: the name of the class, in lower case with underscores."""
 
     _CHECKS: ClassVar[Mapping[str, Check]] = {}
     """Checks of the arguments by their names, where the annotation does not name the check."""
 
-    _OP: ClassVar[str | None] = None
-    """The engine's name of the operation. None: the name of the class, in lower case with underscores."""
-
     def _spec(self) -> dict[str, Any]:
-        """Returns the engine's form: the name, and each argument by its check, unless the check returns None."""
+        """Returns the engine's form, without the arguments for which their check returns None."""
         kind = type(self)
-        spec: dict[str, Any] = {"op": kind._OP or re.sub("(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()}
+        name = kind._NAME or re.sub("(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
+        spec: dict[str, Any] = {} if kind._KEY is None else {kind._KEY: name}
         for field in dataclasses.fields(self):
             check = kind._CHECKS.get(field.name) or BY_ANNOTATION[field.type]
             value = check(f"{field.name} of {kind.__name__}", getattr(self, field.name))
@@ -69,65 +74,73 @@ class ImageOp:
         return spec
 
 
-def dtype_of(value: Any) -> str | None:
-    """Returns the name of a type, which may be an object of torch or numpy."""
+class ImageOp(Described):
+    """Operation of an `Image`: a dataclass of its arguments."""
+
+    __slots__ = ()
+
+    _KEY = "op"
+
+
+def dtype_of(name: str, value: Any) -> str | None:
+    """Returns the name of a type, which may be an object of torch or numpy. None stays."""
     if value is None:
         return None
-    name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
-    name = name.removeprefix("torch.")
-    if name not in DTYPES:
-        raise ConfigError(f"{value!r} is not a type of a field; the types are: {', '.join(DTYPES)}")
-    return name
+    found = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
+    found = found.removeprefix("torch.")
+    if found not in DTYPES:
+        raise ConfigError(f"{name} is a type, one of {', '.join(DTYPES)}, but it is {value!r}")
+    return found
 
 
-def column_of(field: Any) -> str:
-    """Checks the column of a field."""
-    return text(f"column of {type(field).__name__}", field.column, "a column's name")
+def _default(name: str, value: Any) -> Any:
+    """Returns the value of samples without the column as JSON has it. None: such a sample is an error."""
+    if isinstance(value, (str, bool)) or value is None:
+        return value
+    if isinstance(value, bytes):
+        return list(value)
+    if isinstance(value, Mapping):
+        return {text(f"a key in {name}", key): _default(name, item) for key, item in value.items()}
+    if hasattr(value, "tolist"):  # An array or a number of numpy or torch.
+        return _default(name, value.tolist())
+    if isinstance(value, Iterable):
+        return [_default(name, item) for item in value]
+    if isinstance(value, numbers.Integral):
+        return whole(name, value, -(1 << 63))
+    if isinstance(value, numbers.Real):
+        return float(value) if math.isfinite(value) else str(float(value))
+    raise ConfigError(f"{name} is a number, text, bytes or a list of numbers, but it is {shown(value)}")
 
 
-def default_of(field: Any) -> dict[str, Any]:
-    """Returns the engine's form of the default of a field, if it has one."""
-    if field.default is None:
-        return {}
-    name = f"default of {type(field).__name__}"
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, (str, bool)) or value is None:
-            return value
-        if isinstance(value, bytes):
-            return list(value)
-        if isinstance(value, Mapping):
-            return {text(f"a key in {name}", key): plain(item) for key, item in value.items()}
-        if hasattr(value, "tolist"):  # An array or a number of numpy or torch.
-            return plain(value.tolist())
-        if isinstance(value, Iterable):
-            return [plain(item) for item in value]
-        if isinstance(value, numbers.Integral):
-            return whole(name, value, -(1 << 63))
-        if isinstance(value, numbers.Real):
-            return float(value) if math.isfinite(value) else str(float(value))
-        raise ConfigError(f"{name} is a number, text, bytes or a list of numbers, but it is {shown(value)}")
-
-    return {"default": plain(field.default)}
+def json_path(name: str, value: Any) -> str | list[str | int]:
+    """Checks a path inside a JSON document."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return [part if isinstance(part, str) else whole(f"a position in {name}", part) for part in value]
+    raise ConfigError(f"{name} is text such as 'meta.width', or a list of keys and positions, but it is {value!r}")
 
 
-def path_of(field: Any, name: str = "path", is_needed: bool = False) -> dict[str, Any]:
-    """Returns the engine's form of the path inside a JSON document that the argument `name` is, if the field has one."""
-    path, kind = getattr(field, name), type(field).__name__
-    if path is None and not is_needed:
-        return {}
-    if isinstance(path, str):
-        return {name: path}
-    if isinstance(path, Sequence) and not isinstance(path, bytes):
-        return {name: [part if isinstance(part, str) else whole(f"a position in {name} of {kind}", part) for part in path]}
-    raise ConfigError(f"{name} of {kind} is text such as 'meta.width', or a list of keys and positions, but it is {path!r}")
+column_of: Check = partial(text, expected="a column's name")
+"""Check of a column."""
+
+_field_of = partial(none_or, partial(text, expected="a field's name"))
 
 
-def lengths_of(kind: str, shape: Any) -> Sequence[Any]:
-    """Checks that a shape is a list."""
-    if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
-        raise ConfigError(f"shape of {kind} is a list of lengths, such as (3, 224), but it is {shown(shape)}")
-    return shape
+class ColumnField(Described, Field):
+    """Field of a column: a dataclass of its arguments."""
+
+    __slots__ = ()
+
+    _CHECKS = {
+        "boxes": _field_of,
+        "column": column_of,
+        "default": _default,
+        "dtype": dtype_of,
+        "of": _field_of,
+        "path": partial(none_or, json_path),
+        "stored": dtype_of,
+    }
 
 
 def spec_of(part: Field | ImageOp) -> dict[str, Any] | None:

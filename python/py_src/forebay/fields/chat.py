@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from .._arguments import by_name, one_of, shown, text, whole
+from .._arguments import one_of, shown, text, whole
 from .._choices import DType
 from ..errors import ConfigError
 from .base import column_of
@@ -19,15 +18,16 @@ from .vocabulary import contents_of, is_contents, read, text_of
 _TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 """Special tokens of `tokenizer_config.json` that templates know as variables."""
 
-@by_name(
-    chat_template="template",
-    max_length="length and truncate",
-    padding="pad",
-    assistant_only_loss='train_on="assistant"',
-    completion_only_loss="prompt",
-)
-@dataclass(frozen=True)
-class Chat(FileField):
+_OF_LIBRARIES = {
+    "assistant_only_loss": 'train_on="assistant"',
+    "chat_template": "template",
+    "completion_only_loss": "prompt",
+    "max_length": "length and truncate",
+    "padding": "pad",
+}
+
+
+class Chat(FileField, elsewhere=_OF_LIBRARIES):
     """Token ids of a conversation: a tensor of shape (N, length), or (N, L) where L is the length of the longest row of the batch.
 
         fields={"input_ids": Chat("messages", "model/tokenizer.json", pad=0)}       # input_ids and labels, (N, L)
@@ -93,7 +93,7 @@ class Chat(FileField):
             raise ConfigError('length and truncate of Chat are for single rows: part="pair" takes max_length and pad_to_multiple')
         spec = {
             "kind": "chat",
-            "column": column_of(self),
+            "column": column_of("column of Chat", self.column),
             "train_on": one_of("train_on of Chat", self.train_on, ("assistant", "last", "flag")),
             "part": "ids" if part == "all" else part,
             **{name: text(f"{name} of Chat", value) for name in ("tools", "prompt", "against", "date") if (value := getattr(self, name)) is not None},

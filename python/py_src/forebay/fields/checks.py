@@ -99,10 +99,10 @@ def two_of(name: str, value: Any) -> list[float]:
     return [real(name, values[0])] * 2 if len(values) == 1 else reals(name, value, 2)
 
 
-def filters_of(name: str, value: Any) -> str | list[str] | None:
-    """Returns a filter, or both if one of two is drawn; None for the usual one."""
+def filters_of(name: str, value: Any) -> str | list[str]:
+    """Returns a filter, or both if one of two is drawn."""
     if not isinstance(value, (list, tuple)):
-        return unless("bilinear", interpolation_of, name, value)
+        return interpolation_of(name, value)
     if len(value) != 2:
         raise ConfigError(f"{name} is one filter, or two, to draw one of them, but it is {value!r}")
     return [interpolation_of(name, each) for each in value]
@@ -114,12 +114,6 @@ def with_alternative(spec: dict[str, Any]) -> dict[str, Any]:
     return spec | dict(zip(("interpolation", "alternative"), filters)) if isinstance(filters, list) else spec
 
 
-def unless(usual: Any, check: Check, name: str, value: Any) -> Any:
-    """Returns a checked value; None for the usual one, which the engine assumes."""
-    checked = check(name, value)
-    return None if checked == usual else checked
-
-
 _TWO = partial(reals, count=2)
 
 BY_ANNOTATION: Mapping[str, Check] = {
@@ -129,16 +123,10 @@ BY_ANNOTATION: Mapping[str, Check] = {
     "int": partial(whole, least=1, below=U32),
     "int | None": partial(none_or, partial(whole, least=1, below=U32)),
     "Interpolation": interpolation_of,
+    "PaddingMode": partial(one_of, choices=("constant", "edge", "reflect", "symmetric")),
     "Sequence[float]": _TWO,
     "Sequence[float] | None": partial(none_or, _TWO),
     "Size": pair_of,
     "tuple[float, float]": _TWO,
 }
 """Checks of arguments by the annotations of the classes."""
-
-FRAMING: Mapping[str, Check] = {
-    "fill": partial(unless, [0, 0, 0], fill_of),
-    "interpolation": partial(unless, "bilinear", interpolation_of),
-    "padding_mode": partial(unless, "constant", partial(one_of, choices=("constant", "edge", "reflect", "symmetric"))),
-}
-"""Checks of the arguments of operations on the frame, by their names."""

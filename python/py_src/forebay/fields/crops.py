@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Union
 
-from .._arguments import U32, by_name, none_or, reals, whole
+from .._arguments import U32, none_or, reals, whole
 from .._choices import Interpolation, PaddingMode
 from ..errors import ConfigError
 from .base import ImageOp
-from .checks import FRAMING, Fill, Size, filled, filters_of, pair_of, with_alternative
+from .checks import Fill, Size, filled, filters_of, pair_of, with_alternative
 
 __all__ = [
     "IMAGENET_MEAN",
@@ -49,8 +48,6 @@ def _side_or_pair(name: str, value: Size) -> int | list[int]:
     return pair if isinstance(value, Sequence) else pair[0]
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomResizedCrop(ImageOp):
     """Cuts a random rectangle and resizes it to `size`, with torchvision's distribution, as in `RandomResizedCrop(224)`.
 
@@ -72,8 +69,6 @@ class RandomResizedCrop(ImageOp):
         return with_alternative(super()._spec())
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomCrop(ImageOp):
     """Adds borders, and cuts `size` pixels at a random position, without a resize, as in `RandomCrop(32, padding=4)`.
 
@@ -92,11 +87,9 @@ class RandomCrop(ImageOp):
     fill: Fill = 0
     padding_mode: PaddingMode = "constant"
 
-    _CHECKS = FRAMING | {"padding": _borders}
+    _CHECKS = {"padding": _borders}
 
 
-@by_name()
-@dataclass(frozen=True)
 class Pad(ImageOp):
     """Adds borders.
 
@@ -112,25 +105,19 @@ class Pad(ImageOp):
     fill: Fill = 0
     padding_mode: PaddingMode = "constant"
 
-    _CHECKS = FRAMING | {"padding": _borders}
+    _CHECKS = {"padding": _borders}
 
 
-@by_name()
-@dataclass(frozen=True)
 class Grayscale(ImageOp):
     """Makes the three channels equal: the luma that Pillow's mode L has."""
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomHorizontalFlip(ImageOp):
     """Mirrors left and right with probability `p`."""
 
     p: float = 0.5
 
 
-@by_name()
-@dataclass(frozen=True)
 class Resize(ImageOp):
     """Resizes as Pillow does, with antialiasing: `Resize(256)` by the shorter side, and `Resize((224, 224))` to one size.
 
@@ -147,11 +134,9 @@ class Resize(ImageOp):
     interpolation: Interpolation = "bilinear"
     max_size: int | None = None
 
-    _CHECKS = FRAMING | {"size": partial(none_or, _side_or_pair)}
+    _CHECKS = {"size": partial(none_or, _side_or_pair)}
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomResize(ImageOp):
     """Resizes so that the shorter side has a drawn length, and the longer one keeps the aspect ratio.
 
@@ -167,19 +152,13 @@ class RandomResize(ImageOp):
     max_size: int
     interpolation: Interpolation = "bilinear"
 
-    _CHECKS = FRAMING
 
-
-@by_name()
-@dataclass(frozen=True)
 class CenterCrop(ImageOp):
     """Cuts `size` pixels, one number or (height, width), from the centre."""
 
     size: Size
 
 
-@by_name()
-@dataclass(frozen=True)
 class FiveCrop(ImageOp):
     """Cuts `size` pixels, one number or (height, width), from the corners and from the centre: five pictures of each sample.
 
@@ -196,8 +175,6 @@ class FiveCrop(ImageOp):
     size: Size
 
 
-@by_name()
-@dataclass(frozen=True)
 class TenCrop(ImageOp):
     """Makes the crops of `FiveCrop`, of `size` pixels, and then the same crops of the mirrored picture.
 
@@ -207,8 +184,6 @@ class TenCrop(ImageOp):
     size: Size
 
 
-@by_name()
-@dataclass(frozen=True)
 class Normalize(ImageOp):
     """Maps every pixel to `(pixel / 255 - mean) / std`, channel by channel, as in `Normalize(IMAGENET_MEAN, IMAGENET_STD)`.
 

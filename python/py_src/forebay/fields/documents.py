@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from .._arguments import by_name, real, several, shown, whole
+from .._arguments import none_or, real, several, shown, whole
 from ..errors import ConfigError
-from .base import own_tokenizer
+from .base import Described, own_tokenizer
 from .vocabulary import contents_of, continuing_ids
 
 _ID_MAX = 1 << 32
 """Above every token id."""
 
 
-@by_name(fim_rate="rate", fim_spm_rate="spm_rate")
-@dataclass(frozen=True, kw_only=True)
-class FillInMiddle:
+_id = partial(whole, below=_ID_MAX)
+_ENDS = dict.fromkeys(("bos", "eod"), partial(none_or, _id))
+
+
+def _ids(name: str, ids: Any) -> list[int]:
+    """Checks a list of token ids."""
+    option, _, owner = name.partition(" ")
+    return [_id(f"{option}[{place}] {owner}", id) for place, id in enumerate(several(name, ids, "token ids"))]
+
+
+def _probability(name: str, value: Any) -> float:
+    """Checks a probability."""
+    expected = "a probability, from 0 to 1"
+    probability = real(name, value, expected, 0)
+    if probability > 1:
+        raise ConfigError(f"{name} is {expected}, but it is {shown(value)}")
+    return probability
+
+
+class FillInMiddle(Described, kw_only=True, elsewhere={"fim_rate": "rate", "fim_spm_rate": "spm_rate"}):
     """Fill-in-the-middle: the middle of a document is moved to its end, so that a model learns to fill gaps.
 
         Tokens("ids", fim=FillInMiddle(rate=0.5, prefix=1, middle=2, suffix=3, eod=0))
@@ -46,25 +63,20 @@ class FillInMiddle:
     bos: int | None = None
     eod: int | None = None
 
-    def _spec(self) -> dict[str, Any]:
-        """Returns the engine's form."""
-        spec: dict[str, Any] = {name: _probability(f"{name} of FillInMiddle", getattr(self, name)) for name in ("rate", "spm_rate")}
-        for name in ("prefix", "middle", "suffix", "bos", "eod"):
-            value = getattr(self, name)
-            if value is not None or name in ("prefix", "middle", "suffix"):
-                spec[name] = whole(f"{name} of FillInMiddle", value, 0, _ID_MAX)
-        return spec
+    _KEY = None
+    _CHECKS = dict.fromkeys(("rate", "spm_rate"), _probability) | dict.fromkeys(("prefix", "middle", "suffix"), _id) | _ENDS
 
 
-@by_name(
-    mlm_probability="probability",
-    mask_token_id="mask",
-    mask_replace_prob="mask_replace",
-    random_replace_prob="random_replace",
-    whole_word_mask="whole_words",
-)
-@dataclass(frozen=True, kw_only=True)
-class MaskedLM:
+_OF_COLLATORS = {
+    "mlm_probability": "probability",
+    "mask_token_id": "mask",
+    "mask_replace_prob": "mask_replace",
+    "random_replace_prob": "random_replace",
+    "whole_word_mask": "whole_words",
+}
+
+
+class MaskedLM(Described, kw_only=True, elsewhere=_OF_COLLATORS):
     """Masked language modelling: tokens are drawn, and a model such as BERT predicts them from the rest.
 
         Tokens("ids", 512, pad=0, mask=MaskedLM(mask=103, vocab_size=30_522, special=[101, 102]))
@@ -92,13 +104,17 @@ class MaskedLM:
     special: Sequence[int] = ()
     whole_words: bool | str | os.PathLike[str] | bytes | Sequence[int] = False
 
+    _KEY = None
+    _CHECKS = dict.fromkeys(("probability", "mask_replace", "random_replace"), _probability) | {
+        "mask": _id,
+        "vocab_size": partial(whole, least=1, below=_ID_MAX),
+        "special": _ids,
+        "whole_words": lambda name, value: None,  # It needs the field.
+    }
+
     def _spec(self, tokenizer: Callable[[], str] | None = None) -> dict[str, Any]:
         """Returns the engine's form. `tokenizer` returns the contents of the field's own, if it has one."""
-        spec: dict[str, Any] = {"mask": whole("mask of MaskedLM", self.mask, 0, _ID_MAX)}
-        spec["vocab_size"] = whole("vocab_size of MaskedLM", self.vocab_size, 1, _ID_MAX)
-        for name in ("probability", "mask_replace", "random_replace"):
-            spec[name] = _probability(f"{name} of MaskedLM", getattr(self, name))
-        spec["special"] = _ids("special", self.special)
+        spec = super()._spec()
         words = self.whole_words
         if words is True:
             if tokenizer is None:
@@ -109,22 +125,7 @@ class MaskedLM:
             words = continuing_ids(tokenizer())
         elif isinstance(words, (str, bytes, os.PathLike)):
             words = continuing_ids(contents_of("MaskedLM", words))
-        return spec if words is False else spec | {"continues": _ids("whole_words", words)}
-
-
-def _ids(option: str, ids: Any) -> list[int]:
-    """Checks a list of token ids."""
-    checked = enumerate(several(f"{option} of MaskedLM", ids, "token ids"))
-    return [whole(f"{option}[{place}] of MaskedLM", id, 0, _ID_MAX) for place, id in checked]
-
-
-def _probability(name: str, value: Any) -> float:
-    """Checks a probability."""
-    expected = "a probability, from 0 to 1"
-    probability = real(name, value, expected, 0)
-    if probability > 1:
-        raise ConfigError(f"{name} is {expected}, but it is {shown(value)}")
-    return probability
+        return spec if words is False else spec | {"continues": _ids("whole_words of MaskedLM", words)}
 
 
 _OPTIONS = {

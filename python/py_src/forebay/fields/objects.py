@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Union
 
-from .._arguments import U32, by_name, one_of, real, shown, text, whole
+from .._arguments import U32, none_or, one_of, real, shown, whole
 from .._choices import BoxFormat, DType
 from ..errors import ConfigError
-from .base import Field, column_of, dtype_of, path_of
+from .base import ColumnField, json_path
 
-_FORMATS = ("xyxy", "xywh", "cxcywh")
-
-
-def _common(field: Any, kind: str) -> dict[str, Any]:
-    """Returns the parts of the engine's form that several of these fields have. The size is absent if it is at the usual path."""
-    spec = {"kind": kind, "column": column_of(field), **path_of(field)}
-    for name in ("of", "boxes"):
-        if getattr(field, name, None) is not None:
-            spec[name] = text(f"{name} of {type(field).__name__}", getattr(field, name), "a field's name")
-    if getattr(field, "size", "size") != "size":
-        spec["size"] = path_of(field, "size").get("size")
-    return spec
+_format = partial(one_of, choices=("xyxy", "xywh", "cxcywh"))
+_pixels = partial(none_or, partial(real, expected="a number of pixels, at least 0", least=0))
+_level = partial(whole, below=256)
 
 
-@by_name()
-@dataclass(frozen=True)
-class Boxes(Field):
+def _size(name: str, value: Any) -> Any:
+    # The usual path is the engine's own.
+    return None if value in ("size", None) else json_path(name, value)
+
+
+class _Annotated(ColumnField):
+    """Field of a document that may have the size of its picture."""
+
+    _CHECKS = ColumnField._CHECKS | {"size": _size}
+
+    def _spec(self) -> dict[str, Any]:
+        return super()._spec() | ({"size": None} if vars(self)["size"] is None else {})
+
+
+class Boxes(_Annotated):
     """Boxes around objects, which follow the operations of a picture in the same `Joint`: a list of N float32 arrays (k, 4).
 
     They are moved by crops, resizes, borders, flips, rotations, affine and perspective transforms as torchvision moves
@@ -64,19 +67,10 @@ class Boxes(Field):
     min_area: float | None = None
     size: str | Sequence[str | int] | None = "size"
 
-    def _spec(self) -> dict[str, Any]:
-        spec = _common(self, "boxes") | {"format": one_of("format of Boxes", self.format, _FORMATS)}
-        if self.to is not None:
-            spec["to"] = one_of("to of Boxes", self.to, _FORMATS)
-        for name in ("min_size", "min_area"):
-            if getattr(self, name) is not None:
-                spec[name] = real(f"{name} of Boxes", getattr(self, name), "a number of pixels, at least 0", least=0)
-        return spec
+    _CHECKS = _Annotated._CHECKS | {"format": _format, "to": partial(none_or, _format), "min_size": _pixels, "min_area": _pixels}
 
 
-@by_name()
-@dataclass(frozen=True)
-class BoxLabels(Field):
+class BoxLabels(ColumnField):
     """A number or an array for each box of the same `Joint`, such as its class: a list of N arrays (k, ...), except for boxes
     that are left out. An example is in `Boxes`.
 
@@ -92,13 +86,29 @@ class BoxLabels(Field):
     dtype: DType | None = None
     of: str | None = None
 
-    def _spec(self) -> dict[str, Any]:
-        return _common(self, "box_labels") | {"dtype": dtype_of(self.dtype)}
+
+def _pairs(argument: str, flip: Any) -> list[list[int]]:
+    """Returns the pairs of points that are exchanged."""
+    name = f"a number in {argument}"
+    example = f"{argument} is pairs of points, as [(1, 2), (3, 4)], or the opposite of each, as [0, 2, 1, 4, 3], but it is {shown(flip)}"
+    try:
+        found = list(flip)
+    except TypeError:
+        raise ConfigError(example) from None
+    if isinstance(flip, (str, bytes)):
+        raise ConfigError(example)
+    if not any(isinstance(each, numbers.Integral) for each in found):
+        pairs = [list(each) if isinstance(each, Sequence) and not isinstance(each, (str, bytes)) else [] for each in found]
+        if any(len(pair) != 2 for pair in pairs):
+            raise ConfigError(example)
+        return [[whole(name, number, 0, U32) for number in pair] for pair in pairs]
+    opposite = [whole(name, number, 0, U32) for number in found]
+    if any(number >= len(opposite) or opposite[number] != place for place, number in enumerate(opposite)):
+        raise ConfigError(f"{example}: the opposite of each point's opposite is the point")
+    return [[place, number] for place, number in enumerate(opposite) if place < number]
 
 
-@by_name(flip_idx="flip", flip_indices="flip", kpt_shape="points", num_keypoints="points")
-@dataclass(frozen=True)
-class KeyPoints(Field):
+class KeyPoints(_Annotated, elsewhere={"flip_idx": "flip", "flip_indices": "flip", "kpt_shape": "points", "num_keypoints": "points"}):
     """Points of objects, such as joints of persons, which follow the operations of a picture in the same `Joint`: a list of N float32 arrays
     (n, k, 2 or 3), or (k, 2 or 3) where a sample has the points of one object.
 
@@ -134,39 +144,10 @@ class KeyPoints(Field):
     boxes: str | None = None
     size: str | Sequence[str | int] | None = "size"
 
-    def _spec(self) -> dict[str, Any]:
-        spec = _common(self, "key_points")
-        if self.flip is not None:
-            spec["flip"] = _pairs(self.flip)
-        if self.points is not None:
-            spec["points"] = whole("points of KeyPoints", self.points, 1, U32)
-        return spec
+    _CHECKS = _Annotated._CHECKS | {"flip": partial(none_or, _pairs)}
 
 
-def _pairs(flip: Any) -> list[list[int]]:
-    """Returns the pairs of points that are exchanged."""
-    name = "a number in flip of KeyPoints"
-    example = f"flip of KeyPoints is pairs of points, as [(1, 2), (3, 4)], or the opposite of each, as [0, 2, 1, 4, 3], but it is {shown(flip)}"
-    try:
-        found = list(flip)
-    except TypeError:
-        raise ConfigError(example) from None
-    if isinstance(flip, (str, bytes)):
-        raise ConfigError(example)
-    if not any(isinstance(each, numbers.Integral) for each in found):
-        pairs = [list(each) if isinstance(each, Sequence) and not isinstance(each, (str, bytes)) else [] for each in found]
-        if any(len(pair) != 2 for pair in pairs):
-            raise ConfigError(example)
-        return [[whole(name, number, 0, U32) for number in pair] for pair in pairs]
-    opposite = [whole(name, number, 0, U32) for number in found]
-    if any(number >= len(opposite) or opposite[number] != place for place, number in enumerate(opposite)):
-        raise ConfigError(f"{example}: the opposite of each point's opposite is the point")
-    return [[place, number] for place, number in enumerate(opposite) if place < number]
-
-
-@by_name()
-@dataclass(frozen=True)
-class ObjectMasks(Field):
+class ObjectMasks(_Annotated):
     """Masks of the objects of a picture in the same `Joint`: a list of N uint8 arrays (k, H, W), 1 inside of an object and 0 outside.
 
     They are drawn from COCO's segmentations with the pixels of pycocotools, in the size of the stored picture, and follow the operations of the
@@ -196,13 +177,8 @@ class ObjectMasks(Field):
     of: str | None = None
     size: str | Sequence[str | int] | None = "size"
 
-    def _spec(self) -> dict[str, Any]:
-        return {"size": "size"} | _common(self, "object_masks")
 
-
-@by_name()
-@dataclass(frozen=True)
-class ClassMap(Field):
+class ClassMap(_Annotated):
     """The class of each pixel of a picture in the same `Joint`, painted object by object: a tensor (N, H, W), or a list of N arrays (H, W) if
     the operations of the picture do not end at a fixed size.
 
@@ -231,9 +207,4 @@ class ClassMap(Field):
     size: str | Sequence[str | int] | None = "size"
     dtype: DType = "uint8"
 
-    def _spec(self) -> dict[str, Any]:
-        spec = {"size": "size"} | _common(self, "class_map") | path_of(self, "labels", is_needed=True)
-        spec |= {"background": whole("background of ClassMap", self.background, 0, 256), "dtype": dtype_of(self.dtype)}
-        if self.overlap is not None:
-            spec["overlap"] = whole("overlap of ClassMap", self.overlap, 0, 256)
-        return spec
+    _CHECKS = _Annotated._CHECKS | {"labels": json_path, "background": _level, "overlap": partial(none_or, _level)}

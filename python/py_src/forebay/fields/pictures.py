@@ -100,9 +100,9 @@ class Image(Field):
     def _spec(self) -> dict[str, Any]:
         spec: dict[str, Any] = {
             "kind": "image",
-            "column": column_of(self),
+            "column": column_of("column of Image", self.column),
             "ops": [op._spec() for op in self.ops],
-            "dtype": dtype_of(self.dtype),
+            "dtype": dtype_of("dtype of Image", self.dtype),
             "layout": one_of("layout of Image", self.layout, ("NCHW", "NHWC")),
         }
         if self.views is not None:
@@ -137,7 +137,8 @@ class Mask(Field):
         return f"Mask({', '.join([repr(self.column), *map(repr, self.ops), f'dtype={self.dtype!r}'])})"
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "mask", "column": column_of(self), "ops": [op._spec() for op in self.ops], "dtype": dtype_of(self.dtype)}
+        column, dtype = column_of("column of Mask", self.column), dtype_of("dtype of Mask", self.dtype)
+        return {"kind": "mask", "column": column, "ops": [op._spec() for op in self.ops], "dtype": dtype}
 
 
 def followed_by(field: Image | Mask, ops: Sequence[ImageOp]) -> Image | Mask:
@@ -176,7 +177,28 @@ MEMBERS = get_args(Member)
 """Classes of these fields."""
 
 
-class Joint(Field):
+class Members(Field):
+    """Fields that follow the operations of a picture together, and further arguments: the slots of a class."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: dict[str, Member]) -> None:
+        owner = type(self).__name__
+        for name, field in fields.items():
+            if not isinstance(field, MEMBERS):
+                raise ConfigError(
+                    f"{owner}: {name} is {field!r}, but it holds Image, Mask, Boxes, BoxLabels, KeyPoints, ObjectMasks and ClassMap: leave "
+                    f"the remaining fields in the loader's fields, next to the {owner}"
+                )
+        self.fields: dict[str, Member] = fields
+
+    def __repr__(self) -> str:
+        slots = [slot for kind in type(self).__mro__[:-2] for slot in kind.__slots__ if slot != "fields"]
+        arguments = {name: getattr(self, name) for name in slots} | self.fields
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+
+
+class Joint(Members):
     """Pictures that share their random draws, such as a photograph and its mask: the same crop, the same flip. Boxes, key points and masks of
     objects follow them.
 
@@ -193,19 +215,10 @@ class Joint(Field):
     draws.
     """
 
-    __slots__ = ("fields",)
+    __slots__ = ()
 
     def __init__(self, **fields: Member) -> None:
-        for name, field in fields.items():
-            if not isinstance(field, MEMBERS):
-                raise ConfigError(
-                    f"Joint: {name} is {field!r}, but only an Image or a Mask has random draws to share, and only Boxes, "
-                    "BoxLabels, KeyPoints, ObjectMasks and ClassMap follow them"
-                )
-        self.fields: dict[str, Member] = fields
-
-    def __repr__(self) -> str:
-        return f"Joint({', '.join(f'{name}={field!r}' for name, field in self.fields.items())})"
+        super().__init__(fields)
 
     def _spec(self) -> dict[str, Any]:
         return {"kind": "joint", "fields": pairs_of(self.fields)}

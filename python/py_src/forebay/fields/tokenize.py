@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from .._arguments import by_name, one_of, shown, text, whole
+from .._arguments import one_of, shown, text, whole
 from .._choices import DType
 from ..errors import ConfigError
-from .base import column_of, path_of
+from .base import column_of, json_path
 from .documents import FillInMiddle, MaskedLM
 from .values import TokenField, token_rows
 from .vocabulary import contents_of
@@ -32,9 +31,7 @@ class FileField(TokenField):
         return {name: value for name, value in self.__dict__.items() if name != "_read"}
 
 
-@by_name(max_length="length and truncate", padding="pad")
-@dataclass(frozen=True)
-class Tokenize(FileField):
+class Tokenize(FileField, elsewhere={"max_length": "length and truncate", "padding": "pad"}):
     """Token ids of a text: a tensor of shape (N, length), or (N, L) where L is the length of the longest row of the batch.
 
         Tokenize("text", "tokenizer.json", length=1024, pad=0, truncate=True)     # (N, 1024)
@@ -96,13 +93,13 @@ class Tokenize(FileField):
             allowed = [text("a token of allowed_special of Tokenize", token) for token in allowed]
         spec = {
             "kind": "tokenize",
-            "column": column_of(self),
+            "column": column_of("column of Tokenize", self.column),
             "add_bos": _end("add_bos", self.add_bos),
             "add_eos": _end("add_eos", self.add_eos),
             "allowed_special": allowed,
             "encoding": _encoding(self.encoding),
             "errors": one_of("errors of Tokenize", self.errors, ("strict", "replace")),
-            **path_of(self),
+            "path": None if self.path is None else json_path("path of Tokenize", self.path),
             **token_rows(self),
         }
         return spec | {"tokenizer": self._contents()}

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
-from .._arguments import by_name, flag, shown, text, whole
+from .._arguments import Check, Value, flag, none_or, shown, text, whole
 from .._choices import DType
 from .._convert.ragged import Padding
 from ..errors import ConfigError
-from .base import Field, column_of, default_of, dtype_of, is_pair, lengths_of, path_of
+from .base import ColumnField, Field, column_of, dtype_of, is_pair
 from .documents import FillInMiddle, MaskedLM, spec_of_changes
 
 
-@by_name()
-@dataclass(frozen=True)
-class Scalar(Field):
+class Scalar(ColumnField):
     """A number: a tensor of shape (N,), as in `Scalar("class", dtype="int32", default=-1)`.
 
     Args:
@@ -32,11 +30,8 @@ class Scalar(Field):
     dtype: DType | None = None
     default: float | None = None
 
-    def _spec(self) -> dict[str, Any]:
-        return {"kind": "scalar", "column": column_of(self), "dtype": dtype_of(self.dtype)} | default_of(self)
 
-
-class TokenField(Field):
+class TokenField(ColumnField):
     """Field of token ids, with the options of `token_rows`."""
 
     def _padding(self) -> Padding | None:
@@ -46,9 +41,7 @@ class TokenField(Field):
         return self.mask is not None
 
 
-@by_name(max_length="length and truncate", padding="pad")
-@dataclass(frozen=True)
-class Tokens(TokenField):
+class Tokens(TokenField, elsewhere={"max_length": "length and truncate", "padding": "pad"}):
     """Token ids: a tensor of shape (N, length), or (N, L) where L is the length of the longest row of the batch.
 
         Tokens("ids", 1024, pad=0, truncate=True)                       # (N, 1024)
@@ -83,12 +76,11 @@ class Tokens(TokenField):
     mask: MaskedLM | None = None
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "tokens", "column": column_of(self), "stored": dtype_of(self.stored), **token_rows(self)}
+        columns = {"column": column_of("column of Tokens", self.column), "stored": dtype_of("stored of Tokens", self.stored)}
+        return {"kind": "tokens", **columns, **token_rows(self)}
 
 
-@by_name()
-@dataclass(frozen=True)
-class AttentionMask(Field):
+class AttentionMask(Value, Field):
     """Mask of the padding of an output, with the shape (N, L): 1 for its values, and 0 for the padding.
 
         fields={"input_ids": Tokens("ids", pad=0), "attention_mask": AttentionMask("input_ids", "int64")}
@@ -107,15 +99,13 @@ class AttentionMask(Field):
 
     def _mask_of(self) -> tuple[str, str]:
         is_bool = isinstance(self.dtype, type) and self.dtype.__name__ in ("bool", "bool_")
-        dtype = "bool" if is_bool or str(self.dtype).removeprefix("torch.") == "bool" else dtype_of(self.dtype)
+        dtype = "bool" if is_bool or str(self.dtype).removeprefix("torch.") == "bool" else dtype_of("dtype of AttentionMask", self.dtype)
         if dtype in (None, "bfloat16"):
             raise ConfigError(f'dtype of AttentionMask is "bool" or a type such as "int64", but it is {self.dtype!r}')
         return text("of AttentionMask", self.of, "the name of an output"), dtype
 
 
-@by_name()
-@dataclass(frozen=True)
-class Length(Field):
+class Length(ColumnField):
     """The length of each sample's array, before truncation and padding: an int64 tensor of shape (N,), as in `Length("ids")`.
 
     Args:
@@ -126,13 +116,30 @@ class Length(Field):
     column: str
     stored: DType | None = None
 
-    def _spec(self) -> dict[str, Any]:
-        return {"kind": "length", "column": column_of(self), "stored": dtype_of(self.stored)}
+
+def _lengths(name: str, shape: Any, check: Check = whole) -> list[Any] | None:
+    """Checks the lengths of a shape. None stays."""
+    if shape is None:
+        return None
+    if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
+        raise ConfigError(f"{name} is a list of lengths, such as (3, 224), but it is {shown(shape)}")
+    return [check(name, length) for length in shape]
 
 
-@by_name()
-@dataclass(frozen=True)
-class Array(Field):
+def _json_type(name: str, value: Any) -> str | None:
+    named = "str" if value is str else value
+    return named if named in ("str", "json") else dtype_of(name, named)
+
+
+def _of_package(name: str, value: Any) -> None:
+    """Leaves out an argument that the engine does not have."""
+
+
+_PADDED = ColumnField._CHECKS | {"shape": _lengths} | dict.fromkeys(("pad", "pad_to_multiple", "max_length"), _of_package)
+"""Checks of fields with padding."""
+
+
+class Array(ColumnField):
     """An array: a tensor of shape (N, *shape) if the column's encoding or `shape` fixes the shape, else a list of N arrays.
 
     `Array("embedding", dtype="float32", shape=(16,))` is a tensor of shape (N, 16). Files of numpy (`.npy`) are read with their own type and shape; booleans become "uint8".
@@ -157,21 +164,15 @@ class Array(Field):
     pad_to_multiple: int | None = None
     max_length: int | None = None
 
-    def _spec(self) -> dict[str, Any]:
-        spec = {"kind": "array", "column": column_of(self), "dtype": dtype_of(self.dtype)}
-        if self.shape is not None:
-            spec["shape"] = [whole("shape of Array", length) for length in lengths_of("Array", self.shape)]
-            if self.pad is not None:
-                raise ConfigError("pad of Array fills arrays of different lengths, but `shape` fixes the length: leave one of them out")
-        return spec | default_of(self)
+    _CHECKS = _PADDED
 
     def _padding(self) -> Padding | None:
+        if self.pad is not None and self.shape is not None:
+            raise ConfigError("pad of Array fills arrays of different lengths, but `shape` fixes the length: leave one of them out")
         return padding_of(self)
 
 
-@by_name()
-@dataclass(frozen=True)
-class Text(Field):
+class Text(ColumnField):
     """UTF-8 text: a list of N `str`, as in `Text("caption")`.
 
     Args:
@@ -182,13 +183,8 @@ class Text(Field):
     column: str
     default: str | None = None
 
-    def _spec(self) -> dict[str, Any]:
-        return {"kind": "text", "column": column_of(self)} | default_of(self)
 
-
-@by_name()
-@dataclass(frozen=True)
-class Bytes(Field):
+class Bytes(ColumnField):
     """The stored bytes of the column: a list of N `bytes`, as in `Bytes("wav")`.
 
     Args:
@@ -199,13 +195,8 @@ class Bytes(Field):
     column: str
     default: bytes | None = None
 
-    def _spec(self) -> dict[str, Any]:
-        return {"kind": "bytes", "column": column_of(self)} | default_of(self)
 
-
-@by_name()
-@dataclass(frozen=True)
-class Json(Field):
+class Json(ColumnField):
     """A value inside a JSON document: text, a number, or lists of numbers.
 
         Json("json", "caption")                                    # a list of N str
@@ -236,26 +227,18 @@ class Json(Field):
     pad_to_multiple: int | None = None
     max_length: int | None = None
 
-    def _spec(self) -> dict[str, Any]:
-        spec: dict[str, Any] = {"kind": "json", "column": column_of(self), **path_of(self)}
-        if self.dtype is not None:
-            named = "str" if self.dtype is str else self.dtype
-            spec["dtype"] = named if named in ("str", "json") else dtype_of(named)
-        if self.shape is not None:
-            lengths = lengths_of("Json", self.shape)
-            spec["shape"] = [None if length is None else whole("shape of Json", length) for length in lengths]
-        if self.pad is not None and (self.shape is None or len(self.shape) == 0 or self.shape[0] is not None):
-            raise ConfigError("pad of Json fills arrays of different lengths: pass a shape that begins with None, such as (None, 4)")
-        return spec | default_of(self)
+    _CHECKS = _PADDED | {"dtype": _json_type, "shape": partial(_lengths, check=partial(none_or, whole))}
 
     def _padding(self) -> Padding | None:
+        if self.pad is not None and (not self.shape or self.shape[0] is not None):
+            raise ConfigError("pad of Json fills arrays of different lengths: pass a shape that begins with None, such as (None, 4)")
         return padding_of(self)
 
 
 def token_rows(field: Any) -> dict[str, Any]:
     """Checks the options of rows of token ids, and returns the engine's form."""
     kind = type(field).__name__
-    spec = {"dtype": dtype_of(field.dtype), **spec_of_changes(field)}
+    spec = {"dtype": dtype_of(f"dtype of {kind}", field.dtype), **spec_of_changes(field)}
     truncates = flag(f"truncate of {kind}", field.truncate)
     pad = None if field.pad is None else whole(f"pad of {kind}", field.pad, -(1 << 63), 1 << 63)
     if field.length is None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from .._arguments import U32, by_name, real, reals, shown, text, whole, within
+from .._arguments import U32, reals, shown, text, whole, within
 from ..errors import ConfigError
 from ..fields import FiveCrop, Image, ImageOp, Joint, Mask, Normalize, TenCrop
 from ..fields.base import spec_of
@@ -24,25 +23,27 @@ _LEVELS_MAX = 32
 """Upper bound of the levels of compositions: documents of the engine have about twice as many."""
 
 
-def _inner(composition: Any) -> list[dict[str, Any]]:
-    name, transforms = type(composition).__name__, composition.transforms
+def _inner(name: str, transforms: Any) -> list[dict[str, Any]]:
+    owner = name.rpartition(" ")[2]
     if not isinstance(transforms, tuple):
-        raise ConfigError(f"transforms of {name} is a list of operations, but it is {shown(transforms)}")
+        raise ConfigError(f"{name} is a list of operations, but it is {shown(transforms)}")
     specs = []
     for op in transforms:
         if not isinstance(op, ImageOp):
-            raise ConfigError(f"{name}: {op!r} is not an operation of forebay, such as ColorJitter(0.4)")
+            raise ConfigError(f"{owner}: {op!r} is not an operation of forebay, such as ColorJitter(0.4)")
         if isinstance(op, _OUTSIDE):
             raise ConfigError(
-                f"{name} cannot hold {type(op).__name__}, since it is not drawn together with operations: put it after the composition"
+                f"{owner} cannot hold {type(op).__name__}, since it is not drawn together with operations: put it after the composition"
             )
-        with within(name):
+        with within(owner):
             specs.append(op._spec())
     return specs
 
 
 class _Composition(ImageOp):
     """Operation that holds operations."""
+
+    _CHECKS = {"transforms": _inner}
 
     def __post_init__(self) -> None:
         # An iterator would be empty the second time.
@@ -59,8 +60,6 @@ class _Composition(ImageOp):
         return 1 + max((op._levels() for op in inner if isinstance(op, _Composition)), default=0)
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomApply(_Composition):
     """Applies all operations of a list, or none, as in `RandomApply([GaussianBlur(5)], p=0.3)`.
 
@@ -72,12 +71,7 @@ class RandomApply(_Composition):
     transforms: Sequence[ImageOp]
     p: float = 0.5
 
-    def _spec(self) -> dict[str, Any]:
-        return {"op": "random_apply", "transforms": _inner(self), "p": real("p of RandomApply", self.p)}
 
-
-@by_name()
-@dataclass(frozen=True)
 class RandomChoice(_Composition):
     """Applies one operation of a list, as in `RandomChoice([RandomCrop(32), CenterCrop(32)])`.
 
@@ -90,13 +84,11 @@ class RandomChoice(_Composition):
     p: Sequence[float] | None = None
 
     def _spec(self) -> dict[str, Any]:
-        inner = _inner(self)
+        inner = _inner("transforms of RandomChoice", self.transforms)
         weights = {} if self.p is None else {"p": reals("p of RandomChoice", self.p, len(inner))}
         return {"op": "random_choice", "transforms": inner} | weights
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomOrder(_Composition):
     """Applies all operations of a list, in a drawn order.
 
@@ -105,9 +97,6 @@ class RandomOrder(_Composition):
     """
 
     transforms: Sequence[ImageOp]
-
-    def _spec(self) -> dict[str, Any]:
-        return {"op": "random_order", "transforms": _inner(self)}
 
 
 def drawn(

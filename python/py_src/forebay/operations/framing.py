@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Union
 
-from .._arguments import U32, by_name, none_or, one_of, reals, whole
+from .._arguments import U32, none_or, one_of, reals, whole
 from .._choices import Interpolation, PaddingMode
 from ..fields import ImageOp
-from ..fields.checks import FRAMING, Fill, Size, filters_of, listed, pair_of, unless, with_alternative
+from ..fields.checks import Fill, Size, filters_of, listed, pair_of, with_alternative
 
 __all__ = [
     "CenterCropOrPad",
@@ -35,8 +34,6 @@ def _lengths(name: str, value: Any) -> list[int]:
     return [whole(name, length, 1, U32) for length in (value if isinstance(value, Sequence) else [value])]
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomZoomOut(ImageOp):
     """Puts the picture at a random position in a larger one of one colour, as SSD's recipe does.
 
@@ -50,11 +47,7 @@ class RandomZoomOut(ImageOp):
     side_range: Sequence[float] = (1.0, 4.0)
     p: float = 0.5
 
-    _CHECKS = FRAMING
 
-
-@by_name()
-@dataclass(frozen=True)
 class RandomIoUCrop(ImageOp):
     """Cuts a random part that overlaps with an object, or nothing, as SSD's recipe does: in a `Joint` with `Boxes`.
 
@@ -79,11 +72,9 @@ class RandomIoUCrop(ImageOp):
     trials: int = 40
 
     _CHECKS = {"sampler_options": partial(none_or, _options)}
-    _OP = "random_iou_crop"
+    _NAME = "random_iou_crop"
 
 
-@by_name()
-@dataclass(frozen=True)
 class ScaleJitter(ImageOp):
     """Resizes to fit into a frame, times a drawn factor: large-scale jitter, with `FixedSizeCrop` after it.
 
@@ -98,11 +89,9 @@ class ScaleJitter(ImageOp):
     scale_range: Sequence[float] = (0.1, 2.0)
     interpolation: Interpolation = "bilinear"
 
-    _CHECKS = FRAMING | {"target_size": pair_of}
+    _CHECKS = {"target_size": pair_of}
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomShortestSize(ImageOp):
     """Resizes the shorter side to a drawn length, and to less where the longer one would be too long: multi-scale training.
 
@@ -116,11 +105,9 @@ class RandomShortestSize(ImageOp):
     max_size: int | None = None
     interpolation: Interpolation = "bilinear"
 
-    _CHECKS = FRAMING | {"min_size": _lengths}
+    _CHECKS = {"min_size": _lengths}
 
 
-@by_name()
-@dataclass(frozen=True)
 class FixedSizeCrop(ImageOp):
     """Cuts `size` pixels at a random position, and adds borders right and below where the picture is smaller, as the class of this
     name in torchvision's reference scripts.
@@ -133,11 +120,7 @@ class FixedSizeCrop(ImageOp):
     size: Size
     fill: Fill = 0
 
-    _CHECKS = FRAMING
 
-
-@by_name()
-@dataclass(frozen=True)
 class PadIfSmaller(ImageOp):
     """Adds borders where the picture is smaller, as the class of this name in torchvision's reference scripts, right and below.
 
@@ -151,11 +134,9 @@ class PadIfSmaller(ImageOp):
     fill: Fill = 0
     position: Literal["top_left", "center"] = "top_left"
 
-    _CHECKS = FRAMING | {"position": partial(unless, "top_left", partial(one_of, choices=("top_left", "center")))}
+    _CHECKS = {"position": partial(one_of, choices=("top_left", "center"))}
 
 
-@by_name()
-@dataclass(frozen=True)
 class CenterCropOrPad(ImageOp):
     """Cuts `size` pixels from the centre, with borders of a colour around a smaller picture, as timm's class of this name.
 
@@ -171,11 +152,7 @@ class CenterCropOrPad(ImageOp):
     fill: Fill = 0
     padding_mode: PaddingMode = "constant"
 
-    _CHECKS = FRAMING
 
-
-@by_name()
-@dataclass(frozen=True)
 class RandomCropOrPad(ImageOp):
     """Cuts `size` pixels at random, with borders of a drawn width around a smaller picture, as timm's class of this name.
 
@@ -189,11 +166,7 @@ class RandomCropOrPad(ImageOp):
     fill: Fill = 0
     padding_mode: PaddingMode = "constant"
 
-    _CHECKS = FRAMING
 
-
-@by_name()
-@dataclass(frozen=True)
 class TrimBorder(ImageOp):
     """Cuts off the outermost pixels of each side, as timm's class of this name. A picture is a `DecodeError` if nothing of it is left.
 
@@ -206,8 +179,6 @@ class TrimBorder(ImageOp):
     _CHECKS = {"border_size": partial(whole, least=0, below=U32)}
 
 
-@by_name()
-@dataclass(frozen=True)
 class ResizeKeepRatio(ImageOp):
     """Resizes to fit a frame, by chance with a changed scale or ratio of the sides, as timm's class of this name.
 

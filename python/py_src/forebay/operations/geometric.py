@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Union
 
-from .._arguments import by_name, none_or, reals
+from .._arguments import none_or, reals
 from .._choices import Interpolation
 from ..errors import ConfigError
 from ..fields import ImageOp
@@ -24,8 +23,6 @@ def _shear(name: str, value: Any) -> list[float]:
     return reals(name, value, 4)
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomRotation(ImageOp):
     """Rotates by a drawn angle.
 
@@ -47,8 +44,6 @@ class RandomRotation(ImageOp):
     _CHECKS = {"degrees": angles}
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomAffine(ImageOp):
     """Rotates, moves, scales and shears.
 
@@ -74,8 +69,6 @@ class RandomAffine(ImageOp):
     _CHECKS = {"degrees": angles, "shear": partial(none_or, _shear)}
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomPerspective(ImageOp):
     """Moves the corners towards the middle.
 
@@ -92,8 +85,6 @@ class RandomPerspective(ImageOp):
     fill: Fill = 0
 
 
-@by_name()
-@dataclass(frozen=True)
 class ElasticTransform(ImageOp):
     """Moves each pixel by a smooth field of random displacements.
 

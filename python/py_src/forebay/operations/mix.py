@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, Union
 
-from .._arguments import Check, by_name, flag, one_of, real, reals, shown, text, whole
+from .._arguments import Check, one_of, real, reals, shown, whole
 from .._choices import DType
 from ..errors import ConfigError
 from ..fields import Array, Field, Image, Scalar
-from ..fields.base import pairs_of, path_of
+from ..fields.base import ColumnField, Described, dtype_of, pairs_of
 from ..fields.checks import Fill, Size, fill_of, pair_of
-from ..fields.pictures import MEMBERS, Member
+from ..fields.pictures import Member, Members
 
 __all__ = ["CopyPaste", "CutMix", "Mix", "MixUp", "Mosaic", "MultiHot", "OneHot"]
 
 
-@by_name()
-@dataclass(frozen=True)
-class MixUp:
+class _BatchOp(Described):
+    """Operation of a `Mix`."""
+
+    _KEY = "op"
+
+
+class MixUp(_BatchOp):
     """Blends every sample of a batch with the one before it; the share is drawn once per batch.
 
     Args:
@@ -30,9 +33,7 @@ class MixUp:
     alpha: float = 1.0
 
 
-@by_name()
-@dataclass(frozen=True)
-class CutMix:
+class CutMix(_BatchOp):
     """Replaces a box of every picture by the same box of the picture before it; the box is drawn once per batch.
 
     Args:
@@ -46,10 +47,23 @@ class CutMix:
     minmax: Sequence[float] | None = None
     correct_lam: bool = True
 
+    def _spec(self) -> dict[str, Any]:
+        spec = super()._spec()
+        return spec | {"keeps_share": not spec.pop("correct_lam")}
 
-@by_name()
-@dataclass(frozen=True)
-class OneHot(Field):
+
+def _probability(name: str, value: Any) -> str:
+    return one_of(name, dtype_of(name, value), ("float32", "float16", "bfloat16"))
+
+
+_OF_CLASSES = ColumnField._CHECKS | {
+    "classes": partial(whole, least=1),
+    "dtype": _probability,
+    "smoothing": partial(real, expected="a number from 0 to 1", least=0),
+}
+
+
+class OneHot(ColumnField):
     """A class as probabilities: a tensor of shape (N, classes), 1 for the class and 0 for the rest, as in `OneHot("class", 1000)`.
 
     Args:
@@ -64,13 +78,10 @@ class OneHot(Field):
     dtype: Literal["float32", "float16", "bfloat16"] | DType = "float32"
     smoothing: float = 0.0
 
-    def _spec(self) -> dict[str, Any]:
-        return _probabilities(self, "one_hot")
+    _CHECKS = _OF_CLASSES
 
 
-@by_name(num_classes="classes", label_smoothing="smoothing")
-@dataclass(frozen=True)
-class MultiHot(Field):
+class MultiHot(ColumnField, elsewhere={"num_classes": "classes", "label_smoothing": "smoothing"}):
     """The classes of a sample, several or none, as probabilities: a tensor of shape (N, classes), 1 for its classes and
     0 for the rest.
 
@@ -88,19 +99,7 @@ class MultiHot(Field):
     dtype: Literal["float32", "float16", "bfloat16"] | DType = "float32"
     smoothing: float = 0.0
 
-    def _spec(self) -> dict[str, Any]:
-        return _probabilities(self, "multi_hot") | path_of(self)
-
-
-def _probabilities(field: OneHot | MultiHot, kind: str) -> dict[str, Any]:
-    """Returns the engine's form of a field of classes."""
-    name, dtype = type(field).__name__, str(field.dtype).removeprefix("torch.")
-    if dtype not in ("float32", "float16", "bfloat16"):
-        raise ConfigError(f'dtype of {name} is "float32", "float16" or "bfloat16", but it is {shown(field.dtype)}')
-    column = text(f"column of {name}", field.column, "a column's name")
-    spec = {"kind": kind, "column": column, "classes": whole(f"classes of {name}", field.classes, 1), "dtype": dtype}
-    smoothing = real(f"smoothing of {name}", field.smoothing, "a number from 0 to 1", least=0)
-    return spec | ({"smoothing": smoothing} if smoothing else {})
+    _CHECKS = _OF_CLASSES
 
 
 def _refuse_fields(owner: str, arguments: Mapping[str, Any], example: str = "") -> None:
@@ -167,12 +166,7 @@ class Mix(Field):
                 raise ConfigError(
                     f"by of Mix is forebay.MixUp, forebay.CutMix or a list of them, such as {example}, but it is {shown(self.by)}"
                 )
-            name = "mix_up" if isinstance(op, MixUp) else "cut_mix"
-            by.append({"op": name, "alpha": real(f"alpha of {type(op).__name__}", op.alpha)})
-            if isinstance(op, CutMix) and op.minmax is not None:
-                by[-1]["minmax"] = reals("minmax of CutMix", op.minmax, 2)
-            if isinstance(op, CutMix) and not flag("correct_lam of CutMix", op.correct_lam):
-                by[-1]["keeps_share"] = True
+            by.append(op._spec())
         spec = {"kind": "mix", "fields": pairs_of(self.fields), "by": by, "p": real("p of Mix", self.p)}
         mode = one_of("mode of Mix", self.mode, ("previous", "batch", "pair", "elem", "half"))
         weights = {} if self.weights is None else {"weights": reals("weights of Mix", self.weights, len(by))}
@@ -188,28 +182,17 @@ def _mixable(field: Any) -> str:
     return ": leave it in the loader's fields, next to the Mix"
 
 
-class _Composed(Field):
+class _Composed(Members):
     """Fields as those of a `Joint`, where each sample is composed with partners."""
 
-    __slots__ = ("fields", "p")
+    __slots__ = ("p",)
     _OP: ClassVar[str]
     _CHECKS: ClassVar[Mapping[str, Check]] = {}
 
     def __init__(self, p: float, fields: dict[str, Any], arguments: dict[str, Any]) -> None:
-        name = type(self).__name__
-        _refuse_fields(name, arguments | {"p": p})
-        for output, field in fields.items():
-            if not isinstance(field, MEMBERS):
-                raise ConfigError(
-                    f"{name}: {output} is {field!r}, but it holds Image, Mask, Boxes, BoxLabels, KeyPoints, ObjectMasks and ClassMap: leave "
-                    f"the remaining fields in the loader's fields, next to the {name}"
-                )
+        _refuse_fields(type(self).__name__, arguments | {"p": p})
+        super().__init__(fields)
         self.p: float = p
-        self.fields: dict[str, Any] = fields
-
-    def __repr__(self) -> str:
-        shown = {name: getattr(self, name) for name in (*type(self).__slots__, "p")} | self.fields
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def _spec(self) -> dict[str, Any]:
         kind = type(self).__name__

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Union
 
-from .._arguments import U32, by_name, whole
+from .._arguments import U32, whole
 from ..fields import ImageOp
 from ..fields.checks import Range, filled, range_of, two_of
 
@@ -34,8 +33,6 @@ __all__ = [
 _sides = partial(filled, lengths=(1, 2), expected="a number of pixels or (columns, rows)", check=partial(whole, least=1, below=U32))
 
 
-@by_name()
-@dataclass(frozen=True)
 class ColorJitter(ImageOp):
     """Changes brightness, contrast, saturation and hue, in a drawn order.
 
@@ -54,8 +51,6 @@ class ColorJitter(ImageOp):
     _CHECKS = dict.fromkeys(("brightness", "contrast", "saturation"), partial(range_of, middle=1, least=0)) | {"hue": range_of}
 
 
-@by_name()
-@dataclass(frozen=True)
 class GaussianBlur(ImageOp):
     """Convolves with a Gaussian kernel.
 
@@ -70,8 +65,6 @@ class GaussianBlur(ImageOp):
     _CHECKS = {"kernel_size": _sides, "sigma": two_of}
 
 
-@by_name()
-@dataclass(frozen=True)
 class RadiusBlur(ImageOp):
     """Blurs as Pillow's `ImageFilter.GaussianBlur`, as DINO, MoCo v3 and BYOL do: `RandomApply([RadiusBlur((0.1, 2.0))], p=0.5)`.
 
@@ -84,8 +77,6 @@ class RadiusBlur(ImageOp):
     _CHECKS = {"radius": two_of}
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomPhotometricDistort(ImageOp):
     """Changes brightness, contrast, saturation and hue, and exchanges the channels, each with probability `p`.
 
@@ -104,8 +95,6 @@ class RandomPhotometricDistort(ImageOp):
     p: float = 0.5
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomChannelPermutation(ImageOp):
     """Exchanges the channels, in a drawn order."""
 
@@ -114,8 +103,6 @@ def _limits(name: str, value: Any) -> list[float]:
     return range_of(name, value) or [0.0, 0.0]
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomHSV(ImageOp):
     """Turns the hue and multiplies saturation and value, as YOLO's recipe of ultralytics does.
 
@@ -130,8 +117,6 @@ class RandomHSV(ImageOp):
     vgain: float = 0.4
 
 
-@by_name()
-@dataclass(frozen=True)
 class HueSaturationValue(ImageOp):
     """Adds to hue, saturation and value, as albumentations does.
 
@@ -153,8 +138,6 @@ class HueSaturationValue(ImageOp):
 _qualities = partial(filled, lengths=(1, 2), expected="a number from 1 to 100, or (smallest, largest)", check=partial(whole, least=1, below=101))
 
 
-@by_name()
-@dataclass(frozen=True)
 class GaussianNoise(ImageOp):
     """Adds normally distributed noise to every level, as torchvision does to levels from 0 to 255.
 
@@ -169,8 +152,6 @@ class GaussianNoise(ImageOp):
     clip: bool = True
 
 
-@by_name()
-@dataclass(frozen=True)
 class JPEG(ImageOp):
     """Compresses to a JPEG and back, as Pillow does.
 
@@ -183,32 +164,24 @@ class JPEG(ImageOp):
     _CHECKS = {"quality": _qualities}
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomVerticalFlip(ImageOp):
     """Mirrors top and bottom with probability `p`."""
 
     p: float = 0.5
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomGrayscale(ImageOp):
     """Replaces the colours by their luma with probability `p`. There are still three channels."""
 
     p: float = 0.1
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomInvert(ImageOp):
     """Replaces every level by 255 minus it, with probability `p`."""
 
     p: float = 0.5
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomPosterize(ImageOp):
     """Keeps the upper bits of every level.
 
@@ -223,8 +196,6 @@ class RandomPosterize(ImageOp):
     _CHECKS = {"bits": partial(whole, below=9)}
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomSolarize(ImageOp):
     """Inverts the levels from a threshold on.
 
@@ -237,24 +208,18 @@ class RandomSolarize(ImageOp):
     p: float = 0.5
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomAutocontrast(ImageOp):
     """Stretches the levels of each channel to 0 to 255, with probability `p`."""
 
     p: float = 0.5
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomEqualize(ImageOp):
     """Makes the levels of each channel equally frequent, with probability `p`."""
 
     p: float = 0.5
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomAdjustSharpness(ImageOp):
     """Smooths or sharpens.
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Union
 
-from .._arguments import U32, by_name, none_or, one_of, real, whole
+from .._arguments import U32, none_or, one_of, real, text, whole
 from .._choices import Interpolation
 from ..errors import ConfigError
 from ..fields import ImageOp
@@ -24,8 +23,6 @@ def _policy(name: str, value: Any) -> str:
     return one_of(name, getattr(value, "value", value), ("imagenet", "cifar10", "svhn"))
 
 
-@by_name()
-@dataclass(frozen=True)
 class TrivialAugmentWide(ImageOp):
     """Applies one operation with a strength, both drawn.
 
@@ -42,8 +39,6 @@ class TrivialAugmentWide(ImageOp):
     _CHECKS = {"num_magnitude_bins": _bins}
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandAugment(ImageOp):
     """Applies several drawn operations, all with one strength.
 
@@ -64,8 +59,6 @@ class RandAugment(ImageOp):
     _CHECKS = {"num_ops": partial(whole, below=U32), "magnitude": partial(whole, below=U32), "num_magnitude_bins": _bins}
 
 
-@by_name()
-@dataclass(frozen=True)
 class AutoAugment(ImageOp):
     """Applies a drawn pair of operations of a learned policy.
 
@@ -82,8 +75,6 @@ class AutoAugment(ImageOp):
     _CHECKS = {"policy": _policy}
 
 
-@by_name()
-@dataclass(frozen=True)
 class AugMix(ImageOp):
     """Blends a picture with chains of drawn operations on it.
 
@@ -108,38 +99,6 @@ class AugMix(ImageOp):
     _CHECKS = {"chain_depth": partial(whole, least=-(1 << 31), below=1 << 31)}
 
 
-NAMES = (
-    "AutoContrast",
-    "Equalize",
-    "Invert",
-    "Rotate",
-    "Posterize",
-    "PosterizeIncreasing",
-    "PosterizeOriginal",
-    "Solarize",
-    "SolarizeIncreasing",
-    "SolarizeAdd",
-    "Color",
-    "ColorIncreasing",
-    "Contrast",
-    "ContrastIncreasing",
-    "Brightness",
-    "BrightnessIncreasing",
-    "Sharpness",
-    "SharpnessIncreasing",
-    "ShearX",
-    "ShearY",
-    "TranslateX",
-    "TranslateY",
-    "TranslateXRel",
-    "TranslateYRel",
-    "Desaturate",
-    "GaussianBlur",
-    "GaussianBlurRand",
-)
-"""timm's operations."""
-
-
 def _choices(name: str, value: Any) -> list[list[dict[str, Any]]]:
     return [[_operation(name, operation) for operation in choice] for choice in value]
 
@@ -149,7 +108,7 @@ def _operation(name: str, operation: Any) -> dict[str, Any]:
         raise ConfigError(f"{name} are lists of (name, probability, level), but one has {operation!r}")
     of, p, magnitude = operation
     return {
-        "name": one_of(f"name in {name}", of, NAMES),
+        "name": text(f"name in {name}", of),
         "p": real(f"probability in {name}", p),
         "magnitude": real(f"level in {name}", magnitude),
     }
@@ -163,8 +122,6 @@ def _weights(name: str, value: Any) -> list[float]:
     return [real(name, weight) for weight in value]
 
 
-@by_name()
-@dataclass(frozen=True)
 class LevelAugment(ImageOp):
     """Applies lists of operations that are drawn from `choices`: timm's RandAugment, AutoAugment, 3-Augment and AugMix.
 

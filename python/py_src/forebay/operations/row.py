@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Union
 
-from .._arguments import by_name, real, reals, shown
+from .._arguments import real, reals, shown
 from ..errors import ConfigError
 from ..fields import ImageOp
-from ..fields.checks import BY_ANNOTATION, listed, unless
+from ..fields.checks import listed
 
 __all__ = ["LinearTransformation", "RandomErasing"]
 
@@ -19,9 +17,7 @@ if TYPE_CHECKING:
     import numpy
 
 
-@by_name(matrix="transformation_matrix", mean="mean_vector")
-@dataclass(frozen=True, eq=False)
-class LinearTransformation(ImageOp):
+class LinearTransformation(ImageOp, eq=False, elsewhere={"matrix": "transformation_matrix", "mean": "mean_vector"}):
     """Subtracts a vector from all numbers of a picture and multiplies them by a matrix, such as one that whitens.
 
     A picture is the row vector of its channels, one after the other, of floats from 0 to 1 or after `Normalize`. It has one size, at most
@@ -64,8 +60,6 @@ def _value(name: str, value: Any) -> list[float] | None:
     return [real(name, values[0])] * 3 if len(values) == 1 else reals(name, values or value, 3)
 
 
-@by_name()
-@dataclass(frozen=True)
 class RandomErasing(ImageOp):
     """Replaces a random box of the row, after the rest of the operations: the box of torchvision's distribution.
 
@@ -86,7 +80,7 @@ class RandomErasing(ImageOp):
     count: int = 1
     min_count: int = 1
 
-    _CHECKS = {"value": _value} | dict.fromkeys(("count", "min_count"), partial(unless, 1, BY_ANNOTATION["int"]))
+    _CHECKS = {"value": _value}
 
     def _spec(self) -> dict[str, Any]:
         is_of_box = isinstance(self.value, str) and self.value == "random_colour"
