@@ -12,7 +12,7 @@ from ..fields.base import spec_of
 from ..fields.checks import listed
 from ..fields.pictures import Member
 from . import compose, framing, pixels
-from .torchvision_makers import Kind, in_a_map, moved_by, text_of
+from .torchvision_makers import Kind, in_a_map, moved_by, normalize, text_of
 
 
 @overload
@@ -198,8 +198,7 @@ def _normalize(transform: Any, kind: Kind) -> native.ImageOp:
         raise ConfigError('it depends on each picture: pass normalization="standard"')
     if transform.max_pixel_value != 255 or transform.mean is None or transform.std is None:
         raise ConfigError("pass max_pixel_value=255, and mean and std for levels from 0 to 1")
-    mean, std = (tuple(float(value) for value in listed(values)) for values in (transform.mean, transform.std))
-    return native.Normalize(*(values * 3 if len(values) == 1 else values for values in (mean, std)))
+    return normalize(transform)
 
 
 def _blur(transform: Any, kind: Kind) -> native.ImageOp:

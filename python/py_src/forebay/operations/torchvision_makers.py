@@ -74,9 +74,13 @@ def in_a_map(call: str) -> str:
     )
 
 
-def resize_filter(transform: Any) -> Any:
-    if transform.antialias is False:
+def _check_antialias(transform: Any) -> None:
+    if getattr(transform, "antialias", True) is False:
         raise ConfigError("pictures are resized with antialias=True")
+
+
+def resize_filter(transform: Any) -> Any:
+    _check_antialias(transform)
     return transform.interpolation
 
 
@@ -89,7 +93,13 @@ def normalize(transform: Any) -> native.ImageOp:
 def same(kind: type[Any]) -> Callable[[Any], native.ImageOp]:
     """Returns the maker of an operation with arguments that all have the names of the transform's attributes."""
     names = [field.name for field in dataclasses.fields(kind)]
-    return lambda transform: kind(**{name: getattr(transform, name) for name in names})
+
+    def make(transform: Any) -> native.ImageOp:
+        _check_antialias(transform)
+        values = {name: getattr(transform, name) for name in names}
+        return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+
+    return make
 
 
 def _rotation(transform: Any) -> native.ImageOp:
@@ -139,11 +149,6 @@ def _grayscale(transform: Any) -> native.ImageOp:
     return native.Grayscale()
 
 
-def _elastic(transform: Any) -> native.ImageOp:
-    alpha, sigma = (tuple(listed(value)) for value in (transform.alpha, transform.sigma))
-    return geometric.ElasticTransform(alpha, sigma, transform.interpolation, transform.fill)
-
-
 def _erasing(transform: Any) -> native.ImageOp:
     value = "random" if transform.value is None else transform.value
     return row.RandomErasing(transform.p, tuple(transform.scale), tuple(transform.ratio), value)
@@ -156,30 +161,19 @@ MAKERS: dict[str, Callable[[Any], native.ImageOp]] = {
         *(pixels.RandomVerticalFlip, pixels.RandomGrayscale, pixels.RandomInvert, pixels.RandomPosterize, pixels.RandomSolarize),
         *(pixels.RandomAutocontrast, pixels.RandomEqualize, pixels.RandomAdjustSharpness, pixels.ColorJitter),
         *(pixels.GaussianBlur, pixels.GaussianNoise, pixels.RandomPhotometricDistort, pixels.RandomChannelPermutation),
-        *(framing.RandomZoomOut, geometric.RandomAffine, geometric.RandomPerspective),
+        *(native.RandomResizedCrop, native.RandomResize, pixels.JPEG, framing.ScaleJitter, framing.RandomShortestSize),
+        *(framing.RandomZoomOut, geometric.ElasticTransform, geometric.RandomAffine, geometric.RandomPerspective),
         *(policies.TrivialAugmentWide, policies.RandAugment, policies.AutoAugment, policies.AugMix),
     )
 } | {
-    "RandomResizedCrop": lambda transform: native.RandomResizedCrop(
-        transform.size, tuple(transform.scale), tuple(transform.ratio), resize_filter(transform)
-    ),
     "Resize": _resize,
-    "RandomResize": lambda transform: native.RandomResize(transform.min_size, transform.max_size, resize_filter(transform)),
     "TenCrop": _ten_crop,
     "RandomCrop": _crop,
     "Grayscale": _grayscale,
     "Normalize": normalize,
-    "JPEG": lambda transform: pixels.JPEG(tuple(transform.quality)),
     "RandomIoUCrop": _iou_crop,
-    "ScaleJitter": lambda transform: framing.ScaleJitter(
-        tuple(transform.target_size), tuple(transform.scale_range), resize_filter(transform)
-    ),
-    "RandomShortestSize": lambda transform: framing.RandomShortestSize(
-        tuple(transform.min_size), transform.max_size, resize_filter(transform)
-    ),
     "RandomErasing": _erasing,
     "RandomRotation": _rotation,
-    "ElasticTransform": _elastic,
 }
 """Makers by the names of torchvision's classes. Those of the first part have the same arguments as the operation of their name."""
 
