@@ -27,23 +27,8 @@ PackForm = Literal["padding_free", "segments", "indexed_mask", "sequence_id", "t
 """Outputs of a batch of packs."""
 
 Hash = Literal[
-    "blake2b",
-    "blake2s",
-    "md5",
-    "sha1",
-    "sha224",
-    "sha256",
-    "sha384",
-    "sha512",
-    "sha3_224",
-    "sha3_256",
-    "sha3_384",
-    "sha3_512",
-    "xxh32",
-    "xxh64",
-    "xxh128",
-    "xxh3_64",
-    "xxh3_128",
+    "blake2b", "blake2s", "md5", "sha1", "sha224", "sha256", "sha384", "sha512", "sha3_224", "sha3_256", "sha3_384", "sha3_512",
+    "xxh32", "xxh64", "xxh128", "xxh3_64", "xxh3_128",
 ]
 """Hash of a shard's files."""
 
@@ -58,26 +43,8 @@ class _DeviceObject(Protocol):
 
 
 Device = Union[
-    Literal[
-        "cpu",
-        "cuda",
-        "cuda:0",
-        "cuda:1",
-        "cuda:2",
-        "cuda:3",
-        "cuda:4",
-        "cuda:5",
-        "cuda:6",
-        "cuda:7",
-        "cuda:8",
-        "cuda:9",
-        "cuda:10",
-        "cuda:11",
-        "cuda:12",
-        "cuda:13",
-        "cuda:14",
-        "cuda:15",
-    ],
+    Literal["cpu", "cuda", "cuda:0", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6", "cuda:7"],
+    Literal["cuda:8", "cuda:9", "cuda:10", "cuda:11", "cuda:12", "cuda:13", "cuda:14", "cuda:15"],
     _DeviceObject,
 ]
 """Name of a device, or a torch.device. A number that is known at run time makes one: `torch.device("cuda", local_rank)`."""
@@ -91,18 +58,7 @@ class _TypeObject(Protocol):
 
 
 DTypeName = Literal[
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "bfloat16",
-    "float32",
-    "float64",
+    "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
 ]
 """Name of a type of numbers, in the order of the engine's numbers for the types."""
 
