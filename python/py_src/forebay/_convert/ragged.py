@@ -132,7 +132,7 @@ def _pairs(name: str, prompts: Ragged, answers: Sequence[Ragged], padding: Paddi
     heads = [array(row, copies=False) for row in prompts.rows]
     tails = [array(row, copies=False) for of in answers for row in of.rows]
     rows = [numpy.concatenate(pair) for pair in zip(heads * len(answers), tails)]
-    batch, ends = joined(rows, fill_of(name, rows[0].dtype, padding), padding)
+    batch, ends = joined(name, rows, padding)
     places = numpy.arange(batch.shape[1])
     starts = numpy.array([len(row) for row in heads] * len(answers))
     is_token = places < ends[:, None]
@@ -159,7 +159,7 @@ def _padded_tensor(name: str, tensor: Tensor, padding: Padding) -> tuple[Any, An
     values = numpy.from_dlpack(tensor)
     batch = numpy.empty((rows, total, *values.shape[2:]), values.dtype)
     batch[:, :kept] = values[:, :kept]
-    batch[:, kept:] = fill_of(name, values.dtype, padding)
+    batch[:, kept:] = fill_of(name, values, padding)
     return batch, lengths
 
 
@@ -177,10 +177,10 @@ def _padded(name: str, ragged: Ragged, padding: Padding) -> tuple[Any, Any]:
                 f"row 0 and {row.dtype} {row.shape} in row {index}. Leave pad out and fill them in transform, or leave such samples out "
                 "with filter or subset; samples_of names them"
             )
-    return joined(rows, fill_of(name, first.dtype, padding), padding)
+    return joined(name, rows, padding)
 
 
-def joined(rows: Sequence[Any], fill: Any, padding: Padding) -> tuple[Any, Any]:
+def joined(name: str, rows: Sequence[Any], padding: Padding) -> tuple[Any, Any]:
     """Returns arrays of numpy, or tensors of torch, that differ in their first dimension alone as one, and their lengths."""
     import numpy
 
@@ -189,25 +189,26 @@ def joined(rows: Sequence[Any], fill: Any, padding: Padding) -> tuple[Any, Any]:
     shape = (len(rows), padding.total(int(lengths.max())), *first.shape[1:])
     # A tensor stays on its device.
     batch = numpy.empty(shape, first.dtype) if isinstance(first, numpy.ndarray) else first.new_empty(shape)
+    fill = fill_of(name, first, padding)
     for index, (row, end) in enumerate(zip(rows, lengths)):
         batch[index, :end] = row[:end]
         batch[index, end:] = fill
     return batch, lengths
 
 
-def fill_of(name: str, dtype: Any, padding: Padding) -> Any:
-    """Returns the value that fills rows of a type. A type of floats may round it."""
+def fill_of(name: str, rows: Any, padding: Padding) -> Any:
+    """Returns the value that fills rows of the type of an array or a tensor. A type of floats may round it."""
     import numpy
 
-    value = padding.value
+    value, dtype = padding.value, rows.dtype
     try:
         with numpy.errstate(over="ignore"):
-            fill = dtype.type(value)
-    except (OverflowError, ValueError):
-        fill = None
-    # bfloat16 of JAX and TensorFlow has the kind V.
-    is_float = dtype.kind in "fcV"
-    fits = fill is not None and (numpy.isinf(fill) <= math.isinf(value) if is_float else int(fill) == value)
+            fill = dtype.type(value) if isinstance(rows, numpy.ndarray) else rows.new_full((), value).item()
+        # bfloat16 of JAX and TensorFlow has the kind V.
+        is_float = dtype.kind in "fcV" if isinstance(rows, numpy.ndarray) else dtype.is_floating_point or dtype.is_complex
+        fits = numpy.isinf(fill) <= math.isinf(value) if is_float else fill == value
+    except (OverflowError, RuntimeError, ValueError):
+        fits = False
     if not fits:
         raise ConfigError(f"pad of {name} is {value!r}, which does not fit its type, {dtype}")
     return fill

@@ -5,14 +5,13 @@ semantics of the fields' padding.
 from __future__ import annotations
 
 import enum
-import math
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .._arguments import shown, text, within
-from .._convert.ragged import Padding, fill_of, joined, masks_of
+from .._convert.ragged import Padding, joined, masks_of
 from ..errors import ConfigError
 from ..fields import AttentionMask
 from ..fields.base import mask_of
@@ -212,9 +211,7 @@ class RowPadding:
                 problem = f"{name} with shape {first.shape} for row {rows[0]} of a batch and with shape {form.shape} for row {row}"
                 remedy = "pad of Map fills the first dimension: return arrays that are equal in the rest"
                 raise RowsDiffer(row, problem, f"{remedy}, or leave {name} out of pad and return a list, such as [x], which stays a list")
-        assert first is not None
-        fill = _torch_fill(name, first, padding) if first.library == "torch" else fill_of(name, first.dtype, padding)
-        return joined(values, fill, padding)
+        return joined(name, values, padding)
 
     def masks(self, batch: Mapping[str, Any], lengths: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the masks of padded outputs with rows of `lengths`."""
@@ -248,22 +245,6 @@ def _is_of_numbers(value: Any) -> bool:
         return numpy.asarray(value).dtype.kind in "biuf"
     except ValueError:  # Lists of different lengths.
         return False
-
-
-def _torch_fill(name: str, form: Form, padding: Padding) -> Any:
-    """Returns the value that fills tensors of a type. A type of floats may round it."""
-    torch = sys.modules["torch"]
-    value, dtype = padding.value, form.dtype
-    if dtype.is_floating_point or dtype.is_complex:
-        fits = not math.isfinite(value) or abs(value) <= torch.finfo(dtype).max
-    elif dtype == torch.bool:
-        fits = value in (0, 1)
-    else:
-        limits = torch.iinfo(dtype)
-        fits = math.isfinite(value) and int(value) == value and limits.min <= value <= limits.max
-    if not fits:
-        raise ConfigError(f"pad of {name} is {value!r}, which does not fit its type, {dtype}")
-    return value if dtype.is_floating_point or dtype.is_complex else int(value)
 
 
 def collated(
@@ -318,10 +299,5 @@ def _joined(name: str, values: Sequence[Any], rows: Sequence[int], column: Any) 
 
 def _plain(values: Sequence[Any], rows: Sequence[int], column: Any) -> list[Any]:
     """Returns the values without their marks."""
-
-    def plain(value: Any, row: int) -> Any:
-        if value is SAME:
-            return column[row]
-        return value.value if isinstance(value, Given) else value
-
-    return [plain(value, row) for value, row in zip(values, rows)]
+    given = (column[row] if value is SAME else value for value, row in zip(values, rows))
+    return [value.value if isinstance(value, Given) else value for value in given]
