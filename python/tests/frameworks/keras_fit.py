@@ -168,7 +168,7 @@ def check(folder, backup):
         refused(lambda: network().evaluate(batches, sample_weight=np.ones(ROWS)), "Keras ignores sample_weight= next to Batches")
         refused(lambda: Batches(train), r"name these outputs of the loader, such as .* .it has 'x', 'y'.")
         refused(lambda: Batches(train, "x", "y", batch_size=8), r"Batches has no argument batch_size, .* forebay.Loader\(..., batch_size=")
-        refused(lambda: Batches(train, "x", "y", workers=8), "threads=")
+        refused(lambda: Batches(train, "x", "y", workers=8), "did you mean threads")
         refused(lambda: Batches([train], "x", "y"), "takes a forebay.Loader, such as .* but this is a list")
         has = "but the loader's batches have 'x', 'y'"
         refused(lambda: Batches(train, "x", ["y", "label"]), rf"the outputs 'x', \['y', 'label'\], {has}")

@@ -307,9 +307,9 @@ def test_reading_the_sampler_takes_no_batch(prepared, order):
 @pytest.mark.parametrize("adapter", [DataLoader, forebay.integrations.torch.DataLoader])
 def test_arguments_of_a_foreign_data_loader_are_refused(make, adapter):
     for name, own in {"batch_size": "batch_size", "num_workers": "threads", "shuffle": "shuffle", "pin_memory": "device", "worker_init_fn": "map"}.items():
-        with pytest.raises(fb.ConfigError, match=f"DataLoader has no argument {name}, .* pass forebay.Loader.*, {own}="):
+        with pytest.raises(fb.ConfigError, match=f"DataLoader has no argument {name}, because the loader makes the batches: .*{own}"):
             adapter(make(), **{name: 1})
-    with pytest.raises(fb.ConfigError, match="DataLoader has no argument sampler: the order and the batches are the loader's"):
+    with pytest.raises(fb.ConfigError, match="DataLoader has no argument sampler, .* did you mean shuffle and world"):
         adapter(make(), sampler=None)
     for other in (torch.utils.data.DataLoader([1]), "data/train", None):
         with pytest.raises(fb.ConfigError, match="DataLoader takes a forebay.Loader, such as .* but this is"):

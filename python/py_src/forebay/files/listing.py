@@ -6,11 +6,11 @@ import datetime
 import fnmatch
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
 from .._arguments import flag, readable, several, text
+from .._command import Results
 from ..errors import ConfigError
 from .stores import StoreOptions, opened, url_of
 
@@ -80,6 +80,8 @@ class FileList(GrowingFiles):
         self._prefix, self._masks, self._recursive, self._store = prefix, masks, recursive, store
         self._is_whole = False
         self._has_markers = False
+        # Shows the progress of a long list.
+        self._results = Results(False)
         self._begin()
 
     @property
@@ -113,7 +115,7 @@ class FileList(GrowingFiles):
                 _check_wildcards(self._prefix)
             self._is_whole = True
             if self._seen >= _LONG:
-                _show(f"{self._prefix}: {len(self._files)} files", is_last=True)
+                self._results.note(f"{self._prefix}: {len(self._files)} files")
             return False
         self._seen += len(page)
         for url, size, etag, modified in page:
@@ -122,7 +124,7 @@ class FileList(GrowingFiles):
             time = None if modified is None else datetime.datetime.fromtimestamp(modified, datetime.timezone.utc)
             self._files.append(File(url, size, etag, time))
         if self._seen >= _LONG:
-            _show(f"{self._prefix}: {len(self._files)} files of {self._seen} so far", is_last=False)
+            self._results.progress(f"{self._prefix}: {len(self._files)} files of {self._seen} so far")
         return True
 
     def __iter__(self) -> Iterator[File]:
@@ -183,15 +185,6 @@ def _check_wildcards(prefix: str) -> None:
         f"no file has an address that starts with {prefix}, and wildcards belong to masks: pass "
         f"list_files({folder + slash!r}, masks={mask!r})"
     )
-
-
-def _show(line: str, *, is_last: bool) -> None:
-    """Shows the progress of a long list: on a terminal as one line that changes, elsewhere the last line alone."""
-    if sys.stderr.isatty():
-        # The line may be shorter than the one before.
-        print(f"\r\x1b[K{line}", end="\n" if is_last else "", file=sys.stderr, flush=True)
-    elif is_last:
-        print(line, file=sys.stderr)
 
 
 def _matches(url: str, mask: str) -> bool:

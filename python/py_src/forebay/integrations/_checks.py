@@ -10,19 +10,6 @@ from .._arguments import shown
 from ..errors import ConfigError
 from .._loader import Loader
 
-_OF_THE_LOADER = {
-    "collate_fn": "transform",
-    "multiprocessing_context": "map",
-    "num_workers": "threads",
-    "persistent_workers": "threads",
-    "pin_memory": "device",
-    "prefetch_factor": "engine=Engine(prefetch=...)",
-    "timeout": "engine=Engine(stall_timeout=...)",
-    "worker_init_fn": "map",
-    "workers": "threads",
-}
-"""Arguments of torch's DataLoader and Keras's PyDataset that a loader has under a different name, or in a group."""
-
 
 def one_device(owner: str, loader: Any) -> None:
     """Raises ConfigError unless `loader` is a Loader with one device; `owner` is the adapter."""
@@ -34,10 +21,12 @@ def one_device(owner: str, loader: Any) -> None:
 
 
 def refuse(owner: str, arguments: Mapping[str, Any]) -> None:
-    """Raises ConfigError if there are arguments that an adapter does not have."""
+    """Raises ConfigError if there are arguments that an adapter does not have, with the advice of the loader's own error."""
     for name in arguments:
-        own, _, value = _OF_THE_LOADER.get(name, name).partition("=")
-        if own in inspect.signature(Loader).parameters:
-            call = f"forebay.Loader(..., {own}={value or '...'})"
-            raise ConfigError(f"{owner} has no argument {name}, because the loader makes the batches: pass {call}")
-        raise ConfigError(f"{owner} has no argument {name}: the order and the batches are the loader's, see help(forebay.Loader)")
+        advice = f"pass forebay.Loader(..., {name}=...)"
+        if name not in inspect.signature(Loader).parameters:
+            try:
+                Loader(**{name: None})
+            except TypeError as error:
+                advice = str(error)
+        raise ConfigError(f"{owner} has no argument {name}, because the loader makes the batches: {advice}")
