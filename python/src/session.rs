@@ -11,10 +11,32 @@ use forebay_loader::session::{self, Ahead, Setup, SkipLimit, Step, Take, Trainer
 use forebay_loader::state::LoaderState;
 use forebay_loader::sync::{Arc, AtomicBool, Ordering};
 use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyStopIteration;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
+use serde_json::Value;
 use std::time::Duration;
+
+/// Keys of a state, in addition to the engine's. They are absent where the epoch of the trainer is the loader's.
+const TRAINER_EPOCH: &str = "trainer_epoch";
+const IS_OVER: &str = "trainer_epoch_is_over";
+
+/// Returns the trainer's epoch in a state.
+///
+/// # Errors
+///
+/// `State` for a value of a different type.
+fn trainer_position(state: &str) -> Result<TrainerPosition> {
+    let document: Value = serde_json::from_str(state).unwrap_or_default();
+    let value = |key: &str| document.get(key).filter(|value| !value.is_null());
+    let bad = |key: &str, expected: &str| {
+        Error::new(ErrorKind::State, format!("the checkpoint of the loader: {key} is {expected}"))
+    };
+    let epoch = value(TRAINER_EPOCH).map(|epoch| epoch.as_u64().ok_or_else(|| bad(TRAINER_EPOCH, "a whole number")));
+    let is_over = value(IS_OVER).map_or(Some(false), Value::as_bool).ok_or_else(|| bad(IS_OVER, "true or false"))?;
+    Ok(TrainerPosition { epoch: epoch.transpose()?, is_over })
+}
 
 const ELSEWHERE: &str = "a loader belongs to the process that made it: make one in each process";
 
@@ -161,14 +183,19 @@ impl Session {
         enter::enter(py, || session.first_batch())
     }
 
-    /// Returns the position after the delivered batches as JSON, and the trainer's epoch and true if that is over, if
-    /// it is not the loader's epoch.
-    fn state(&self, py: Python<'_>) -> PyResult<(String, Option<u64>, bool)> {
+    /// Returns the position after the delivered batches as JSON, with the trainer's epoch if it is not the loader's.
+    fn state(&self, py: Python<'_>) -> PyResult<String> {
         let session = self.get(py)?;
         enter::enter(py, || {
             let (state, trainer) = session.state()?;
-            let TrainerPosition { epoch, is_over } = trainer.unwrap_or_default();
-            Ok((state.to_json(), epoch, is_over))
+            let mut document: Value = serde_json::from_str(&state.to_json()).expect("a checkpoint is JSON");
+            if let Some(TrainerPosition { epoch: Some(epoch), is_over }) = trainer {
+                document[TRAINER_EPOCH] = epoch.into();
+                if is_over {
+                    document[IS_OVER] = true.into();
+                }
+            }
+            Ok(document.to_string())
         })
     }
 
@@ -179,16 +206,9 @@ impl Session {
     }
 
     /// Makes the next pass resume the position of the JSON document `state`.
-    fn load(
-        &self,
-        py: Python<'_>,
-        state: &str,
-        trainer_epoch: Option<u64>,
-        trainer_epoch_is_over: bool,
-        strict: bool,
-    ) -> PyResult<()> {
+    fn load(&self, py: Python<'_>, state: &str, strict: bool) -> PyResult<()> {
+        let trainer = trainer_position(state).map_err(|e| error::to_python(py, &e))?;
         let state = LoaderState::from_json(state).map_err(|e| error::to_python(py, &e))?;
-        let trainer = TrainerPosition { epoch: trainer_epoch, is_over: trainer_epoch_is_over };
         self.moving(py, move |turn| turn.load(&state, trainer, strict))
     }
 
@@ -358,22 +378,65 @@ impl Steps {
 
     fn __next__(slf: &Bound<'_, Self>) -> PyResult<Option<Py<PyAny>>> {
         let mut taken = None;
-        step(slf, &mut taken).map_err(|raised| {
+        step(slf, &mut taken, false).map_err(|raised| {
             let py = slf.py();
             let released = taken.map_or(Ok(()), |taken| taken.get().release(py));
             let left = slf.call_method1(intern!(py, "_leave"), (raised.traceback(py),));
             released.and(left.map(|_| ())).err().unwrap_or(raised)
         })
     }
+
+    /// Returns the next batch, which `next` returns again. Until then it does not count, and this epoch has not begun.
+    /// Raises StopIteration at the end of the epoch.
+    fn peek(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let (py, mut taken) = (slf.py(), None);
+        match step(slf, &mut taken, true) {
+            Ok(batch) => batch.ok_or_else(|| PyStopIteration::new_err(())),
+            Err(raised) => {
+                // The next `iter` makes it again.
+                let released = taken.map_or(Ok(()), |taken| taken.get().release(py));
+                Err(released.and_then(|()| Self::close(slf.get(), py)).err().unwrap_or(raised))
+            }
+        }
+    }
+
+    /// Waits for the next batch, which `next` converts and returns. False at the end of the epoch.
+    fn has_next(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        let py = slf.py();
+        slf.call_method0(intern!(py, "_check_group"))?;
+        let Some(taken) = slf.get().taking.get().take(py, false)? else {
+            slf.call_method0(intern!(py, "_end"))?;
+            return Ok(false);
+        };
+        let taken = Py::new(py, taken)?;
+        let begun = slf.call_method1(intern!(py, "_begin_map"), (taken.clone_ref(py),));
+        taken.get().release(py)?;
+        begun.map(|_| true)
+    }
+
+    /// Ends the iterator: its threads stop, and the batches made ahead are dropped. `break` out of a `for` does that
+    /// too.
+    ///
+    /// The loader's state stays; its next `iter` starts the next epoch, or this one if no batch was taken. A `next`
+    /// that waits in a different thread raises ClosedError.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.taking.get().close(py)
+    }
+
+    /// True if a newer iterator, `load_state_dict` or `close` of the loader has ended this one.
+    #[getter]
+    fn is_abandoned(&self, py: Python<'_>) -> PyResult<bool> {
+        self.taking.get().is_abandoned(py)
+    }
 }
 
-/// Returns the next batch, which counts as delivered. None: the epoch is over. After an error the caller releases
-/// `taken`.
-fn step(steps: &Bound<'_, Steps>, taken: &mut Option<Py<Taken>>) -> PyResult<Option<Py<PyAny>>> {
+/// Returns the next batch, which counts as delivered, unless it is only shown. None: the epoch is over. After an error
+/// the caller releases `taken`.
+fn step(steps: &Bound<'_, Steps>, taken: &mut Option<Py<Taken>>, shows: bool) -> PyResult<Option<Py<PyAny>>> {
     let py = steps.py();
     loop {
-        steps.call_method0(intern!(py, "_check"))?;
-        let Some(new) = steps.get().taking.get().take(py, false)? else {
+        steps.call_method0(if shows { intern!(py, "_check_group") } else { intern!(py, "_check") })?;
+        let Some(new) = steps.get().taking.get().take(py, shows)? else {
             steps.call_method0(intern!(py, "_end"))?;
             return Ok(None);
         };
@@ -382,7 +445,11 @@ fn step(steps: &Bound<'_, Steps>, taken: &mut Option<Py<Taken>>) -> PyResult<Opt
         let made = steps.call_method1(intern!(py, "_made"), (new.clone_ref(py),))?;
         if !made.is_none() {
             let batch = made.get_item(0)?.unbind();
-            new.get().deliver(py)?;
+            if shows {
+                new.get().show(py)?
+            } else {
+                new.get().deliver(py)?
+            }
             return Ok(Some(batch));
         }
         let lost = new.get().items(py)?;

@@ -153,7 +153,7 @@ class LoaderParts(NamedTuple):
 
 
 class Epoch(_forebay.Steps):
-    """Iterator of one epoch. The base class has `next`, and calls the methods here for each batch.
+    """Iterator of one epoch. The base class has `next`, `peek` and `has_next`, and calls the methods here for each batch.
 
     The session has its state: which batches were taken, and which of them were delivered. A batch that a call of `next` has
     taken and not delivered, because of an error or an interrupt, is the first one of the next call.
@@ -167,61 +167,6 @@ class Epoch(_forebay.Steps):
         self._is_checked = False
         if maker.mapper is not None:
             maker.mapper.begin_epoch()
-
-    def peek(self) -> Any:
-        """Returns the next batch, which `next` returns again. Until then it does not count, and this epoch has not begun."""
-        taken: _forebay.Taken | None = None
-        try:
-            while True:
-                self._check_group()
-                taken = self._pass.take(True)
-                if taken is None:
-                    self._end(3)
-                    raise StopIteration
-                made = self._made(taken)
-                if made is not None:
-                    taken.show()
-                    return made[0]
-                lost = taken.items()
-                taken.leave_out()
-                taken = None
-                self._check_lost(lost)
-        except StopIteration:
-            raise
-        except BaseException:
-            # The next `iter` makes it again.
-            if taken is not None:
-                taken.release()
-            self._pass.close()
-            raise
-
-    def has_next(self) -> bool:
-        """Waits for the next batch, which `next` converts and returns. False at the end of the epoch."""
-        taken: _forebay.Taken | None = None
-        try:
-            self._check_group()
-            taken = self._pass.take(False)
-            if taken is None:
-                self._end(3)
-                return False
-            self._begin_map(taken)
-            return True
-        finally:
-            if taken is not None:
-                taken.release()
-
-    def close(self) -> None:
-        """Ends the iterator: its threads stop, and the batches made ahead are dropped. `break` out of a `for` does that too.
-
-        The loader's state stays; its next `iter` starts the next epoch, or this one if no batch was taken. A `next` that waits
-        in a different thread raises ClosedError.
-        """
-        self._pass.close()
-
-    @property
-    def is_abandoned(self) -> bool:
-        """True if a newer iterator, `load_state_dict` or `close` of the loader has ended this one."""
-        return self._pass.is_abandoned
 
     def _check(self) -> None:
         """Checks the loader before a batch is taken."""
@@ -248,8 +193,6 @@ class Epoch(_forebay.Steps):
         mapper = self._maker.mapper
         if mapper is None:
             return [self._maker.convert(outputs) for outputs in taken.items()]
-        from ._mapping.mapper import Wait  # Imported late: most loaders have no map.
-
         self._begin_map(taken)
         number, batches = taken.number, []
         self._map(taken, mapper)
@@ -258,8 +201,7 @@ class Epoch(_forebay.Steps):
             batch = mapper.again(before)
             if batch is not before:
                 taken.replace(engine_number, batch)
-            wait = Wait()
-            while not mapper.ready(batch, wait, engine, _MAP_SECONDS):
+            while not mapper.ready(batch, engine, _MAP_SECONDS):
                 self._parts.check()
                 self._pass.check()
                 self._take_ahead(mapper)
@@ -298,7 +240,7 @@ class Epoch(_forebay.Steps):
         if self._maker.mapper is not None:
             self._maker.mapper.check_lost(lost, self._parts.engines)
 
-    def _end(self, stacklevel: int = 2) -> None:
+    def _end(self) -> None:
         """Ends the epoch: all its batches were delivered."""
         if self._maker.mapper is not None:
             self._maker.mapper.workers.idle_kind = None
@@ -313,7 +255,7 @@ class Epoch(_forebay.Steps):
             why = "Skip(errors=...) left out every sample"
         else:
             return
-        warnings.warn(f"an epoch has no batch: {why}", stacklevel=stacklevel)
+        warnings.warn(f"an epoch has no batch: {why}", stacklevel=2)
 
     def _leave(self, traceback: TracebackType | None) -> None:
         """Drops the variables of this file's frames in the traceback of an error that `next` raises.

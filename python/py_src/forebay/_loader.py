@@ -27,7 +27,7 @@ from ._mapping.options import Map
 from ._mapping.options import checked as checked_map
 from ._packs import check_pairs, check_rows, ids_of
 from ._observer import observers_of
-from ._position import EpochSetter, LeftEpochs, load, saved
+from ._position import EpochSetter, LeftEpochs, load
 from .remotes import library_stores
 from ._samples import Sample, in_any_folder, of_engine, save_run
 from ._streams import Stream, config_of, configs_of
@@ -352,7 +352,7 @@ class Loader(Generic[BatchT]):
         """Returns the position after the delivered batches, equal on all ranks."""
         self._check()
         check_group(self._world)
-        return saved(self._session)
+        return json.loads(self._session.state())
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Makes the next loop resume a state; `strict` rejects different data."""

@@ -74,7 +74,7 @@ class Observer:
         self._due = time.monotonic() + self._seconds
 
     def _place(self) -> LoopPlace:
-        engine, state = self._engines[0], json.loads(self._session.state()[0])
+        engine, state = self._engines[0], json.loads(self._session.state())
         epoch, batches = state["epoch"], engine.batches()
         batch = batches - engine.batches_from(state["sample_in_epoch"])
         step = engine.first_step_of(epoch) + batch

@@ -23,7 +23,7 @@ from typing import Any
 from . import _forebay
 from .adapter import Adapter, Rest
 from ._arguments import whole
-from .errors import ConfigError, StateError
+from .errors import StateError
 
 _FRAMES_MAX = 5
 """Frames from `set_epoch` to the method of the loop, at most: Lightning 2 has three or four."""
@@ -107,10 +107,6 @@ def _rests(combined: Any, epoch: int, done: int) -> Iterator[Rest]:
         yield Rest(length, length - (rest.length - rest.left), rest.may_lack)
 
 
-_EPOCH, _IS_OVER = "trainer_epoch", "trainer_epoch_is_over"
-"""Keys of a state, in addition to the engine's. They are absent where the epoch of the trainer is the loader's."""
-
-
 class EpochSetter:
     """Stand-in for a DataLoader's batch sampler, with the attributes that Lightning reads; it is not iterated.
 
@@ -133,29 +129,6 @@ class EpochSetter:
         correct_batches(loop)
 
 
-def trainer_epoch_of(state: Mapping[str, Any]) -> tuple[int | None, bool]:
-    """Returns the trainer's epoch in a state, if it has one, and true if this loader has no more batches in it.
-
-    Raises:
-        StateError: One of them has a different type.
-    """
-    number, is_over = state.get(_EPOCH), state.get(_IS_OVER, False)
-    try:
-        number = None if number is None else whole(_EPOCH, number)
-    except ConfigError as error:
-        raise StateError(f"the checkpoint of the loader: {error}") from None
-    if not isinstance(is_over, bool):
-        raise StateError(f"the checkpoint of the loader: {_IS_OVER} is true or false, but it is {is_over!r}")
-    return number, is_over
-
-
-def saved(session: _forebay.Session) -> dict[str, Any]:
-    """Returns the state of a loader."""
-    state, *trainer_epoch = session.state()
-    epoch, is_over = trainer_epoch
-    return json.loads(state) | ({} if epoch is None else {_EPOCH: epoch} | ({_IS_OVER: True} if is_over else {}))
-
-
 def load(session: _forebay.Session, state: Mapping[str, Any], strict: bool) -> None:
     """Moves a loader to the position of `state`."""
     if not isinstance(state, Mapping):
@@ -163,8 +136,7 @@ def load(session: _forebay.Session, state: Mapping[str, Any], strict: bool) -> N
     if not state.keys() >= {"epoch", "sample_in_epoch"}:
         keys = ", ".join(map(repr, list(state)[:5])) or "nothing"
         raise StateError(f"a state is a dict from state_dict(), but this dict has {keys}: pass the item with the state")
-    document = json.dumps(dict(state), default=_plain)
-    session.load(document, *trainer_epoch_of(state), strict)
+    session.load(json.dumps(dict(state), default=_plain), strict)
 
 
 class LeftEpochs:
@@ -182,7 +154,7 @@ class LeftEpochs:
         error, self._error = self._error, getattr(sys, "last_value", None)
         if self._error is error or self._session.is_placed:
             return
-        state, length = json.loads(self._session.state()[0]), self._engine.batches()
+        state, length = json.loads(self._session.state()), self._engine.batches()
         rest = self._engine.batches_from(state["sample_in_epoch"])
         if state["epoch"] + 1 == self._session.epoch and 0 < rest < length:
             warnings.warn(

@@ -79,6 +79,8 @@ class MappedBatch:
         # The consumer has counted the failures; and `finish` has raised, so that the consumer needs a new try.
         self.is_settled = False
         self.has_raised = False
+        # Chunks that the workers had done when the consumer looked, and the time when that number has changed.
+        self.progress, self.since = -1, 0.0
 
     def __len__(self) -> int:
         return len(self.keys)

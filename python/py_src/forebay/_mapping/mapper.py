@@ -120,13 +120,14 @@ class Mapper:
         if batch.has_raised:
             batch = batch.again()
             self._put(batch, batch.open_rows())
+        batch.progress = -1
         return batch
 
     def _put(self, batch: MappedBatch, rows: Sequence[int]) -> None:
         chunk = min(max(len(batch) // (4 * self.workers.count), 1), _CHUNK_MAX)
         self.workers.put(batch, rows, chunk)
 
-    def ready(self, batch: MappedBatch, wait: Wait, engine: _forebay.Engine, seconds: float) -> bool:
+    def ready(self, batch: MappedBatch, engine: _forebay.Engine, seconds: float) -> bool:
         """Waits for a batch, at most `seconds`. True if it is complete or has failed.
 
         Raises:
@@ -145,9 +146,9 @@ class Mapper:
         except Exception as error:
             limit = "pass fewer workers to Map, or raise the limit of threads of this process"
             raise MapError(f"no worker of map could start: {error}: {limit}") from error
-        if wait.progress != self.workers.progress:
-            wait.progress, wait.since = self.workers.progress, time.monotonic()
-        elif time.monotonic() - wait.since >= self._stall_timeout:
+        if batch.progress != self.workers.progress:
+            batch.progress, batch.since = self.workers.progress, time.monotonic()
+        elif time.monotonic() - batch.since >= self._stall_timeout:
             rows = batch.open_rows()
             facts = self._identity(batch, rows[0], engine) if rows else {}
             raise _with(
@@ -241,14 +242,6 @@ class Mapper:
         facts = {"stream": stream, "shard": shard, "sample in shard": index, "file": sample["file"], "key": named, "row": row}
         facts |= {name: sample[name] for name in ("row_group", "row_in_group")}
         return {name: str(value) for name, value in facts.items() if value is not None}
-
-
-class Wait:
-    """The consumer's wait for a batch."""
-
-    def __init__(self) -> None:
-        self.progress = -1
-        self.since = time.monotonic()
 
 
 def _with(kind: Any, message: str, facts: dict[str, str]) -> Any:
