@@ -2,19 +2,22 @@
 
 import griffe
 
-BASES = ("ColumnField", "FileField", "ImageOp", "TokenField", "Described", "Value", "_Annotated", "_BatchOp", "_Composition")
+BASES = ("ColumnField", "Described", "FileField", "ImageOp", "TokenField", "Value", "_Annotated", "_BatchOp", "_Composition")
 """Classes derived from `forebay._arguments.Value` that values are derived from."""
 
 
-class _Dataclass(griffe.Decorator):
+class _Dataclass(griffe.Expr):
     """Stand-in for the decorator."""
 
-    callable_path = "dataclasses.dataclass"
+    canonical_path = "dataclasses.dataclass"
+
+    def iterate(self, *, flat=True):
+        yield "dataclass"
 
 
 class Values(griffe.Extension):
     """Adds the decorator to these classes."""
 
-    def on_class(self, *, cls, **_):
+    def on_class_instance(self, *, cls, **_):
         if any(str(base) in BASES for base in cls.bases):
-            cls.decorators.append(_Dataclass("dataclass", lineno=None, endlineno=None))
+            cls.decorators.append(griffe.Decorator(_Dataclass(), lineno=None, endlineno=None))
