@@ -1,15 +1,14 @@
 //! `forebay diff`: the first step with different samples in two runs, and the reasons.
 
-use crate::run_file::RunFile;
+use crate::run_file::{RunArg, RunFile};
 use crate::text::one_line;
 use crate::which::RowOfStep;
 use crate::{Command, Exit, Session};
-use clap::Args;
+use clap::{Args, ValueHint};
 use forebay_loader::store::LibraryStores;
 use forebay_loader::{Loader, Result};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 /// Show the first step with different samples of two runs, and why
 ///
@@ -21,11 +20,11 @@ Examples:
   forebay diff monday.json tuesday.json")]
 pub(crate) struct DiffArgs {
     /// File of a run, which Loader.save_run writes
-    #[arg(value_name = "RUN.json")]
-    first: PathBuf,
+    #[arg(value_name = "RUN.json", value_hint = ValueHint::AnyPath)]
+    first: RunArg,
     /// File of the second run
-    #[arg(value_name = "RUN.json")]
-    second: PathBuf,
+    #[arg(value_name = "RUN.json", value_hint = ValueHint::AnyPath)]
+    second: RunArg,
     /// Most steps that are compared
     #[arg(long, value_name = "N", default_value_t = 1000)]
     steps: u64,
@@ -48,12 +47,11 @@ type Facts = BTreeMap<String, Json>;
 
 impl Command for DiffArgs {
     fn addresses(&self) -> Vec<String> {
-        let addresses = |file| RunFile::read(file, &[]).map(|run| run.addresses()).unwrap_or_default();
-        [addresses(&self.first), addresses(&self.second)].concat()
+        [&self.first, &self.second].map(|run| run.addresses(&[])).concat()
     }
 
     fn run(&self, session: &Session) -> Result<Exit> {
-        let (first, second) = (RunFile::read(&self.first, &[])?, RunFile::read(&self.second, &[])?);
+        let (first, second) = (self.first.run(&[])?, self.second.run(&[])?);
         let differences = differences(&facts(first.document()), &facts(second.document()));
         for (name, of_first, of_second) in &differences {
             let reason = reason(name);
@@ -69,7 +67,7 @@ impl Command for DiffArgs {
         }
         let changes_values = differences.iter().any(|(name, ..)| OF_VALUES.iter().any(|start| name.starts_with(start)));
         // Data that have changed since are a reason above, and not a failure of the comparison.
-        let (record, text) = self.step([&first, &second], changes_values, session).unwrap_or_else(|error| {
+        let (record, text) = self.step([first, second], changes_values, session).unwrap_or_else(|error| {
             let text = format!("the steps are not compared, since a run cannot be opened: {error}");
             (json!({"first_step": null, "unknown": error.to_string()}), text)
         });
@@ -92,7 +90,7 @@ impl DiffArgs {
             let pair = of_first.iter().zip(&of_second).find(|(one, other)| one != other);
             let (one, other) = pair.map_or_else(
                 || ("one row".to_owned(), "a different number of rows".to_owned()),
-                |(one, other)| (one.text(), other.text()),
+                |(one, other)| (one.title(), other.title()),
             );
             let place = format!("batch {batch} of epoch {epoch}");
             let text = format!("step {step} is the first whose samples differ: {place}, {one} and {other}");
@@ -117,39 +115,9 @@ impl Steps {
     }
 
     /// Returns the rows of a step on all ranks.
-    fn rows(&self, step: u64) -> Result<Vec<StepRow>> {
+    fn rows(&self, step: u64) -> Result<Vec<RowOfStep>> {
         let (epoch, batch) = self.loader.place_of_step(step)?;
-        let mut rows = Vec::new();
-        for rank in 0..self.ranks {
-            let samples = self.loader.samples_of(epoch, batch, rank)?.into_iter().enumerate();
-            rows.extend(samples.map(|(row, sample)| StepRow::of(RowOfStep::new(rank, row, sample))));
-        }
-        Ok(rows)
-    }
-}
-
-/// Row of a step. Equal ones have the same sample.
-#[derive(PartialEq)]
-struct StepRow {
-    rank: u32,
-    row: usize,
-    file: String,
-    index: u32,
-    stream: u32,
-    repeat: bool,
-    first_token: Option<u32>,
-}
-
-impl StepRow {
-    fn of(row: RowOfStep) -> Self {
-        let RowOfStep { rank, row, sample } = row;
-        let first_token = sample.fragment.map(|fragment| fragment.first_token);
-        let (file, index, stream, repeat) = (sample.file, sample.index, sample.stream, sample.repeat);
-        Self { rank, row, file, index, stream, repeat, first_token }
-    }
-
-    fn text(&self) -> String {
-        format!("rank {} row {}: {}, sample {}", self.rank, self.row, self.file, self.index)
+        RowOfStep::all(&self.loader, epoch, batch, 0..self.ranks)
     }
 }
 

@@ -1,15 +1,12 @@
 //! Bytes of one object, fetched ahead of their use.
 
+use crate::STOPPED_EVERY;
 use forebay_loader::Result;
 use forebay_loader::contents::{Ahead, ContentLimits, Event, Packing, Wanted, stored};
 use forebay_loader::error::Context as _;
 use forebay_loader::objects::{ObjectEntry, Objects};
 use forebay_loader::store::{UploadBuffer, redact};
 use forebay_loader::sync::Arc;
-use std::time::Duration;
-
-/// Interval in which a command notices that it is to stop.
-const STOPPED_EVERY: Duration = Duration::from_millis(100);
 
 /// Object that is read.
 pub(crate) struct Reading {

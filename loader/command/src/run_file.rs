@@ -6,11 +6,12 @@ use forebay_loader::delivery::HostDelivery;
 use forebay_loader::format::Compression;
 use forebay_loader::state::LoaderState;
 use forebay_loader::store::LibraryStores;
-use forebay_loader::sync::Arc;
+use forebay_loader::sync::{Arc, OnceLock};
 use forebay_loader::{Error, Loader, LoaderConfig, Result};
 use serde_json::{Value as Json, json};
+use std::ffi::OsString;
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Options that need a device, without which the pixels are the same or nearly so.
 const ON_DEVICES: [&str; 3] = ["device_decode", "share_decode", "gpu_direct_storage"];
@@ -21,8 +22,41 @@ const PACKED: &str = "zlib,base64:";
 /// Largest tokenizer that is unpacked.
 const TOKENIZER_BYTES_MAX: u64 = 1 << 30;
 
+/// Argument that names the file of a run, which is read once.
+#[derive(Clone, Debug)]
+pub(crate) struct RunArg {
+    pub(crate) path: PathBuf,
+    read: OnceLock<RunFile>,
+}
+
+impl From<OsString> for RunArg {
+    fn from(path: OsString) -> Self {
+        Self { path: path.into(), read: OnceLock::new() }
+    }
+}
+
+impl RunArg {
+    /// Returns the run, with the same `remotes` in each call.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`RunFile::read`].
+    pub(crate) fn run(&self, remotes: &[String]) -> Result<&RunFile> {
+        if let Some(run) = self.read.get() {
+            return Ok(run);
+        }
+        let run = RunFile::read(&self.path, remotes)?;
+        Ok(self.read.get_or_init(|| run))
+    }
+
+    /// Addresses of the run's streams; empty for a file that is no run, of which `run` has the error.
+    pub(crate) fn addresses(&self, remotes: &[String]) -> Vec<String> {
+        self.run(remotes).map(RunFile::addresses).unwrap_or_default()
+    }
+}
+
 /// File of a run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RunFile {
     name: String,
     document: Json,
@@ -66,6 +100,11 @@ impl RunFile {
         Ok(Self { name, document })
     }
 
+    /// Path of the file, for messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Contents of the file.
     pub(crate) fn document(&self) -> &Json {
         &self.document
@@ -75,6 +114,26 @@ impl RunFile {
     pub(crate) fn addresses(&self) -> Vec<String> {
         let streams = self.document["config"]["streams"].as_array().into_iter().flatten();
         streams.filter_map(|stream| stream["remote"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// Returns the number of the process that wrote the file.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for a file of a version that did not note its process, or of a different machine.
+    pub(crate) fn process(&self) -> Result<u32> {
+        let wrong = |message: &str| Error::config(message).with("file", &self.name);
+        let process = &self.document["process"];
+        let (Some(pid), Some(host)) = (process["pid"].as_u64(), process["host"].as_str()) else {
+            return Err(wrong("the file of the run names no process: it is of an earlier version"));
+        };
+        let here = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        if host != here {
+            let message =
+                format!("the run is on {host}, and this is {here}: run `forebay top` there, or pass HOST:PORT");
+            return Err(wrong(&message));
+        }
+        u32::try_from(pid).map_err(|_| wrong("the number of the run's process is none"))
     }
 
     /// Returns the configuration of `rank`, for a loader in host memory that makes one batch.

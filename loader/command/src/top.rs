@@ -1,12 +1,14 @@
 //! `forebay top`: figures of running jobs.
 //!
-//! * `record`: the figures of a loader; `ranks`: the comparison of those of a job; `run_file`: the processes of a run.
+//! * `record`: the figures of a loader; `ranks`: the comparison of those of a job; `processes`: those of a
+//!   run.
 
+mod processes;
 mod ranks;
 mod record;
-mod run_file;
 
 use crate::output::Output;
+use crate::run_file::RunFile;
 use crate::text::{one_line, seconds, wrapped};
 use crate::{Command, Exit, STOPPED_EVERY, Session};
 use clap::Args;
@@ -14,7 +16,6 @@ use forebay_loader::monitor::{Job, Target, running};
 use forebay_loader::{Error, ErrorKind, Result};
 use ranks::slow_rank;
 use record::{details, loaders, record, row};
-use run_file::RunFile;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
@@ -87,7 +88,10 @@ enum Watched {
 impl Watched {
     fn parse(text: &str) -> Result<Self> {
         if Path::new(text).is_file() {
-            return RunFile::read(Path::new(text)).map(Self::Run);
+            let run = RunFile::read(Path::new(text), &[])?;
+            // Each look asks for its process again.
+            run.process()?;
+            return Ok(Self::Run(run));
         }
         Target::parse(text).map(Self::Process)
     }
@@ -118,9 +122,9 @@ impl Look {
             match target {
                 Watched::Process(target) => found.push(target.clone()),
                 Watched::Run(run) => {
-                    let of_run = run.jobs()?;
+                    let of_run = processes::jobs(run)?;
                     ended += usize::from(of_run.is_empty());
-                    jobs.extend(if of_run.is_empty() { run.last()? } else { of_run });
+                    jobs.extend(if of_run.is_empty() { processes::last(run)? } else { of_run });
                 }
             }
         }

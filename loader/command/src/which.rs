@@ -1,21 +1,21 @@
 //! `forebay which`: the samples of a step of a run.
 
-use crate::run_file::RunFile;
+use crate::run_file::RunArg;
 use crate::samples::Samples;
 use crate::text::one_line;
 use crate::{Command, Exit, Session};
-use clap::Args;
+use clap::{Args, ValueHint};
 use forebay_loader::config::EngineConfig;
 use forebay_loader::format::Value;
 use forebay_loader::loader::NamedSample;
 use forebay_loader::store::LibraryStores;
 use forebay_loader::sync::Arc;
 use forebay_loader::worker::DataSet;
-use forebay_loader::{LoaderConfig, Result};
+use forebay_loader::{Loader, LoaderConfig, Result};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::path::PathBuf;
+use std::ops::Range;
 
 /// Name the samples of a step of a run
 ///
@@ -28,8 +28,8 @@ Examples:
   forebay which run.json --epoch 3 --step 40 --rank 5 --keys")]
 pub(crate) struct WhichArgs {
     /// File of the run, which Loader.save_run writes
-    #[arg(value_name = "RUN.json")]
-    run: PathBuf,
+    #[arg(value_name = "RUN.json", value_hint = ValueHint::AnyPath)]
+    run: RunArg,
     /// Number of the step, from 0, over all epochs
     #[arg(long, value_name = "N")]
     step: u64,
@@ -49,22 +49,17 @@ pub(crate) struct WhichArgs {
 
 impl Command for WhichArgs {
     fn addresses(&self) -> Vec<String> {
-        // The command itself has the error of a file that is no run.
-        RunFile::read(&self.run, &self.remote).map(|run| run.addresses()).unwrap_or_default()
+        self.run.addresses(&self.remote)
     }
 
     fn run(&self, session: &Session) -> Result<Exit> {
-        let (run, output) = (RunFile::read(&self.run, &self.remote)?, &session.output);
+        let (run, output) = (self.run.run(&self.remote)?, &session.output);
         let (config, loader) = (run.config(0)?, run.loader(0, session.library.clone())?);
         let first = self.epoch.map_or(Ok(0), |epoch| loader.first_step_of(epoch))?;
         let step = self.step.saturating_add(first);
         let (epoch, batch) = loader.place_of_step(step)?;
         let ranks = self.rank.map_or(0..config.world.world_size, |rank| rank..rank.saturating_add(1));
-        let mut samples = Vec::new();
-        for rank in ranks {
-            let of_rank = loader.samples_of(epoch, batch, rank)?.into_iter().enumerate();
-            samples.extend(of_rank.map(|(row, sample)| RowOfStep::new(rank, row, sample)));
-        }
+        let mut samples = RowOfStep::all(&loader, epoch, batch, ranks)?;
         if self.keys {
             let mut tars = Tars { config: &config, library: session.library.clone(), opened: BTreeMap::new() };
             samples.iter_mut().try_for_each(|row| tars.name(&mut row.sample))?;
@@ -78,18 +73,38 @@ impl Command for WhichArgs {
     }
 }
 
-/// Sample with its rank and its row there.
+/// Sample with its rank and its row there: of several samples in one pack, the number of the pack.
 pub(crate) struct RowOfStep {
-    pub(crate) rank: u32,
-    pub(crate) row: usize,
-    pub(crate) sample: NamedSample,
+    rank: u32,
+    row: usize,
+    sample: NamedSample,
+}
+
+/// Equal rows have the same sample, also of data sets with different numbers of samples before it.
+impl PartialEq for RowOfStep {
+    fn eq(&self, other: &Self) -> bool {
+        let part = |row: &Self| row.sample.fragment.map(|fragment| fragment.first_token);
+        let place = |row: &Self| (row.rank, row.row, row.sample.stream, row.sample.index, row.sample.repeat, part(row));
+        place(self) == place(other) && self.sample.file == other.sample.file
+    }
 }
 
 impl RowOfStep {
-    /// Row number `row` of a rank: of several samples in one pack, the number of the pack.
-    pub(crate) fn new(rank: u32, row: usize, sample: NamedSample) -> Self {
-        let row = sample.fragment.map_or(row, |fragment| fragment.pack as usize);
-        Self { rank, row, sample }
+    /// Returns the rows of batch number `batch` of an epoch on the `ranks`.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for a batch or a rank that the run does not have; the errors of the loader.
+    pub(crate) fn all(loader: &Loader, epoch: u64, batch: u64, ranks: Range<u32>) -> Result<Vec<Self>> {
+        let mut rows = Vec::new();
+        for rank in ranks {
+            let samples = loader.samples_of(epoch, batch, rank)?.into_iter().enumerate();
+            rows.extend(samples.map(|(number, sample)| {
+                let row = sample.fragment.map_or(number, |fragment| fragment.pack as usize);
+                Self { rank, row, sample }
+            }));
+        }
+        Ok(rows)
     }
 
     fn record(&self) -> Json {
@@ -105,21 +120,27 @@ impl RowOfStep {
         record
     }
 
-    fn text(&self) -> String {
+    /// Returns the rank, the row, and the sample by its file.
+    pub(crate) fn title(&self) -> String {
         let Self { rank, row, sample } = self;
-        let (file, index, number) = (&sample.file, sample.index, sample.number);
+        let (file, index) = (&sample.file, sample.index);
         let place = match (&sample.key, sample.row_group.zip(sample.row_in_group)) {
             (_, Some((group, row))) => format!("{file}, row group {group}, row {row}"),
             (Some(key), None) if key == file => file.clone(),
             (Some(key), None) => format!("{file}, sample {index}, key {key}"),
             (None, None) => format!("{file}, sample {index}"),
         };
+        format!("rank {rank} row {row}: {place}")
+    }
+
+    fn text(&self) -> String {
+        let (title, sample) = (self.title(), &self.sample);
         let tokens = sample.fragment.map_or_else(String::new, |part| {
             let last = u64::from(part.first_token) + u64::from(part.tokens) - 1;
             format!(", tokens {} to {last} at {}", part.first_token, part.offset)
         });
         let repeat = if sample.repeat { "  (repeat)" } else { "" };
-        format!("rank {rank} row {row}: {place} (stream {}, number {number}){tokens}{repeat}", sample.stream)
+        format!("{title} (stream {}, number {}){tokens}{repeat}", sample.stream, sample.number)
     }
 }
 

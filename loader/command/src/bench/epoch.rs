@@ -1,11 +1,9 @@
 //! Epoch of a loader in a loop that does nothing else.
 
+use crate::STOPPED_EVERY;
 use crate::output::Output;
 use forebay_loader::{Loader, Next, Result};
-use std::time::{Duration, Instant};
-
-/// Interval in which a stop is noticed.
-const STOPPED_EVERY: Duration = Duration::from_millis(100);
+use std::time::Instant;
 
 /// Result of an epoch, or a part of it.
 pub(super) struct Epoch {

@@ -23,11 +23,11 @@ mod stored;
 mod terminal;
 
 use crate::data::DataArgs;
-use crate::run_file::RunFile;
+use crate::run_file::RunArg;
 use crate::text::{counted, one_line};
 use crate::{Command, Exit, Session};
 pub(crate) use boxes::BoxForm;
-use clap::Args;
+use clap::{Args, ValueHint};
 use forebay_loader::{Error, Result};
 use graphics::Graphics;
 use row::Row;
@@ -73,8 +73,8 @@ pub(crate) struct PreviewArgs {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// File of a run, which Loader.save_run writes: show the batch of a step, augmented
-    #[arg(long, value_name = "FILE", requires = "step")]
-    run: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::AnyPath, requires = "step")]
+    run: Option<RunArg>,
     /// Number of the step, counted through all epochs
     #[arg(long, value_name = "N", requires = "run")]
     step: Option<u64>,
@@ -93,8 +93,7 @@ const TERMINAL_SIDE_MAX: u32 = 480;
 impl Command for PreviewArgs {
     fn addresses(&self) -> Vec<String> {
         match &self.run {
-            // The command itself has the error of a file that is no run.
-            Some(file) => RunFile::read(file, &self.remotes()).map(|run| run.addresses()).unwrap_or_default(),
+            Some(run) => run.addresses(&self.remotes()),
             None => self.addresses.clone(),
         }
     }
@@ -146,11 +145,11 @@ impl PreviewArgs {
         each: impl FnMut(&mut Row) -> Result<()>,
     ) -> Result<(String, Vec<Row>)> {
         let library = session.library.clone();
-        if let (Some(file), Some(step)) = (&self.run, self.step) {
+        if let (Some(run), Some(step)) = (&self.run, self.step) {
             let rank = self.rank.map_or_else(String::new, |rank| format!(" of rank {rank}"));
-            let title = format!("step {step}{rank}, {}", file.display());
-            let run = RunFile::read(file, &self.remotes())?;
-            return Ok((title, run::rows(&run, step, self.rank, shape, library, each)?));
+            let title = format!("step {step}{rank}, {}", run.path.display());
+            let run = run.run(&self.remotes())?;
+            return Ok((title, run::rows(run, step, self.rank, shape, library, each)?));
         }
         let [address] = &self.addresses[..] else {
             return Err(Error::config("write one URL: a preview is of one data set").with("URLs", self.addresses.len()));
