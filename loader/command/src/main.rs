@@ -16,7 +16,11 @@ fn main() -> ExitCode {
             if let Err(error) = stop_on_interrupt(run.stop()) {
                 log::warn!("Ctrl-C leaves copies half done: {error}");
             }
-            run.run(None, Vec::new())
+            let exit = run.run(None, Vec::new());
+            if exit == Exit::Stopped {
+                eprintln!("stopped");
+            }
+            exit
         }
         Request::Package { command, .. } => {
             eprintln!(
