@@ -6,6 +6,12 @@ use forebay_loader::decode::geometry::Size;
 use forebay_loader::decode::{self, DrawKey, FieldSpec};
 use pyo3::prelude::*;
 
+/// Returns the key of the generator that a `Map` passes to its function for a sample, 128 bits.
+#[pyfunction]
+pub(crate) fn function_key(augment_seed: u64, epoch: u64, stream: u32, draw: u64) -> u128 {
+    DrawKey { epoch, stream, draw }.of_function(augment_seed)
+}
+
 /// Returns the steps of a field, a JSON document, for a picture of `size` (columns, rows), as a JSON document. `key` is
 /// the epoch, the stream, the draw and the view; `boxes` are the boxes of the picture, left, top, right and bottom.
 #[pyfunction]

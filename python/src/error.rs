@@ -27,6 +27,19 @@ fn build<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     maker.bind(py).call1((error.kind().name(), error.to_string(), context))
 }
 
+/// Returns the exception for error number `errno` of the system. `context` has a file, and its column if there is one.
+#[pyfunction]
+pub(crate) fn system_error<'py>(
+    py: Python<'py>,
+    errno: i32,
+    message: &str,
+    context: Vec<(String, String)>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let error = Error::from_io(std::io::Error::from_raw_os_error(errno), message);
+    let name = |name: &str| if name == "column" { "column" } else { "file" };
+    build(py, &context.iter().fold(error, |error, (key, value)| error.with(name(key), value)))
+}
+
 /// Exception of Python code that the engine called, while the error returns to Python.
 #[derive(Debug)]
 struct Raised {

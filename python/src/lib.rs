@@ -54,9 +54,11 @@ mod _forebay {
     #[pymodule_export]
     use super::contents::{ObjectLines, ObjectTarFiles};
     #[pymodule_export]
-    use super::drawing::drawn_operations;
+    use super::drawing::{drawn_operations, function_key};
     #[pymodule_export]
     use super::engine::{Engine, Ragged};
+    #[pymodule_export]
+    use super::error::system_error;
     #[pymodule_export]
     use super::fetches::{Fetch, Fetches, is_url, redact, redact_in};
     #[pymodule_export]

@@ -19,6 +19,19 @@ pub struct DrawKey {
     pub draw: u64,
 }
 
+/// Keeps the keys of functions apart from the keys of all further uses of the seed. It is part of a run's results: do
+/// not change it.
+const FUNCTION: u64 = 0x6d61_705f_7079_0001;
+
+impl DrawKey {
+    /// Returns the key of the generator that a program's own function of the sample gets. Its generator is numpy's
+    /// Philox4x64, so it has nothing in common with the draws here.
+    pub fn of_function(self, augment_seed: u64) -> u128 {
+        let run = mix(mix(mix(mix(augment_seed) ^ FUNCTION) ^ self.epoch) ^ u64::from(self.stream));
+        (u128::from(self.draw) << 64) | u128::from(run)
+    }
+}
+
 /// Operation that draws. The numbers are part of [`DRAWS_VERSION`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]

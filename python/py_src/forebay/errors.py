@@ -7,7 +7,7 @@ the same facts.
 
 from __future__ import annotations
 
-import errno
+from . import _forebay
 
 __all__ = [
     "AccessError",
@@ -132,25 +132,7 @@ def from_engine(kind: str, message: str, context: list[tuple[str, str]]) -> Erro
     return error
 
 
-_REMEDIES = {
-    errno.EMFILE: "this process has too many open files, raise its limit (ulimit -n)",
-    errno.ENFILE: "this machine has too many open files, raise its limit (sysctl fs.file-max)",
-    errno.ENOMEM: "there is no memory for it",
-}
-"""Errors of a limit of the system, and the changes that help."""
-
-
 def of_system(error: OSError, message: str, **context: str) -> Error:
     """Returns the exception for an error of the system about the file in `context`."""
-    facts = ", ".join(f"{name} {value}" for name, value in context.items())
-    if isinstance(error, FileNotFoundError):
-        kind: type[Error] = NotFoundError
-    elif isinstance(error, PermissionError):
-        kind = AccessError
-    elif error.errno in _REMEDIES:
-        kind, message = FullError, f"{message}: {_REMEDIES[error.errno]}"
-    else:
-        kind = IoError
-    typed = kind(f"{message} ({facts}): {error.strerror or error}")
-    typed.context = context
+    typed: Error = _forebay.system_error(error.errno or 0, message, list(context.items()))
     return typed

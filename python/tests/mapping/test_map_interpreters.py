@@ -12,7 +12,7 @@ from map_loops import STORED, mapped
 
 import forebay as fb
 from forebay._mapping import interpreters as ours
-from forebay._mapping.calls import key
+from forebay._forebay import function_key
 
 FIELDS = {"number": fb.Scalar("number"), "x": fb.Image("image", fb.Resize((4, 5))), "name": fb.Text("name")}
 
@@ -50,7 +50,7 @@ def test_results_equal_a_plain_loop(interpreters, pictures, workers):
         assert batch["text"] == [name.upper() for name in rows["name"]]
         assert np.array_equal(batch["doubled"], np.minimum(rows["x"].astype(int) * 2, 255))
         assert batch["shape"] == [(3, 4, 5)] * len(rows["x"])
-        assert batch["unit"].tolist() == [random.Random(key(5, *row)).random() for row in rows["sample_draws"].tolist()]
+        assert batch["unit"].tolist() == [random.Random(function_key(5, *row)).random() for row in rows["sample_draws"].tolist()]
 
 
 def test_an_error_names_its_sample(interpreters, pictures):

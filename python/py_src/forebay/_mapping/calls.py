@@ -1,17 +1,16 @@
 """Calls of the function for the samples in sequence, the generators that they get, and the rows as they were before them.
 
-The key of a sample's generator has the same parts as the keys of the engine's draws (loader/src/decode/draw.rs): seed, epoch, stream
-and draw. The numbers are numpy's Philox4x64, and the engine's Philox4x32, so they have nothing in common.
+The engine has the key of a sample's generator (loader/src/decode/draw.rs), of seed, epoch, stream and draw.
 """
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._arguments import U32, whole
+from .._forebay import function_key
 from .batch import Call, Failure
 from .rows import SAME, Given
 
@@ -103,12 +102,6 @@ class Originals:
             view[...] = copy
 
 
-_WORD = (1 << 64) - 1
-
-_DOMAIN = 0x6D61_705F_7079_0001
-"""Keeps the keys apart from the keys of all further uses of the seed. It is part of a run's results: do not change it."""
-
-
 def sample_generator(augment_seed: int, epoch: int = 0, stream: int = 0, draw: int = 0) -> Any:
     """Returns the `numpy.random.Generator` that a `Map` passes to its function for a sample.
 
@@ -122,7 +115,7 @@ def sample_generator(augment_seed: int, epoch: int = 0, stream: int = 0, draw: i
         ConfigError: One of them is not a whole number, or too large.
     """
     seed, epoch, draw = whole("augment_seed", augment_seed), whole("epoch", epoch), whole("draw", draw)
-    return of_key(key(seed, epoch, whole("stream", stream, 0, U32), draw))
+    return of_key(function_key(seed, epoch, whole("stream", stream, 0, U32), draw))
 
 
 def of_key(key: int) -> Any:
@@ -130,21 +123,3 @@ def of_key(key: int) -> Any:
     import numpy
 
     return numpy.random.Generator(numpy.random.Philox(key=key))
-
-
-def key(augment_seed: int, epoch: int, stream: int, draw: int) -> int:
-    """Returns the key of a sample, 128 bits."""
-    return draw << 64 | _run_key(augment_seed, epoch, stream)
-
-
-@functools.lru_cache(maxsize=256)
-def _run_key(augment_seed: int, epoch: int, stream: int) -> int:
-    return _mixed(_mixed(_mixed(_mixed(augment_seed) ^ _DOMAIN) ^ epoch) ^ stream)
-
-
-def _mixed(x: int) -> int:
-    """splitmix64's finaliser."""
-    x = (x + 0x9E37_79B9_7F4A_7C15) & _WORD
-    x = ((x ^ x >> 30) * 0xBF58_476D_1CE4_E5B9) & _WORD
-    x = ((x ^ x >> 27) * 0x94D0_49BB_1331_11EB) & _WORD
-    return x ^ x >> 31

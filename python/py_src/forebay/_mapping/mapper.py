@@ -13,7 +13,7 @@ from .. import _forebay
 from .._convert import Batch, mapped
 from ..errors import ConfigError, Error, MapError, StalledError
 from .batch import Failure, MappedBatch
-from .calls import caller_of, key
+from .calls import caller_of
 from .rows import RowPadding, RowsDiffer, kept_rows
 from .options import PREFETCH_MAX, Map
 from .workers import Workers
@@ -108,7 +108,7 @@ class Mapper:
             self._check_inputs(list(columns))
             inputs = {name: columns[name] for name in self.options.inputs}
         rest = {name: value for name, value in columns.items() if name not in inputs or name in self._batch.marks}
-        keys = [key(self._seed, *row) for row in draws.tolist()]
+        keys = [_forebay.function_key(self._seed, *row) for row in draws.tolist()]
         batch = MappedBatch(inputs, rest, keys, ids, keeps_failures=self._errors_max is not None, padding=self._padding)
         session.note_rows(engine_number, number, len(batch))
         self.workers.idle_kind = "input"
