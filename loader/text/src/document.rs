@@ -6,11 +6,16 @@ use serde_json::Value;
 use crate::settings::Special;
 
 /// A `tokenizer.json` of any version.
-pub(crate) struct Document(Value);
+pub(crate) struct Document {
+    value: Value,
+    /// The file, unless the document is changed. A score of a piece in a copy may have a different last digit.
+    file: Option<String>,
+}
 
 impl Document {
     pub(crate) fn read(json: &str) -> Result<Self> {
-        serde_json::from_str(json).map(Self).map_err(|e| broken(&e.to_string()))
+        let value = serde_json::from_str(json).map_err(|e| broken(&e.to_string()))?;
+        Ok(Self { value, file: Some(json.to_owned()) })
     }
 
     /// Makes the allowed special tokens ordinary ones, which an engine finds in texts.
@@ -19,8 +24,9 @@ impl Document {
     /// An allowed token that the tokenizer does not have as an added token.
     pub(crate) fn allow(&mut self, allowed: &Special) -> Result<()> {
         let Special::These(names) = allowed else { return Ok(()) };
+        self.file = None;
         for name in names {
-            let tokens = self.0.get_mut("added_tokens").and_then(Value::as_array_mut);
+            let tokens = self.value.get_mut("added_tokens").and_then(Value::as_array_mut);
             let token = tokens.and_then(|tokens| tokens.iter_mut().find(|token| token["content"] == name.as_str()));
             let Some(token) = token.and_then(Value::as_object_mut) else {
                 let message = "the tokenizer has no such special token: correct `allowed_special`";
@@ -33,15 +39,22 @@ impl Document {
 
     /// Returns the document of the newest version.
     pub(crate) fn newest(&self) -> Result<Value> {
-        let mut value = self.0.clone();
+        let mut value = self.value.clone();
         tokenizers::canonicalize_value(&mut value).map_err(|e| broken(&e.to_string()))?;
+        Ok(value)
+    }
+
+    /// Returns the post-processor of the newest version.
+    pub(crate) fn post_processor(&self) -> Result<Value> {
+        let mut value = self.value.get("post_processor").cloned().unwrap_or_default();
+        tokenizers::canonicalize_post_processor(&mut value).map_err(|e| broken(&e.to_string()))?;
         Ok(value)
     }
 
     /// Returns the id of an added token or of a word of the vocabulary.
     pub(crate) fn id_of(&self, token: &str) -> Option<u32> {
         let added = self.added().filter(|added| added["content"] == token).find_map(|added| added["id"].as_u64());
-        let in_model = || match self.0.get("model")?.get("vocab")? {
+        let in_model = || match self.value.get("model")?.get("vocab")? {
             Value::Object(vocab) => vocab.get(token)?.as_u64(),
             Value::Array(pieces) => Some(pieces.iter().position(|piece| piece[0] == token)? as u64),
             _ => None,
@@ -52,7 +65,7 @@ impl Document {
     /// Returns the largest id.
     pub(crate) fn id_max(&self) -> u32 {
         let added = self.added().filter_map(|token| token["id"].as_u64()).max().unwrap_or(0);
-        let in_model = match self.0.get("model").and_then(|model| model.get("vocab")) {
+        let in_model = match self.value.get("model").and_then(|model| model.get("vocab")) {
             Some(Value::Object(vocab)) => vocab.values().filter_map(Value::as_u64).max().unwrap_or(0),
             Some(Value::Array(pieces)) => pieces.len().saturating_sub(1) as u64,
             _ => 0,
@@ -62,22 +75,22 @@ impl Document {
 
     /// Returns the document as text.
     pub(crate) fn text(&self) -> String {
-        self.0.to_string()
+        self.file.clone().unwrap_or_else(|| self.value.to_string())
     }
 
     /// Returns the model.
     pub(crate) fn model(&self) -> &Value {
-        &self.0["model"]
+        &self.value["model"]
     }
 
     /// Returns the normalizers; a sequence is replaced by its parts.
     pub(crate) fn normalizers(&self) -> Vec<&Value> {
-        parts(&self.0["normalizer"], "normalizers")
+        parts(&self.value["normalizer"], "normalizers")
     }
 
     /// Returns the pre-tokenizers; a sequence is replaced by its parts.
     pub(crate) fn pre_tokenizers(&self) -> Vec<&Value> {
-        parts(&self.0["pre_tokenizer"], "pretokenizers")
+        parts(&self.value["pre_tokenizer"], "pretokenizers")
     }
 
     /// Returns the added tokens that an engine finds in a text.
@@ -87,7 +100,7 @@ impl Document {
     }
 
     fn added(&self) -> impl Iterator<Item = &Value> {
-        self.0.get("added_tokens").and_then(Value::as_array).into_iter().flatten()
+        self.value.get("added_tokens").and_then(Value::as_array).into_iter().flatten()
     }
 }
 

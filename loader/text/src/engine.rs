@@ -5,13 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use forebay_core::error::{Error, Result};
 use forebay_core::sync::OnceLock;
-use serde_json::Value;
-use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
+use tokenizers::pipeline::PipelineToken;
 use tokenizers_stable::Tokenizer as Stable;
 
-use crate::byte_pairs::BytePairs;
 use crate::characters::Characters;
 use crate::document::Document;
+use crate::newer::Newer;
 use crate::scope::Scope;
 use crate::settings::Special;
 
@@ -27,17 +26,10 @@ pub(crate) struct Engine {
 
 /// The newer engine, and the characters of texts that it may encode.
 struct Fast {
-    tokenizer: FastKind,
+    tokenizer: Newer,
     characters: &'static Characters,
     /// Characters that need no normalizer, if there is one.
     normal: Option<Characters>,
-}
-
-/// Tokenizer of the newer engine by the kind of its model.
-#[expect(clippy::large_enum_variant, reason = "a process has few tokenizers")]
-enum FastKind {
-    BytePairs(BytePairs),
-    Whole(PipelineTokenizer, EncodeOptions),
 }
 
 impl Engine {
@@ -98,12 +90,9 @@ impl Fast {
     fn new(document: &Document, scope: Scope, is_all_special: bool) -> Option<Self> {
         let document = document.newest().ok()?;
         // The engine asserts some properties of a document.
-        let tokenizer = catch_unwind(AssertUnwindSafe(|| FastKind::new(document, is_all_special))).ok()??;
+        let tokenizer = catch_unwind(AssertUnwindSafe(|| Newer::new(document, is_all_special))).ok()??;
         let characters = scope.characters();
-        let normal = match &tokenizer {
-            FastKind::BytePairs(tokenizer) => tokenizer.normal(characters),
-            FastKind::Whole(..) => None,
-        };
+        let normal = tokenizer.normal(characters);
         Some(Self { tokenizer, characters, normal })
     }
 
@@ -113,25 +102,7 @@ impl Fast {
         if !is_normal && !self.characters.have_all(text) {
             return None;
         }
-        Some(match &self.tokenizer {
-            FastKind::BytePairs(tokenizer) => tokenizer.encode(text, is_normal, ids),
-            FastKind::Whole(tokenizer, options) => tokenizer.encode_into(text, options, ids),
-        })
-    }
-}
-
-impl FastKind {
-    fn new(document: Value, is_all_special: bool) -> Option<Self> {
-        if document["model"]["type"] == "BPE" {
-            return BytePairs::new(document, is_all_special).map(Self::BytePairs);
-        }
-        let options = EncodeOptions {
-            add_special_tokens: false,
-            encode_special_tokens: !is_all_special,
-            padding: Override::Off,
-            truncation: Override::Off,
-        };
-        Some(Self::Whole(tokenizers::from_json(&document.to_string()).ok()?, options))
+        Some(self.tokenizer.encode(text, is_normal, ids))
     }
 }
 

@@ -12,10 +12,12 @@
 //! * [`encoding`]: an [`Encoding`], which a file of ranks needs: a pattern and special tokens;
 //! * [`tokenizer`]: a [`Tokenizer`], and the table of the tokenizers that the process has loaded;
 //! * `document`: the parts of `tokenizer.json` that decide on special tokens, ends and the largest id;
-//! * `engine`: the two engines of a `tokenizer.json`; `byte_pairs`: the newer one with a model of byte pairs; `scope`:
-//!   tokenizers that the newer one may encode; `characters` and `unicode`: characters that it may encode;
+//! * `engine`: the two engines of a `tokenizer.json`; `newer`: the newer one; `scope`: tokenizers that it may encode;
+//!   `characters` and `unicode`: characters that it may encode;
+//! * `added_tokens`: the added tokens in a text; `words`: words to ids; `word_table`: the words that are kept;
+//! * `models`: the ids of a word; `merges`: those of pairs of tokens; `vocabulary`: tokens by their bytes; `alphabet`:
+//!   characters of bytes;
 //! * `ranks`: vocabularies of tiktoken; `rank_pairs`: their newer engine;
-//! * `merges`: merges of byte pairs; `word_table`: the words that are kept; `alphabet`: characters of bytes;
 //! * `long_texts`: ids of long texts that are encoded repeatedly;
 //! * `pieces`: cuts of a long text that do not change its ids; `spans`: the tokens of parts of a text;
 //! * [`chat`]: conversations to the text of a chat template, with the parts that are trained.
@@ -37,9 +39,10 @@
 //! ranks. So `rank_pairs` has the merges of tiktoken, and of the newer engine the splits alone: for the patterns
 //! that it has code for, texts without an allowed special token, and characters that both engines treat alike.
 //!
-//! The newer engine finds a word by a part of its hash in its vocabulary and its cache: one of four billion new words
-//! has the id of a different one. So byte-level models have the merges of `merges` instead, which compares the bytes
-//! of words.
+//! The crate 1.0 finds a word, a piece or an added token by a part of its hash, in its vocabularies and its cache: one of
+//! four billion new words has the id of a different one. So only its normalizers and pre-tokenizers are used, and the
+//! search of Unigram; the models, the added tokens and the kept words are own ones, which compare bytes. Texts of 8 KiB
+//! and more are kept by 128 bits of a hash and their length.
 //!
 //! # Memory
 //!
@@ -61,8 +64,8 @@
 //! # Ok::<(), forebay_core::Error>(())
 //! ```
 
+mod added_tokens;
 mod alphabet;
-mod byte_pairs;
 mod characters;
 pub mod chat;
 mod document;
@@ -70,6 +73,8 @@ pub mod encoding;
 mod engine;
 mod long_texts;
 mod merges;
+mod models;
+mod newer;
 mod pieces;
 mod rank_pairs;
 mod ranks;
@@ -80,7 +85,9 @@ mod spans;
 mod test_inputs;
 pub mod tokenizer;
 mod unicode;
+mod vocabulary;
 mod word_table;
+mod words;
 
 pub use encoding::Encoding;
 pub use settings::{End, Settings, Special};
@@ -88,7 +95,7 @@ pub use tokenizer::{Ids, Tokenizer};
 
 /// Text that differs for encoders with different ids for some text: lengths in tokens are kept by it. The number of
 /// repairs is raised with each one that changes ids.
-pub const ENCODER: &str = "tokenizers 0.23.2, tiktoken-rs 0.12, repairs 3";
+pub const ENCODER: &str = "tokenizers 0.23.2, tiktoken-rs 0.12, repairs 4";
 
 #[cfg(test)]
 mod tests {

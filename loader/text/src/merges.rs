@@ -1,47 +1,58 @@
-//! Merges of byte pairs: the ids of a word, and the words that are kept.
+//! Merges of pairs of tokens: the ids of a word.
 //!
 //! Each pair of neighbouring tokens has a rank, or none. The pair with the least rank is merged first, and of equal
 //! ones the leftmost. A file of ranks has the rank of a pair in the bytes of both tokens, whichever tokens they are; a
 //! `tokenizer.json` has a list of pairs of tokens, in the order of their ranks.
+//!
+//! A word begins with a token for each of its bytes in a byte-level vocabulary, and for each of its characters in one of
+//! characters. A character without a token is the tokens of its bytes there, if the vocabulary has these, or else
+//! unknown.
+//!
+//! A vocabulary of characters often has no splits: a text is one word, with `▁` for its spaces. If no token has a `▁`
+//! after a different character, no merge makes a token across such a place, and the parts before and after it are words
+//! of their own.
 
 mod character_tokens;
 mod pairs;
-mod vocabulary;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
 use serde_json::Value;
-use tokenizers::pipeline::{PipelineToken, Span};
+use tokenizers::pipeline::Span;
 
 use crate::alphabet::bytes_of;
-use crate::word_table::{IDS_MAX, KeptIds, Key, WordTable};
+use crate::vocabulary::Vocabulary;
+use crate::words::WordModel;
 use character_tokens::CharacterTokens;
 use pairs::{Merged, NONE, Pairs};
-use vocabulary::Vocabulary;
 
 /// Most tokens of a word that is merged by a search through all of its pairs for each merge.
 pub(crate) const SEARCHED_MAX: usize = 64;
 
-/// Ids that are collected before they are added to the ids of the text.
-const COLLECTED: usize = 256;
+/// Character that vocabularies have in place of a space.
+const SPACE: char = '\u{2581}';
 
-/// A vocabulary with a token for each byte, and its merges.
+/// A vocabulary and its merges.
 pub(crate) struct Merges {
     /// Words that are one token, whatever their merges are.
     whole: Vocabulary,
-    /// Id of each byte.
-    bytes: [u32; 256],
     /// Tokens that characters always become.
     characters: CharacterTokens,
+    rest: Rest,
     pairs: Pairs,
+    /// True if no token has a [`SPACE`] after a different character.
+    has_cuts: bool,
 }
 
-/// Words that a thread has encoded, and its memory.
-#[derive(Default)]
-pub(crate) struct Words {
-    table: WordTable,
-    merge: Merge,
+/// Tokens of a character without a token.
+enum Rest {
+    /// The token of each of its bytes.
+    Bytes(Box<[u32; 256]>),
+    /// A token for an unknown character, or for a run of them.
+    Unknown { id: u32, is_for_runs: bool },
+    /// None.
+    Nothing,
 }
 
 impl Merges {
@@ -59,24 +70,25 @@ impl Merges {
         Self::new(whole, pairs)
     }
 
-    /// Returns the merges of the byte-level model of a document of the newest version; `None` for a model with further
-    /// properties, such as a prefix of tokens inside of a word, and for a damaged one.
+    /// Returns the merges of the model of a document of the newest version; `None` for a model with further properties,
+    /// such as a prefix of tokens inside of a word, and for a damaged one.
     pub(crate) fn of_model(model: &Value) -> Option<Self> {
         let is_unset = |name: &str| match &model[name] {
             Value::Null => true,
             Value::String(text) => text.is_empty(),
             value => value.as_f64() == Some(0.0),
         };
-        let has_bytes = model["byte_level"] == true;
-        if !has_bytes || !["dropout", "continuing_subword_prefix", "end_of_word_suffix"].into_iter().all(is_unset) {
+        if !["dropout", "continuing_subword_prefix", "end_of_word_suffix"].into_iter().all(is_unset) {
             return None;
         }
         let vocab = model["vocab"].as_object()?;
         let id_of = |token: &str| vocab.get(token)?.as_u64().and_then(|id| u32::try_from(id).ok());
+        let is_of_bytes = model["byte_level"] == true;
         let mut tokens = Vocabulary::default();
         for token in vocab.keys() {
-            // A token in other characters is no part of a word.
-            if let Some(bytes) = bytes_of(token) {
+            let bytes = if is_of_bytes { bytes_of(token) } else { Some(token.clone().into_bytes()) };
+            // A token in other characters than those of bytes is no part of a word.
+            if let Some(bytes) = bytes {
                 tokens.insert(bytes, id_of(token)?);
             }
         }
@@ -90,17 +102,15 @@ impl Merges {
             let (left, right) = (left.as_str()?, right.as_str()?);
             pairs.insert([id_of(left)?, id_of(right)?], Merged::new(rank, id_of(&[left, right].concat())?));
         }
-        let mut merges = Self::new(tokens, pairs)?;
-        if model["ignore_merges"] != true {
-            // A token that merges do not make of its bytes is never one.
+        let mut merges =
+            if is_of_bytes { Self::new(tokens, pairs)? } else { Self::of_characters(tokens, pairs, model)? };
+        if model["ignore_merges"] == true {
+            merges.has_cuts = false;
+        } else {
+            // A token that merges do not make of its text is never one.
             let mut merge = Merge::default();
             let mut whole = std::mem::take(&mut merges.whole);
-            whole.retain(|token, id| {
-                str::from_utf8(token).is_ok_and(|token| {
-                    merges.encode_word(token, &mut merge);
-                    merge.tokens == [*id]
-                })
-            });
+            whole.retain(|token, id| str::from_utf8(token).is_ok_and(|token| merges.merge(token, &mut merge) == [*id]));
             merges.whole = whole;
         }
         Some(merges)
@@ -111,73 +121,83 @@ impl Merges {
         for (byte, id) in (0..=u8::MAX).zip(&mut bytes) {
             *id = *whole.get(&[byte][..])?;
         }
-        let characters = CharacterTokens::new(&whole, &bytes, &pairs);
-        Some(Self { whole, bytes, characters, pairs })
+        let characters = CharacterTokens::of_bytes(&whole, &bytes, &pairs);
+        Some(Self { whole, characters, rest: Rest::Bytes(bytes.into()), pairs, has_cuts: false })
     }
 
-    /// Adds the ids of the `words` of a text to `ids`.
-    pub(crate) fn encode(&self, text: &str, words: &[Span], memory: &mut Words, ids: &mut Vec<PipelineToken>) {
-        let Words { table, merge } = memory;
-        let bytes = text.as_bytes();
-        let mut collected = [PipelineToken::from(0); COLLECTED];
-        let mut count = 0;
-        for word in words {
-            let word = word.start as usize..word.end as usize;
-            let key = Key::of(bytes, word.clone());
-            let kept = key.and_then(|key| table.get(key, &bytes[word.clone()]));
-            if let Some(KeptIds::Few(kept, kept_count)) = kept {
-                // All of them are copied, which needs no branch for their number.
-                collected[count..count + IDS_MAX].copy_from_slice(&kept.map(PipelineToken::from));
-                count += kept_count;
-                if count <= COLLECTED - IDS_MAX {
-                    continue;
-                }
+    /// Returns the merges of a vocabulary of characters.
+    fn of_characters(whole: Vocabulary, pairs: Pairs, model: &Value) -> Option<Self> {
+        let id_of = |token: &str| whole.get(token.as_bytes()).copied();
+        let unknown = model["unk_token"].as_str();
+        let rest = match unknown {
+            _ if model["byte_fallback"] == true => {
+                let bytes: Option<Vec<u32>> = (0..=u8::MAX).map(|byte| id_of(&format!("<0x{byte:02X}>"))).collect();
+                Rest::Bytes(bytes?.try_into().ok()?)
             }
-            ids.extend_from_slice(&collected[..count]);
-            count = 0;
-            match kept {
-                Some(KeptIds::Few(..)) => (),
-                Some(KeptIds::Many(kept)) => {
-                    ids.extend(kept.iter().map(|id| PipelineToken::from(u32::from_le_bytes(*id))))
-                }
-                None => {
-                    self.encode_word(&text[word.clone()], merge);
-                    ids.extend(merge.tokens.iter().map(|&id| PipelineToken::from(id)));
-                    if let Some(key) = key {
-                        table.keep(key, &bytes[word], &merge.tokens);
-                    }
-                }
-            }
-        }
-        ids.extend_from_slice(&collected[..count]);
+            Some(token) => Rest::Unknown { id: id_of(token)?, is_for_runs: model["fuse_unk"] == true },
+            None => Rest::Nothing,
+        };
+        let is_inside = |token: &[u8]| {
+            let mut characters = str::from_utf8(token).unwrap_or_default().chars();
+            characters.any(|c| c != SPACE) && characters.any(|c| c == SPACE)
+        };
+        // An unknown character before a space is merged as the text of its token would be, and as the character before
+        // it if it has none.
+        let has_cuts = !matches!(rest, Rest::Nothing)
+            && id_of(SPACE.encode_utf8(&mut [0; 4])).is_some()
+            && unknown.is_none_or(|token| !token.ends_with(SPACE))
+            && !whole.keys().any(|token| is_inside(token));
+        Some(Self { characters: CharacterTokens::of_characters(&whole), whole, rest, pairs, has_cuts })
     }
 
-    /// Encodes a word to the tokens of `merge`.
-    fn encode_word(&self, word: &str, merge: &mut Merge) {
-        merge.tokens.clear();
-        if let Some(id) = self.whole.get(word.as_bytes()) {
-            merge.tokens.push(*id);
+    /// Cuts `words` of a text where that does not change their ids. `cut` is memory.
+    pub(crate) fn cut(&self, text: &str, words: &mut Vec<Span>, cut: &mut Vec<Span>) {
+        if !self.has_cuts {
             return;
         }
+        cut.clear();
+        for word in words.iter() {
+            let (mut start, first) = (word.start, word.start as usize);
+            for (at, _) in text[first..word.end as usize].match_indices(SPACE) {
+                let at = first + at;
+                if at > start as usize && !text[first..at].ends_with(SPACE) {
+                    cut.push(Span { start, end: at as u32 });
+                    start = at as u32;
+                }
+            }
+            cut.push(Span { start, end: word.end });
+        }
+        std::mem::swap(words, cut);
+    }
+
+    /// Returns the tokens of a word by its merges.
+    fn merge<'a>(&self, word: &str, merge: &'a mut Merge) -> &'a [u32] {
         self.begin(word, merge);
         if merge.tokens.len() <= SEARCHED_MAX {
             self.search(merge);
         } else {
             self.merge_long(merge);
         }
+        &merge.tokens
     }
 
-    /// Begins with a token for each character, or for each of its bytes, and the ranks of their pairs.
+    /// Begins with the tokens of each character, and the ranks of their pairs.
     pub(crate) fn begin(&self, word: &str, merge: &mut Merge) {
         let Merge { tokens, ranks, .. } = merge;
         tokens.clear();
+        let mut is_unknown = false;
         for c in word.chars() {
-            match self.characters.token(c) {
-                Some(token) => tokens.push(token),
-                None => {
-                    tokens.extend(c.encode_utf8(&mut [0; 4]).bytes().map(|byte| self.bytes[usize::from(byte)]));
+            let token = self.characters.token(c);
+            match (token, &self.rest) {
+                (Some(token), _) => tokens.push(token),
+                (None, Rest::Bytes(bytes)) => {
+                    tokens.extend(c.encode_utf8(&mut [0; 4]).bytes().map(|byte| bytes[usize::from(byte)]));
                 }
+                (None, Rest::Unknown { is_for_runs: true, .. }) if is_unknown => (),
+                (None, Rest::Unknown { id, .. }) => tokens.push(*id),
+                (None, Rest::Nothing) => (),
             }
+            is_unknown = token.is_none();
         }
         ranks.clear();
         ranks.extend(tokens.windows(2).map(|pair| self.pairs.merged(pair[0], pair[1])));
@@ -242,6 +262,19 @@ impl Merges {
             (at, kept) = (after[at], kept + 1);
         }
         tokens.truncate(kept);
+    }
+}
+
+impl WordModel for Merges {
+    type Memory = Merge;
+
+    fn encode_word<'a>(&self, word: &str, merge: &'a mut Merge) -> tokenizers::Result<&'a [u32]> {
+        if let Some(id) = self.whole.get(word.as_bytes()) {
+            merge.tokens.clear();
+            merge.tokens.push(*id);
+            return Ok(&merge.tokens);
+        }
+        Ok(self.merge(word, merge))
     }
 }
 

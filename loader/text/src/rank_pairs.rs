@@ -9,8 +9,9 @@ use tokenizers::SplitDelimiterBehavior;
 use tokenizers::pipeline::{PipelineToken, PreTokenizer as _, PreTokenizerScratch, Span};
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 
-use crate::merges::{Merges, Words};
+use crate::merges::Merges;
 use crate::scope::is_known_pattern;
+use crate::words::Words;
 
 /// Tokenizer of a file of ranks with a known pattern, without special tokens.
 pub(crate) struct RankPairs {
@@ -26,7 +27,7 @@ pub(crate) struct RankPairs {
 /// Memory of a thread that encodes, with its words.
 #[derive(Default)]
 struct Scratch {
-    words: Words,
+    words: Words<Merges>,
     split: PreTokenizerScratch,
     spans: Vec<Span>,
 }
@@ -62,8 +63,7 @@ impl RankPairs {
         if self.ends_whole {
             join_end(text, spans);
         }
-        self.merges.encode(text, spans, words, ids);
-        Ok(())
+        words.encode(&self.merges, text, spans, ids)
     }
 }
 

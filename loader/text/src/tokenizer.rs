@@ -19,6 +19,9 @@ use crate::scope::has_exact_cuts;
 use crate::settings::{End, Settings};
 use crate::spans::{self, TokenBytes};
 
+/// Characters of a file that an error names.
+const START_CHARACTERS: usize = 40;
+
 /// Token ids of a text, in memory that is kept from text to text.
 #[derive(Debug, Default)]
 pub struct Ids(Vec<PipelineToken>);
@@ -106,9 +109,10 @@ impl Tokenizer {
             return Ok(Self { vocabulary, has_exact_cuts, before, after, id_max, token_bytes: OnceLock::new(), long });
         }
         if !file.trim_start().starts_with('{') {
-            return Err(Error::config(
-                "the tokenizer is not a tokenizer.json: pass `encoding`, such as \"cl100k_base\", with a file of ranks",
-            ));
+            let message = "the tokenizer is not a tokenizer.json, which begins with {: pass a different file, or with a \
+                           file of ranks its `encoding`, such as \"cl100k_base\"";
+            let start: String = file.chars().take(START_CHARACTERS).take_while(|c| !c.is_control()).collect();
+            return Err(Error::config(message).with("start", start));
         }
         let mut document = Document::read(file)?;
         document.allow(allowed)?;
@@ -210,7 +214,7 @@ impl Tokenizer {
 
 /// Returns the ids that the post-processor adds before and after a text.
 fn own_ends(document: &Document) -> Result<[Vec<PipelineToken>; 2]> {
-    let post_processor = document.newest()?["post_processor"].to_string();
+    let post_processor = document.post_processor()?.to_string();
     let broken = |reason: String| Error::config(format!("the tokenizer cannot be used: {reason}"));
     // The engine asserts some properties of a document.
     let made = catch_unwind(|| tokenizers::post_processor_from_json(&post_processor));
@@ -334,6 +338,20 @@ mod tests {
             Tokenizer::load(&json, &Settings::default()).unwrap().encode("1234", &mut ids).unwrap();
             assert_eq!(ids.as_slice(), expected, "{digits}");
         }
+    }
+
+    /// The newer engine refuses the prefix, which the file is converted without.
+    #[test]
+    fn the_stable_engine_has_the_parts_that_the_newer_one_refuses() {
+        let mut document: serde_json::Value = serde_json::from_str(&bytes()).unwrap();
+        document["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = true.into();
+        document["post_processor"] = serde_json::json!({"type": "TemplateProcessing",
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "e", "type_id": 0}}],
+            "special_tokens": {"e": {"id": "e", "ids": [68], "tokens": ["e"]}}});
+        let mut ids = Ids::default();
+        Tokenizer::load(&document.to_string(), &Settings::default()).unwrap().encode("the", &mut ids).unwrap();
+        assert_eq!(ids.as_slice(), [32, 258, 101, 68]);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Characters that are one token in every word before it is merged with its neighbours.
+//! Characters that are one token in every word before it is merged with its neighbours: all tokens of one character in a
+//! vocabulary of characters, and some of a byte-level one.
 //!
 //! A word of Chinese has three bytes for each character. Most characters have a token, and its merges come before all
 //! others: a word begins with these tokens, which saves most of its merges. This holds for a character if each merge
@@ -9,34 +10,65 @@
 use std::collections::HashMap;
 
 use super::pairs::{NONE, Pairs};
-use super::vocabulary::Vocabulary;
+use crate::vocabulary::Vocabulary;
 
 /// Number of characters with an entry, for the scripts in wide use.
 const END: usize = 0x1_0000;
 
-/// Token of each character, if all of its bytes are always merged to it first; `u32::MAX` for the rest.
-pub(super) struct CharacterTokens(Box<[u32]>);
+/// Tokens of characters.
+pub(super) struct CharacterTokens {
+    /// Token of each character below [`END`]; `u32::MAX` for none.
+    first: Box<[u32]>,
+    later: HashMap<char, u32>,
+}
 
 impl CharacterTokens {
-    /// Returns the characters of a vocabulary with the id of each byte.
-    pub(super) fn new(vocabulary: &Vocabulary, bytes: &[u32; 256], pairs: &Pairs) -> Self {
+    fn new() -> Self {
+        Self { first: vec![u32::MAX; END].into_boxed_slice(), later: HashMap::new() }
+    }
+
+    /// Returns the characters of a byte-level vocabulary with bytes that are always merged to its token first. `bytes`
+    /// has the id of each byte.
+    pub(super) fn of_bytes(vocabulary: &Vocabulary, bytes: &[u32; 256], pairs: &Pairs) -> Self {
         let neighbours = Neighbours::new(vocabulary, pairs);
-        let mut tokens = vec![u32::MAX; END].into_boxed_slice();
-        tokens[..0x80].copy_from_slice(&bytes[..0x80]);
+        let mut tokens = Self::new();
+        tokens.first[..0x80].copy_from_slice(&bytes[..0x80]);
         for token in vocabulary.keys().filter(|token| (2..=3).contains(&token.len())) {
-            let mut characters = str::from_utf8(token).unwrap_or_default().chars();
-            if let (Some(c), None) = (characters.next(), characters.next())
+            if let Some(c) = character(token)
                 && let Some(id) = neighbours.whole(token.iter().map(|&byte| bytes[usize::from(byte)]).collect(), pairs)
             {
-                tokens[c as usize] = id;
+                tokens.first[c as usize] = id;
             }
         }
-        Self(tokens)
+        tokens
+    }
+
+    /// Returns the characters that are tokens of a vocabulary of characters.
+    pub(super) fn of_characters(vocabulary: &Vocabulary) -> Self {
+        let mut tokens = Self::new();
+        for (token, id) in vocabulary {
+            if let Some(c) = character(token) {
+                match tokens.first.get_mut(c as usize) {
+                    Some(entry) => *entry = *id,
+                    None => _ = tokens.later.insert(c, *id),
+                }
+            }
+        }
+        tokens
     }
 
     pub(super) fn token(&self, c: char) -> Option<u32> {
-        self.0.get(c as usize).copied().filter(|&token| token != u32::MAX)
+        match self.first.get(c as usize) {
+            Some(&token) => Some(token).filter(|&token| token != u32::MAX),
+            None => self.later.get(&c).copied(),
+        }
     }
+}
+
+/// Returns the only character of a token.
+fn character(token: &[u8]) -> Option<char> {
+    let mut characters = str::from_utf8(token).ok()?.chars();
+    characters.next().filter(|_| characters.next().is_none())
 }
 
 /// Least ranks of tokens with neighbours at the ends of a character.
@@ -108,7 +140,7 @@ mod tests {
             pairs.insert(pair.map(|half| vocabulary[&bytes_of(half)]), Merged::new(rank, 256 + rank));
         }
         let bytes = std::array::from_fn(|byte| byte as u32);
-        CharacterTokens::new(&vocabulary, &bytes, &pairs).token('é')
+        CharacterTokens::of_bytes(&vocabulary, &bytes, &pairs).token('é')
     }
 
     /// Characters are bytes here: \u{c3} and \u{a9} for é.

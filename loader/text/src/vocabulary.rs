@@ -5,11 +5,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-pub(super) type Vocabulary = HashMap<Vec<u8>, u32, BuildHasherDefault<BytesHasher>>;
+pub(crate) type Vocabulary = HashMap<Vec<u8>, u32, BuildHasherDefault<BytesHasher>>;
 
 /// Hasher of the bytes of a token.
 #[derive(Default)]
-pub(super) struct BytesHasher(u64);
+pub(crate) struct BytesHasher(u64);
 
 impl Hasher for BytesHasher {
     fn finish(&self) -> u64 {
