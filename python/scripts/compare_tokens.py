@@ -3,13 +3,15 @@
     PYTHONPATH=python/py_src python python/scripts/compare_tokens.py --seconds 600 TEXTS TOKENIZER.json cl100k_base=RANKS.tiktoken
 
 TEXTS is a folder of files that are UTF-8; their paragraphs of some kilobytes are the samples, and files above 1 MB are samples as a whole
-as well. Each TOKENIZER is a tokenizer.json, or an encoding of tiktoken and its ranks. It prints the compared bytes and the differences, and
-ends with 1 if there is any.
+as well. With `--strings 10_000_000` the samples are this many random strings of pieces of the texts and of any characters instead. Each
+TOKENIZER is a tokenizer.json, or an encoding of tiktoken and its ranks. It prints the compared bytes and the differences, and ends with 1 if
+there is any.
 """
 
 import argparse
 import base64
 import pathlib
+import random
 import sys
 import tempfile
 import time
@@ -38,6 +40,25 @@ def blocks(folder):
         yield texts
 
 
+def strings(folder, count):
+    """Lists of random strings, the same ones each time."""
+    draws = random.Random(count)
+    paths = [path for path in sorted(pathlib.Path(folder).rglob("*")) if path.is_file()]
+    texts = [path.read_bytes()[:20000].decode(errors="replace") for path in draws.sample(paths, min(len(paths), 1000))]
+    pieces = ["'S", "'ll", "\r\n", "\n\n", "   ", "\t", "====", "aaaaaaaaaa", "12345", "<|endoftext|>", "<|", "</s>", "<0x41>", "\u2581"] * 500
+    for _ in range(200_000):
+        text = draws.choice(texts)
+        start = draws.randrange(len(text))
+        pieces.append(text[start : start + draws.randrange(1, 9)])
+    for _ in range(50_000):
+        points = [draws.choice([draws.randrange(0x80), draws.randrange(0x3000), draws.randrange(0xD800), draws.randrange(0xE000, 0x110000)])]
+        pieces.append("".join(map(chr, points * draws.randrange(1, 4))))
+    while count > 0:
+        size = min(count, 100_000)
+        yield ["".join(draws.choices(pieces, k=draws.randrange(1, 12))) for _ in range(size)]
+        count -= size
+
+
 def encoder_of(tokenizer):
     """The field of a tokenizer, and the function that makes its ids of texts."""
     name, _, ranks = tokenizer.rpartition("=")
@@ -60,17 +81,15 @@ def encoder_of(tokenizer):
     return fb.Tokenize("text", ranks, encoding=name, pad=0), lambda texts: [theirs.encode_ordinary(text) for text in texts]
 
 
-def ours(texts, field):
+def ours(texts, field, batch_size):
     """The ids of texts, as a loader makes them."""
     with tempfile.TemporaryDirectory() as folder:
         with fb.MDSWriter(out=folder, columns={"text": "str"}) as writer:
             for text in texts:
                 writer.write({"text": text})
         fields = {"ids": field, "mask": fb.AttentionMask("ids")}
-        started = time.process_time()
-        with fb.Loader(remote=folder, fields=fields, batch_size=1, framework="numpy") as loader:
-            ids = [row[mask].tolist() for batch in loader for row, mask in zip(batch["ids"], batch["mask"], strict=True)]
-        return ids, time.process_time() - started
+        with fb.Loader(remote=folder, fields=fields, batch_size=batch_size, framework="numpy") as loader:
+            return [row[mask].tolist() for batch in loader for row, mask in zip(batch["ids"], batch["mask"], strict=True)]
 
 
 def main():
@@ -78,14 +97,15 @@ def main():
     parser.add_argument("texts")
     parser.add_argument("tokenizers", nargs="+")
     parser.add_argument("--seconds", type=float, default=600, help="seconds for all tokenizers together")
+    parser.add_argument("--strings", type=int, help="number of random strings, in place of the texts")
     options = parser.parse_args()
     differences = 0
     for tokenizer in options.tokenizers:
         field, theirs = encoder_of(tokenizer)
         until = time.monotonic() + options.seconds / len(options.tokenizers)
         count = size = tokens = 0
-        for texts in blocks(options.texts):
-            found, _ = ours(texts, field)
+        for texts in strings(options.texts, options.strings) if options.strings else blocks(options.texts):
+            found = ours(texts, field, 256 if options.strings else 1)
             expected = theirs(texts)
             for text, one, other in zip(texts, found, expected, strict=True):
                 if one != other:
