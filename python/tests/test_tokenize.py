@@ -317,8 +317,19 @@ def test_a_tokenizer_is_a_path_or_its_contents(tmp_path):
     expected = [encoding.ids for encoding in tokenizer.encode_batch(TEXTS[:3])]
     for given in (path, str(path), path.read_bytes(), path.read_text()):
         assert rows(remote, fb.Tokenize("text", given, pad=0, allowed_special="all"), 3)[:3] == expected
-    with pytest.raises(fb.NotFoundError):
-        rows(remote, fb.Tokenize("text", tmp_path / "none.json", pad=0))
+    mistakes = {
+        tmp_path / "none.json": (fb.NotFoundError, "tokenizer of Tokenize is .*none.json, and there is no such file: pass"),
+        tmp_path: (fb.NotFoundError, "which is a folder: pass the path of a file in it, such as tokenizer.json"),
+        tokenizer: (fb.ConfigError, "such as tokenizer.to_str()"),
+        b"<!DOCTYPE html>": (fb.ConfigError, "start <!DOCTYPE html>"),
+    }
+    for given, (error, message) in mistakes.items():
+        with pytest.raises(error, match=message):
+            rows(remote, fb.Tokenize("text", given, pad=0))
+    for option in ("form", "method", "overflow", "proportion_unit"):
+        window = fb.Pack(8, **{option: "flat"})
+        with pytest.raises(fb.ConfigError, match=f"window: {option} is .*, but it is 'flat'"):
+            fb.Loader(remote=remote, fields={"ids": fb.Tokenize("text", path)}, batch_size=1, window=window, framework="numpy")
 
 
 def test_ends_and_lengths_are_as_asked(tmp_path):

@@ -8,7 +8,7 @@ from dataclasses import MISSING, dataclass, fields
 from functools import partial
 from typing import Any, get_args
 
-from ._arguments import U32, ByteSize, Check, Count, Samples, Seconds, Steps, by_name, checked, checks, none_or, shown, text, whole, within
+from ._arguments import U32, ByteSize, Check, Count, Samples, Seconds, Steps, by_name, checked, checks, none_or, one_of, shown, text, whole, within
 from ._choices import BatchingMethod, Extra, Hash, MetricsFunction, PackForm, PackMethod, PackOverflow, PartitionAlgo, ProportionUnit, SamplingMethod, ShuffleAlgo
 from .errors import ConfigError
 from ._selections import Fraction, SampleValues, Subset, fraction, sample_values, subset
@@ -308,7 +308,9 @@ def _engine_metrics(name: str, value: Any) -> str | None:
     return None if value.startswith(TENSORBOARD) and value != TENSORBOARD else value
 
 
+_CHOICES = {"form": PackForm, "method": PackMethod, "overflow": PackOverflow, "proportion_unit": ProportionUnit}
 _OWN_CHECKS: dict[str, Check] = {
+    **{name: partial(one_of, choices=get_args(choices)) for name, choices in _CHOICES.items()},
     "bucket_by": sample_values,
     "fraction": partial(none_or, fraction),
     "lengths": sample_values,

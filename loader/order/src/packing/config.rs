@@ -16,7 +16,7 @@ const WINDOW: u64 = 1 << 16;
 
 named!(
     /// Method of packing.
-    PackMethod, "the packing method", "`best_fit` or `cut`", {
+    PackMethod, "packing method", "`best_fit` or `cut`", {
         /// The longest document first, each into the fullest pack that has room for it. No document that fits into a
         /// pack is cut.
         BestFit = "best_fit",

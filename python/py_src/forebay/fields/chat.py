@@ -13,7 +13,7 @@ from ..errors import ConfigError
 from .base import column_of
 from .tokenize import FileField
 from .values import token_rows
-from .vocabulary import contents_of, is_contents, read, text_of
+from .vocabulary import contents_of, file_of, is_contents, read, text_of
 
 _TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 """Special tokens of `tokenizer_config.json` that templates know as variables."""
@@ -158,7 +158,7 @@ def _template(template: Any) -> tuple[str, str]:
     if not isinstance(template, (str, os.PathLike)):
         raise ConfigError(f"template of Chat is a path or URL of a file, or its text, but it is {shown(template)}")
     path = os.fspath(template)
-    return path, _read(path)
+    return path, _text_of(path, file_of("template of Chat", path, "chat_template.jinja"))
 
 
 def _token(token: Any) -> str | None:
@@ -178,10 +178,10 @@ def _folder(tokenizer: Any) -> str | None:
 def _next_to(folder: str, name: str) -> str | None:
     """Returns the text of a file in the tokenizer's folder; None if there is none."""
     try:
-        return _read(folder + name)
+        return _text_of(folder + name, read(folder + name))
     except (FileNotFoundError, PermissionError):  # A store may refuse what it does not have.
         return None
 
 
-def _read(path: str) -> str:
-    return text_of(read(path), f"{path} is not text, because its bytes are not UTF-8: write it again, or pass a different path")
+def _text_of(path: str, data: bytes) -> str:
+    return text_of(data, f"{path} is not text, because its bytes are not UTF-8: write it again, or pass a different path")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._arguments import shown
-from ..errors import ConfigError
+from ..errors import ConfigError, NotFoundError
 
 _MARKS = {"▁": ("▁",), "ByteLevel": ("Ġ", "Ċ", "ĉ", "č")}
 """Characters that begin a word in a vocabulary, by a part of the tokenizer's document. Byte-level vocabularies have spaces, line breaks and
@@ -23,9 +23,12 @@ def is_contents(tokenizer: Any) -> bool:
 def contents_of(kind: str, tokenizer: Any) -> str:
     """Returns the text of the tokenizer of a field of this kind."""
     if not isinstance(tokenizer, (bytes, str, os.PathLike)):
-        raise ConfigError(f"tokenizer of {kind} is a path or URL of a file, or its contents, but it is {shown(tokenizer)}")
+        example = ", such as tokenizer.to_str()" if hasattr(tokenizer, "to_str") else ""
+        raise ConfigError(f"tokenizer of {kind} is a path or URL of a file, or its contents{example}, but it is {shown(tokenizer)}")
     advice = f"tokenizer of {kind} is not a tokenizer.json or a file of ranks, because its bytes are not UTF-8: pass the path of one"
-    return text_of(tokenizer if is_contents(tokenizer) else read(os.fspath(tokenizer)), advice)
+    if is_contents(tokenizer):
+        return text_of(tokenizer, advice)
+    return text_of(file_of(f"tokenizer of {kind}", os.fspath(tokenizer), "tokenizer.json"), advice)
 
 
 def read(path: str) -> bytes:
@@ -34,6 +37,17 @@ def read(path: str) -> bytes:
 
     with open_file(path) as file:
         return file.read()
+
+
+def file_of(argument: str, path: str, name: str) -> bytes:
+    """Returns the bytes of the file of an argument, which usually has the name `name`."""
+    try:
+        return read(path)
+    except NotFoundError as error:
+        if os.path.isdir(path):
+            raise NotFoundError(f"{argument} is {path}, which is a folder: pass the path of a file in it, such as {name}") from error
+        advice = f"pass the path or URL of a file, such as {name}; a name on a hub is no path, so fetch its files first"
+        raise NotFoundError(f"{argument} is {path}, and there is no such file: {advice}") from error
 
 
 def text_of(data: str | bytes, advice: str) -> str:
