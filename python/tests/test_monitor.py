@@ -8,6 +8,7 @@ import queue
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -214,11 +215,18 @@ class Collector(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.mark.slow
-def test_a_collector_gets_the_figures(numbers_set, tmp_path):
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_collector_gets_the_figures(numbers_set, tmp_path, scheme):
+    certificates = Path(__file__).parents[2] / "tests" / "data" / "tls"
     with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)) as server:
+        if scheme == "https":
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         server.received = queue.Queue()
         settings = {
-            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"{scheme}://127.0.0.1:{server.server_port}",
+            "OTEL_EXPORTER_OTLP_CERTIFICATE": str(certificates / "ca.pem"),
             "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20abc",
             "OTEL_METRIC_EXPORT_INTERVAL": "20",
             "OTEL_SERVICE_NAME": "train",

@@ -7,11 +7,13 @@ use super::exchange::exchange;
 use super::registry::Registry;
 use crate::error::{Error, Result};
 use crate::stats::{Snapshot, StageSnapshot, WaitsSnapshot};
+use crate::store::Tls;
 use crate::sync::Arc;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, Uri, header};
 use serde_json::{Map, Value, json};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpStream;
 
@@ -33,6 +35,8 @@ pub(super) struct Settings {
     headers: Vec<(String, String)>,
     attributes: Vec<(String, String)>,
     interval: Duration,
+    /// File of certificates that the collector may have, in addition to the system's.
+    ca_file: Option<PathBuf>,
 }
 
 impl Settings {
@@ -53,10 +57,9 @@ impl Settings {
         });
         let wrong =
             |name: &str, value: &str, form: &str| Error::config(format!("{name} must be {form}, not {value:?}"));
-        let form = "the http:// address of a collector, such as http://localhost:4318; for https:// run a collector \
-                    on this machine that forwards";
+        let form = "the http:// or https:// address of a collector, such as http://localhost:4318";
         let parsed: Uri = url.parse().map_err(|_| wrong("OTEL_EXPORTER_OTLP_ENDPOINT", &url, form))?;
-        if parsed.scheme_str() != Some("http") || parsed.host().is_none() {
+        if !matches!(parsed.scheme_str(), Some("http" | "https")) || parsed.host().is_none() {
             return Err(wrong("OTEL_EXPORTER_OTLP_ENDPOINT", &url, form));
         }
         let pairs = |name: &str| match variable(name) {
@@ -78,7 +81,8 @@ impl Settings {
                 _ => return Err(wrong("OTEL_METRIC_EXPORT_INTERVAL", &text, "a positive number of milliseconds")),
             },
         };
-        Ok(Self { url: parsed, headers: pairs("OTEL_EXPORTER_OTLP_HEADERS")?, attributes, interval })
+        let ca_file = variable("OTEL_EXPORTER_OTLP_CERTIFICATE").map(PathBuf::from);
+        Ok(Self { url: parsed, headers: pairs("OTEL_EXPORTER_OTLP_HEADERS")?, attributes, interval, ca_file })
     }
 }
 
@@ -95,10 +99,11 @@ fn pairs(text: &str) -> Option<Vec<(String, String)>> {
 /// Sends the figures at each interval until it is dropped.
 pub(super) async fn export(registry: Arc<Registry>, settings: Settings) {
     let mut has_warned = false;
+    let tls = Tls::new(settings.ca_file.clone());
     loop {
         tokio::time::sleep(settings.interval).await;
         let body = document(&registry, &settings.attributes, SystemTime::now()).to_string();
-        let sent = match tokio::time::timeout(TIMEOUT, send(&settings, body)).await {
+        let sent = match tokio::time::timeout(TIMEOUT, send(&settings, &tls, body)).await {
             Ok(sent) => sent,
             Err(_) => Err("it does not answer".to_owned()),
         };
@@ -113,10 +118,11 @@ pub(super) async fn export(registry: Arc<Registry>, settings: Settings) {
     }
 }
 
-async fn send(settings: &Settings, body: String) -> Result<(), String> {
+async fn send(settings: &Settings, tls: &Tls, body: String) -> Result<(), String> {
     let text = |e: &dyn std::fmt::Display| e.to_string();
     let host = settings.url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-    let port = settings.url.port_u16().unwrap_or(80);
+    let is_encrypted = settings.url.scheme_str() == Some("https");
+    let port = settings.url.port_u16().unwrap_or(if is_encrypted { 443 } else { 80 });
     let stream = TcpStream::connect((host, port)).await.map_err(|e| text(&e))?;
     let authority = settings.url.authority().map_or("", |authority| authority.as_str());
     let path = settings.url.path_and_query().map_or("/", |path| path.as_str());
@@ -125,7 +131,13 @@ async fn send(settings: &Settings, body: String) -> Result<(), String> {
         request = request.header(name, value);
     }
     let request = request.header(header::CONTENT_TYPE, "application/json").body(Full::new(Bytes::from(body)));
-    let (status, _) = exchange(stream, request.map_err(|e| text(&e))?, ANSWER_MAX).await.map_err(|e| text(&e))?;
+    let request = request.map_err(|e| text(&e))?;
+    let answer = if is_encrypted {
+        exchange(tls.connect(host, stream).await.map_err(|e| text(&e))?, request, ANSWER_MAX).await
+    } else {
+        exchange(stream, request, ANSWER_MAX).await
+    };
+    let (status, _) = answer.map_err(|e| text(&e))?;
     if status.is_success() { Ok(()) } else { Err(format!("it answers {status}")) }
 }
 
@@ -258,7 +270,7 @@ mod tests {
     #[test]
     fn a_wrong_variable_is_named() {
         for (name, value) in [
-            ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "grpc://collector"),
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "abc"),
             ("OTEL_METRIC_EXPORT_INTERVAL", "0"),

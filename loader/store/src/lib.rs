@@ -97,7 +97,7 @@ pub use fetcher::{FetchStatus, Fetcher, Length, fetch_whole};
 pub use forebay_core::{Error, ErrorKind, Result};
 pub use gcs::GcsSettings;
 pub use hf::HfSettings;
-pub use http::Proxies;
+pub use http::{Proxies, Tls};
 pub(crate) use key::KeyForm;
 pub use library::{Exchange, LibraryQueue, LibraryStores};
 pub use oci::OciSettings;

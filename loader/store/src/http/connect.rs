@@ -9,8 +9,6 @@ use crate::failure::Failure;
 use crate::{Error, ErrorKind};
 use forebay_core::sync::spawn;
 use hyper_util::rt::TokioIo;
-use rustls::CertificateError;
-use rustls::pki_types::ServerName;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -83,40 +81,11 @@ async fn encrypt<S: AsyncRead + AsyncWrite + Unpin>(
     origin: &Origin,
     stream: S,
 ) -> Result<tokio_rustls::client::TlsStream<S>, Failure> {
-    let config = context.shared.tls.config().map_err(Failure::permanent)?;
-    let name = ServerName::try_from(origin.host.trim_matches(['[', ']']).to_owned()).map_err(|e| {
-        Failure::permanent(Error::config("the host name cannot be checked against a certificate").caused_by(e))
-    })?;
-    tokio_rustls::TlsConnector::from(config).connect(name, stream).await.map_err(|e| {
+    context.shared.tls.connect(&origin.host, stream).await.map_err(|e| {
         // A certificate that is not trusted stays so; most failures may be temporary.
-        let cause = e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        let certificate = if let Some(rustls::Error::InvalidCertificate(why)) = cause { Some(why) } else { None };
-        let is_trusted = certificate.is_none();
-        let why = match certificate {
-            None => Error::new(
-                ErrorKind::Network,
-                "the TLS handshake failed: check that the server speaks https at this port, and the proxies on the way",
-            ),
-            Some(why) => Error::new(ErrorKind::Permission, certificate_advice(why)),
-        };
-        Failure::new(why.caused_by(e).with("host", origin), is_trusted)
+        let is_retried = e.kind() == ErrorKind::Network;
+        Failure::new(e.with("host", origin), is_retried)
     })
-}
-
-/// Returns the message for a certificate that is not trusted.
-fn certificate_advice(why: &CertificateError) -> &'static str {
-    match why {
-        CertificateError::Expired
-        | CertificateError::ExpiredContext { .. }
-        | CertificateError::NotValidYet
-        | CertificateError::NotValidYetContext { .. } => {
-            "the server's certificate is not valid now: check this machine's clock, or have the certificate renewed"
-        }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "the server's certificate is for a different host: check the address and the endpoint"
-        }
-        _ => "the server's certificate is not trusted: set SSL_CERT_FILE or ca_file to a file with its authority",
-    }
 }
 
 async fn handshake(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> Result<Sender, Failure> {

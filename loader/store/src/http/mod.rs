@@ -34,5 +34,5 @@ pub(crate) use reached::ReachedServers;
 pub(crate) use redirects::Redirects;
 pub(crate) use response::error_code;
 pub(crate) use source::HttpSource;
-pub(crate) use tls::Tls;
+pub use tls::Tls;
 pub(crate) use upload::{Answer, Outgoing, Refusal, Signer};

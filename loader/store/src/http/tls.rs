@@ -1,26 +1,58 @@
 //! Trusted certificates: the system's store (with `SSL_CERT_FILE` and `SSL_CERT_DIR`), and the configured authority.
 
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use forebay_core::sync::{Arc, Mutex};
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
 use std::path::PathBuf;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// TLS settings, created for the first `https` connection: reading some hundred certificates takes time.
 #[derive(Debug)]
-pub(crate) struct Tls {
+pub struct Tls {
     ca_file: Option<PathBuf>,
     config: Mutex<Option<Arc<ClientConfig>>>,
 }
 
 impl Tls {
-    pub(crate) fn new(ca_file: Option<PathBuf>) -> Self {
+    /// Settings with the authorities in `ca_file` in addition to the system's.
+    pub fn new(ca_file: Option<PathBuf>) -> Self {
         Self { ca_file, config: Mutex::new(None) }
     }
 
+    /// Starts TLS with `host` on a connection.
+    ///
+    /// # Errors
+    ///
+    /// `Permission` for a certificate that is not trusted, `Network` for a different failure of the handshake, and
+    /// `Config` for a host name that no certificate can have, and without any authority.
+    pub async fn connect<S>(&self, host: &str, stream: S) -> Result<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let config = self.config()?;
+        let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
+            .map_err(|e| Error::config("the host name cannot be checked against a certificate").caused_by(e))?;
+        TlsConnector::from(config).connect(name, stream).await.map_err(|e| {
+            let cause = e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+            let certificate = if let Some(rustls::Error::InvalidCertificate(why)) = cause { Some(why) } else { None };
+            let why = match certificate {
+                None => Error::new(
+                    ErrorKind::Network,
+                    "the TLS handshake failed: check that the server speaks https at this port, and the proxies on the \
+                     way",
+                ),
+                Some(why) => Error::new(ErrorKind::Permission, certificate_advice(why)),
+            };
+            why.caused_by(e)
+        })
+    }
+
     /// Returns the settings that all connections share, including session tickets.
-    pub(crate) fn config(&self) -> Result<Arc<ClientConfig>> {
+    fn config(&self) -> Result<Arc<ClientConfig>> {
         let mut known = self.config.lock();
         if let Some(config) = &*known {
             return Ok(config.clone());
@@ -53,5 +85,21 @@ impl Tls {
             .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(known.insert(Arc::new(config)).clone())
+    }
+}
+
+/// Returns the message for a certificate that is not trusted.
+fn certificate_advice(why: &CertificateError) -> &'static str {
+    match why {
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => {
+            "the server's certificate is not valid now: check this machine's clock, or have the certificate renewed"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the server's certificate is for a different host: check the address and the endpoint"
+        }
+        _ => "the server's certificate is not trusted: set SSL_CERT_FILE or ca_file to a file with its authority",
     }
 }

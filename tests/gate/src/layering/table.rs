@@ -305,7 +305,7 @@ const LOADER: &[Layer] = &[
         &["io", "sync", "clock", "stats", "error", "format::compression", "format::hash", "format::index", "versions"],
     ),
     // Figures of a process's loaders for programs that ask.
-    layer(&["monitor"], &["error", "sync", "stats"]),
+    layer(&["monitor"], &["error", "sync", "stats", "store::Tls"]),
     // Pure. The catalog reads the files of numbers.
     layer(&["subsets"], &["error", "format::encoding"]),
     // The pipeline, and the types that it and the loader exchange; each may use everything below.
