@@ -595,8 +595,8 @@ ForebayStatus forebay_loader_load_state(const struct ForebayLoader *loader,
                                         uint32_t strict);
 
 // Writes the figures so far as JSON, as Python's `Loader.stats`: `bottleneck`, one line about the limit of the
-// rate; `elapsed_s`; `threads`; by name in `stages`, `busy_s`, `input_s` and `output_s` in seconds, `items` and
-// `bytes`; `counters` by name; `notes`.
+// rate, and `limit`, its short name; `elapsed_s`; `threads`; by name in `stages`, `busy_s`, `input_s` and `output_s`
+// in seconds, `items` and `bytes`; `counters` by name; `notes`.
 //
 // Threads: any.
 //

@@ -29,7 +29,7 @@ def test_stats_begin_with_the_bottleneck(pictures):
         assert loader.stats()["bottleneck"] == "unknown: no batch was delivered yet"
         numbers(loader)
         stats = loader.stats()
-    assert list(stats) == ["bottleneck", "elapsed_s", "threads", "waits", "stages", "counters", "notes"]
+    assert list(stats) == ["bottleneck", "limit", "elapsed_s", "threads", "waits", "stages", "counters", "notes"]
     assert " s for batches" in stats["bottleneck"]
     waits = stats["waits"]
     assert waits["count"] == stats["stages"]["next"]["items"]

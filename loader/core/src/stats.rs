@@ -17,6 +17,7 @@
 mod bottleneck;
 mod help;
 mod interval;
+mod overlap;
 mod snapshot;
 mod time_kind;
 mod trace;
@@ -24,12 +25,13 @@ mod waits;
 
 pub use bottleneck::{Bottleneck, bottleneck};
 pub use interval::interval;
+pub use overlap::Overlap;
 pub use snapshot::{Labelled, Snapshot, StageSnapshot, Threads, prometheus};
 pub use time_kind::TimeKind;
 pub use trace::working_on;
 pub use waits::{Waits, WaitsSnapshot};
 
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
 use std::time::{Duration, Instant};
 use trace::Trace;
 
@@ -123,6 +125,7 @@ pub struct Stats {
     notes: Mutex<Vec<String>>,
     threads: Mutex<Threads>,
     waits: Waits,
+    fetching: OnceLock<Overlap>,
     trace: Option<Arc<Trace>>,
 }
 
@@ -138,7 +141,8 @@ impl Stats {
         let start = Instant::now();
         let trace = trace.then(|| Arc::new(Trace::new(start)));
         let (stages, counters, notes) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { start, stages, counters, notes, threads: Mutex::default(), waits: Waits::default(), trace }
+        let (threads, waits, fetching) = (Mutex::default(), Waits::default(), OnceLock::new());
+        Self { start, stages, counters, notes, threads, waits, fetching, trace }
     }
 
     /// The stage called `name`, made on first use. Order of first use is the order of the table.
@@ -173,6 +177,11 @@ impl Stats {
     #[inline]
     pub fn waits(&self) -> &Waits {
         &self.waits
+    }
+
+    /// Time in which at least one thread fetches, in the counter `fetching_us`.
+    pub fn fetching(&self) -> &Overlap {
+        self.fetching.get_or_init(|| Overlap::new(self.counter("fetching_us")))
     }
 
     /// Keeps a sentence for the reader of the statistics, once: "reads go through pread: ...".

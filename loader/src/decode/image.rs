@@ -156,6 +156,10 @@ pub struct PictureCounts {
     pub scaled: u64,
     /// Pictures that were cut from pixels that were decoded for an earlier one.
     pub shared: u64,
+    /// Pixels of the files that were decoded.
+    pub pixels: u64,
+    /// Pixels that fields have of them, after all crops and resizes.
+    pub pixels_delivered: u64,
     /// Uses of row indexes.
     pub row_indexes: RowIndexCounts,
 }
@@ -267,10 +271,12 @@ impl ImageDecoder {
             return Ok(());
         }
         let scale = scale(field, format, &self.steps.stages[0]);
+        let shared = self.counts.shared;
         let part = match group {
             Some(group) => self.share(&file, field, group, scale, later, key),
             None => None,
         };
+        self.count_pixels(if self.counts.shared == shared { stored_size.pixels() } else { 0 });
         if part.is_none() && self.stream(&file, target, scale, key, row)? {
             return Ok(());
         }
@@ -281,6 +287,12 @@ impl ImageDecoder {
         }
         self.run_stages(field.content, moved, part)?;
         self.write_row(target, part, key, row)
+    }
+
+    /// Counts `decoded` pixels, and those that the current steps make of them.
+    fn count_pixels(&mut self, decoded: u64) {
+        self.counts.pixels += decoded;
+        self.counts.pixels_delivered += self.steps.stages.last().map_or(0, |stage| stage.output().pixels());
     }
 
     /// Offers the file to the second decoder of a [`Row::Encodable`], and returns true if that takes it.

@@ -124,6 +124,8 @@ class Stats(TypedDict):
 
     bottleneck: str
     """One line that names what limits the rate, and what to change."""
+    limit: str
+    """Short name of the limit, such as "slow store"."""
     threads: ThreadStats
     waits: WaitStats
     """Waits of the loop for batches."""

@@ -28,11 +28,13 @@ const LOCK_READY_MAX: f64 = 0.8;
 /// Share of that time on a CPU from which threads have work: others are in the queue after each wait for something.
 const LOCK_WORKS: f64 = 0.02;
 
-/// Bytes of a stored sample from which it counts as large: a JPEG of about a megapixel.
-const LARGE_BYTES: f64 = 256e3;
+/// Pixels of a picture for each pixel of a batch with which no detail is lost: a crop of a quarter of the picture, half
+/// of each side, has as many pixels as the batch. The time of a decode is in proportion to the pixels of the file.
+const DETAILED: f64 = 4.0;
 
-/// Bytes per second below which a store or a disk counts as slow. A faster one limits only until the data is here.
-const SLOW_BYTES_PER_S: f64 = 100e6;
+/// Time of a store or a disk for the data of which the rest of the loader makes batches in 1, from which it counts as
+/// slow. With a faster one the first epoch takes at most twice as long as the ones that read from here.
+const SLOW: f64 = 2.0;
 
 /// Share of the requests to a store from which those that it refuses as too many count.
 const THROTTLED: f64 = 0.01;
@@ -129,6 +131,12 @@ impl Figures<'_> {
         next.input + next.output
     }
 
+    /// Seconds that the loop and the decode threads would take if all data were in memory.
+    fn rest_s(&self) -> f64 {
+        let threads = self.now["threads"]["decode"].as_f64().unwrap_or(0.0).max(1.0);
+        (self.stage("decode").busy / threads).max(self.stage("next").output)
+    }
+
     fn of_map(&self, waits: &str) -> Option<Bottleneck> {
         let map = self.stage("map");
         if map.share() < BUSY {
@@ -177,14 +185,17 @@ impl Figures<'_> {
             );
             return Some(found("too few threads", what, format!("raise `threads` from {used} to {usable}")));
         }
-        let samples = decode.items.max(1.0);
-        let (bytes, ms) = (decode.bytes / samples, 1e3 * decode.busy / samples);
+        let ms = 1e3 * decode.busy / decode.items.max(1.0);
         let busy = format!("threads were busy {percent:.0}% of the time, {ms:.1} ms for a sample, and {waits}");
-        if bytes >= LARGE_BYTES {
-            let megabytes = bytes / 1e6;
+        let [stored, delivered] = ["picture_pixels", "picture_pixels_delivered"].map(|name| self.counter(name));
+        // Smaller files would take less than half of the time.
+        if stored > 0.0 && stored * MOST >= delivered * DETAILED {
+            let times = stored / delivered.max(1.0);
             return Some(found(
                 "huge pictures",
-                format!("decoding of large samples, {megabytes:.1} MB each: {busy}"),
+                format!(
+                    "decoding of huge pictures, with {times:.0} times the pixels that batches have of them: {busy}"
+                ),
                 "write smaller pictures, or try scaled_decode=True and row indexes",
             ));
         }
@@ -232,12 +243,10 @@ impl Figures<'_> {
                 format!("lower `fetch_threads` of Engine, or raise the quota; {again}"),
             ));
         }
-        if rate >= SLOW_BYTES_PER_S && evicted == 0.0 {
-            return Some(found(
-                "cold cache",
-                format!("a cold cache: shards are not on this machine yet; {came}"),
-                again,
-            ));
+        let fetching = self.counter("fetching_us") / 1e6;
+        if evicted == 0.0 && fetching > 0.0 && fetching <= SLOW * self.rest_s() {
+            let what = format!("a cold cache: shards are not on this machine yet, and came in {fetching:.1} s; {came}");
+            return Some(found("cold cache", what, again));
         }
         let change = format!("raise `predownload` and `fetch_threads` of Engine if the network is not full; {again}");
         Some(found("slow store", format!("the network or the store: {came}"), change))
@@ -256,11 +265,16 @@ impl Figures<'_> {
             return Some(found("too small memory", what, "raise `memory` of Engine"));
         }
         // Reads through the page cache are of data that fits into memory.
-        if rate >= SLOW_BYTES_PER_S && self.counter("reads_buffered") > self.counter("reads_direct") {
+        let is_first = self.counter("reads_buffered") > self.counter("reads_direct");
+        if is_first && read.input <= SLOW * self.rest_s() {
             let what = format!("a cold page cache: samples were read from disk for the first time: {took}");
             return Some(found("cold cache", what, "later epochs read them from memory"));
         }
-        let change = "use a faster disk, or more memory so that the data fits";
+        let change = if is_first {
+            "use a faster disk; later epochs read from memory, since the data fits"
+        } else {
+            "use a faster disk, or more memory so that the data fits"
+        };
         Some(found("slow disk", format!("the local disk's read rate: {took}"), change))
     }
 

@@ -165,15 +165,13 @@ impl Snapshot {
         self.notes.extend(new);
     }
 
-    /// Returns one line that names the limit of the rate.
-    pub fn bottleneck(&self) -> String {
-        bottleneck(&self.figures(), None).to_string()
-    }
-
-    /// Returns all figures as JSON: `bottleneck`, `elapsed_s`, `threads`, `waits`, `stages`, `counters`, `notes`.
+    /// Returns all figures as JSON: `bottleneck`, one line that names the limit of the rate; `limit`, its short name;
+    /// `elapsed_s`, `threads`, `waits`, `stages`, `counters`, `notes`.
     pub fn json(&self) -> serde_json::Value {
-        let mut all = serde_json::json!({"bottleneck": self.bottleneck()});
-        if let (Some(all), serde_json::Value::Object(figures)) = (all.as_object_mut(), self.figures()) {
+        let figures = self.figures();
+        let limit = bottleneck(&figures, None);
+        let mut all = serde_json::json!({"bottleneck": limit.to_string(), "limit": limit.name});
+        if let (Some(all), serde_json::Value::Object(figures)) = (all.as_object_mut(), figures) {
             all.extend(figures);
         }
         all
@@ -250,7 +248,7 @@ mod tests {
     fn the_json_begins_with_the_bottleneck_and_has_seconds() {
         let json = snapshot(&[("read", 1)], &[("a", 1)], "why").json();
         let keys: Vec<_> = json.as_object().expect("an object").keys().collect();
-        assert_eq!(keys, ["bottleneck", "elapsed_s", "threads", "waits", "stages", "counters", "notes"]);
+        assert_eq!(keys, ["bottleneck", "limit", "elapsed_s", "threads", "waits", "stages", "counters", "notes"]);
         assert_eq!(json["stages"]["read"]["input_s"], 2.0);
         assert_eq!(json["bottleneck"], "unknown: no batch was delivered yet");
     }

@@ -5,7 +5,7 @@ use super::offload::Offload;
 use super::page_cache::SampleBytes;
 use crate::batch::RowBytes;
 use crate::decode::jpeg::RowIndexCounts;
-use crate::decode::{EncodedPicture, FieldPlan, Output, PictureCounts, PictureTaker, Row, SampleDecoder};
+use crate::decode::{EncodedPicture, FieldPlan, Output, PictureTaker, Row, SampleDecoder};
 use crate::error::Result;
 use crate::format::Scratch;
 use crate::memory::RowMut;
@@ -63,6 +63,8 @@ pub(super) struct RowDecoder {
     damaged: Arc<Counter>,
     scaled: Arc<Counter>,
     decodes_shared: Arc<Counter>,
+    pixels: Arc<Counter>,
+    pixels_delivered: Arc<Counter>,
 }
 
 impl RowDecoder {
@@ -101,6 +103,8 @@ impl RowDecoder {
             damaged: stats.counter("pictures_damaged"),
             scaled: stats.counter("pictures_scaled"),
             decodes_shared: stats.counter("decodes_shared"),
+            pixels: stats.counter("picture_pixels"),
+            pixels_delivered: stats.counter("picture_pixels_delivered"),
         }
     }
 
@@ -184,10 +188,17 @@ impl RowDecoder {
             self.row_indexes_refused.add(counts.row_indexes.rejected);
         }
         decoded?;
-        if counts != PictureCounts::default() {
-            self.damaged.add(counts.damaged);
-            self.scaled.add(counts.scaled);
-            self.decodes_shared.add(counts.shared);
+        for (counter, count) in [
+            (&self.damaged, counts.damaged),
+            (&self.scaled, counts.scaled),
+            (&self.decodes_shared, counts.shared),
+            (&self.pixels, counts.pixels),
+            (&self.pixels_delivered, counts.pixels_delivered),
+        ] {
+            // Threads share the counters.
+            if count > 0 {
+                counter.add(count);
+            }
         }
         if let Some(taker) = taker.filter(|taker| taker.taken.get() < self.pictures) {
             taker.offload.count_not_taken(self.pictures - taker.taken.get());

@@ -144,11 +144,11 @@ impl ShardFetch<'_> {
             return Err(Error::new(ErrorKind::Unsupported, "a shard of several objects needs a store of the engine"));
         };
         let (stage, unpack) = (self.stats.stage("fetch"), self.stats.stage("unpack"));
-        let (encoded, watch) = (Encoded::Refused, self.watch);
+        let (encoded, watch, fetching) = (Encoded::Refused, self.watch, self.stats.fetching());
         let fetch = RangeFetch { remote, run: self.run, file: &shard.raw_data, encoded, watch };
         let pair = FilePair { raw: &shard.raw_data, zip: None };
         let (raw, damage) = self.repeated(false, |attempts| {
-            let parts = stage.timed(TimeKind::Busy, || fetch.all(&recipe.ranges()))?;
+            let parts = stage.timed(TimeKind::Busy, || fetching.timed(|| fetch.all(&recipe.ranges())))?;
             let parts: Vec<_> = parts.into_iter().map(FetchBuffer::freeze).collect();
             stage.done(1, parts.iter().map(|part| part.len() as u64).sum());
             attempts.arrived();
@@ -192,10 +192,11 @@ impl ShardFetch<'_> {
         let (stage, file) = (self.stats.stage("fetch"), pair.stored());
         let has_hash = expected_hash(self.stream, file).is_some();
         self.repeated(has_hash, |attempts| {
-            let fetched = stage.timed(TimeKind::Busy, || match origin {
+            let fetch = || match origin {
                 Origin::Store(remote) => self.fetch_from_store(remote, file),
                 Origin::Downloader(fetcher) => self.fetch_by_downloader(fetcher, file),
-            })?;
+            };
+            let fetched = stage.timed(TimeKind::Busy, || self.stats.fetching().timed(fetch))?;
             stage.done(1, file.bytes);
             self.checked(shard, pair, fetched, attempts)
         })
