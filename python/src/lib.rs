@@ -81,7 +81,7 @@ mod _forebay {
     #[pymodule_export]
     use super::session::{HeldBatch, Pass, Session, Steps, Taken};
     #[pymodule_export]
-    use super::shards::{Index, Offsets, SingleShard};
+    use super::shards::{Index, SingleShard};
     #[pymodule_export]
     use super::tensor::Tensor;
     #[pymodule_export]

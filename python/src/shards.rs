@@ -3,15 +3,15 @@
 use crate::enter;
 use crate::rows::RowSlice;
 use crate::values::Decoders;
-use forebay_loader::error::{Error, Result};
-use forebay_loader::format::{self, Encoding, FIELDS, FilePair, Layout, ReadAt, Scratch, Shard, Value};
-use forebay_loader::io::{self, ShardFile};
+use forebay_loader::error::{Context as _, Error, ErrorKind, Result};
+use forebay_loader::format::index::INDEX_BYTES_MAX;
+use forebay_loader::format::{self, Column, Encoding, FIELDS, FilePair, Layout, ReadAt as _, Scratch, Shard, Value};
+use forebay_loader::io;
 use forebay_loader::store::FetchMemory as _;
 use forebay_loader::sync::Arc;
-use forebay_loader::worker::{self, SampleInfo};
+use forebay_loader::worker::{self, StoredSample};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
-use std::ops::Range;
 use std::path::PathBuf;
 
 /// Parsed index.json.
@@ -46,10 +46,23 @@ impl Index {
         })
     }
 
-    /// Returns a clause for an error about a folder without an index.
+    /// Parses the index in the file at `path`, for people: errors name the data sets that are near.
     #[staticmethod]
-    fn describe_folder(py: Python<'_>, folder: PathBuf) -> PyResult<String> {
-        enter::enter(py, || Ok(format::index::describe_folder(&folder)))
+    fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let failed = |e: std::io::Error| match e.kind() {
+            std::io::ErrorKind::NotFound => {
+                let there = format::index::describe_folder(path.parent().unwrap_or(&path));
+                let name = path.file_name().unwrap_or_default().display();
+                Error::new(ErrorKind::NotFound, format!("there is no {name}: {there}"))
+            }
+            std::io::ErrorKind::InvalidData => Error::format("the index cannot be read").caused_by(e),
+            _ => Error::from_io(e, "the index cannot be read"),
+        };
+        enter::enter(py, || {
+            let text = io::read_regular(&path, INDEX_BYTES_MAX).map_err(failed);
+            format::Index::parse(&text.context("file", || path.display())?, &path.to_string_lossy())
+        })
+        .map(|index| Self(Arc::new(index)))
     }
 
     /// Number of samples in all shards.
@@ -91,77 +104,9 @@ impl Index {
                 "columns": columns,
                 "compression": shard.compression.map(|c| c.to_string()),
                 "files": files,
-                "table_bytes": shard.table_bytes(),
             })
         });
         serde_json::Value::from_iter(shards).to_string()
-    }
-
-    /// Parses the offset table of shard `shard`, which is at the front of its first file.
-    fn offsets(&self, py: Python<'_>, shard: usize, front: &[u8]) -> PyResult<Offsets> {
-        enter::enter(py, || self.shard(shard)?.offsets(front)).map(Offsets)
-    }
-
-    /// Unpacks file `file` of shard `shard`.
-    fn unpack<'py>(&self, py: Python<'py>, shard: usize, file: usize, packed: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-        let raw = enter::enter(py, || {
-            let shard = self.shard(shard)?;
-            let pair = shard.files().nth(file).ok_or_else(|| Error::config(format!("a shard has no file {file}")))?;
-            let mut raw = Vec::new();
-            match shard.compression {
-                Some(compression) => compression.decompress(packed, pair.raw.bytes, &mut raw)?,
-                None => raw.extend_from_slice(packed),
-            }
-            Ok(raw)
-        })?;
-        Ok(PyBytes::new(py, &raw))
-    }
-
-    /// Returns the columns of one sample's bytes: name, kind of value, value.
-    fn decode<'py>(&self, py: Python<'py>, shard: usize, sample: &[u8]) -> PyResult<Bound<'py, PyList>> {
-        let layout = &self.shard(shard).map_err(|e| crate::error::to_python(py, &e))?.layout;
-        decoded(py, layout, sample, None)
-    }
-
-    /// Returns the columns of the sample at `offset` of the file at `path`, of `bytes` bytes, as
-    /// [`decode`](Self::decode) does. Columns of bytes are read directly into their objects. None for a sample that is
-    /// split in memory alone.
-    fn decode_file<'py>(
-        &self,
-        py: Python<'py>,
-        shard: usize,
-        path: PathBuf,
-        offset: u64,
-        bytes: u64,
-    ) -> PyResult<Option<Bound<'py, PyList>>> {
-        let raise = |e: Error| crate::error::to_python(py, &e);
-        let layout = &self.shard(shard).map_err(raise)?.layout;
-        let (file, ranges) = enter::enter(py, || {
-            let file = io::open(&path)?;
-            let ranges = ranges(layout, &StoredSample { file: &file, offset, bytes })?;
-            Ok((file, ranges))
-        })?;
-        let Some(ranges) = ranges else { return Ok(None) };
-        let out = PyList::empty(py);
-        for (column, range) in layout.columns.iter().zip(ranges) {
-            let (at, length) = (offset + range.start, (range.end - range.start) as usize);
-            if let Some(kind) = stored_kind(&column.encoding) {
-                let row = enter::enter(py, || {
-                    let mut row = RowSlice::new(length)?;
-                    io::read_exact_at(&file, row.bytes_mut(), at)?;
-                    row.into_object()
-                })?;
-                out.append((&column.name, kind, row))?;
-                continue;
-            }
-            let stored = enter::enter(py, || {
-                let mut stored = vec![0; length];
-                io::read_exact_at(&file, &mut stored, at).map(|()| stored)
-            })?;
-            let value = column.encoding.decode(&stored).map_err(|e| raise(e.with("column", &column.name)))?;
-            out.append((&column.name, value.kind(), to_python(py, &value)?))?;
-        }
-        Ok(Some(out))
     }
 }
 
@@ -176,64 +121,68 @@ fn stored_kind(encoding: &Encoding) -> Option<&'static str> {
     }
 }
 
-/// Sample in a file, as a file.
-struct StoredSample<'a> {
-    file: &'a ShardFile,
-    offset: u64,
-    bytes: u64,
+/// Adds the file and the position of a sample to an error.
+pub(crate) type Locate<'a> = &'a (dyn Fn(Error) -> Error + Sync);
+
+/// Returns the columns of `sample`: name, kind of value, value. Columns of bytes are read directly into their objects.
+/// None for a sample that is split in memory alone.
+pub(crate) fn decoded_in_parts<'py>(
+    py: Python<'py>,
+    sample: &StoredSample,
+    locate: Locate<'_>,
+) -> PyResult<Option<Bound<'py, PyList>>> {
+    let Some(ranges) = enter::enter(py, || sample.ranges().map_err(locate))? else { return Ok(None) };
+    let out = PyList::empty(py);
+    for (column, range) in sample.layout().columns.iter().zip(ranges) {
+        let length = (range.end - range.start) as usize;
+        if let Some(kind) = stored_kind(&column.encoding) {
+            let row = enter::enter(py, || {
+                let mut row = RowSlice::new(length)?;
+                sample.read_at(row.bytes_mut(), range.start).map_err(locate)?;
+                row.into_object()
+            })?;
+            out.append((&column.name, kind, row))?;
+            continue;
+        }
+        let stored = enter::enter(py, || {
+            let mut stored = vec![0; length];
+            sample.read_at(&mut stored, range.start).map_err(locate).map(|()| stored)
+        })?;
+        out.append(converted(py, column, &stored, locate)?)?;
+    }
+    Ok(Some(out))
 }
 
-impl ReadAt for StoredSample<'_> {
-    fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
-        io::read_exact_at(self.file, into, self.offset.saturating_add(offset))
-    }
+/// Returns name, kind and value of a stored value.
+fn converted<'py>(
+    py: Python<'py>,
+    column: &Column,
+    stored: &[u8],
+    locate: Locate<'_>,
+) -> PyResult<(String, &'static str, Bound<'py, PyAny>)> {
+    let raise = |e: Error| crate::error::to_python(py, &locate(e.with("column", &column.name)));
+    let value = column.encoding.decode(stored).map_err(raise)?;
+    Ok((column.name.clone(), value.kind(), to_python(py, &value)?))
 }
 
-/// Returns the range of each column in `sample`; `None` unless the columns are all of it.
-fn ranges(layout: &Layout, sample: &StoredSample<'_>) -> Result<Option<Vec<Range<u64>>>> {
-    // A sample may lack columns then.
-    if layout.column(FIELDS).is_some() {
-        return Ok(None);
-    }
-    let mut ranges = Vec::with_capacity(layout.columns.len());
-    for column in 0..layout.columns.len() {
-        let Some(range) = layout.value_range(column, sample)? else { return Ok(None) };
-        ranges.push(range);
-    }
-    Ok(Some(ranges).filter(|ranges| ranges.last().is_some_and(|last| last.end == sample.bytes)))
-}
-
-/// Returns the columns of one sample's bytes, with the known `info`: name, kind of value, value. Of a row of a
-/// table the columns without a value are null; otherwise they are left out.
+/// Returns the columns of one sample's bytes: name, kind of value, value. Of a row of a table the columns without a
+/// value are null; otherwise they are left out.
 pub(crate) fn decoded<'py>(
     py: Python<'py>,
     layout: &Layout,
     sample: &[u8],
-    info: Option<&SampleInfo>,
+    is_row: bool,
+    locate: Locate<'_>,
 ) -> PyResult<Bound<'py, PyList>> {
-    let is_row = info.is_some_and(|info| info.is_row);
-    let raise = |e: Error| {
-        let e = match info {
-            Some(info) => info.describe(e),
-            None => e,
-        };
-        crate::error::to_python(py, &e)
-    };
     let mut scratch = Scratch::default();
-    let columns = layout.split(sample, &mut scratch).map_err(raise)?;
+    let split = layout.split(sample, &mut scratch);
+    let columns = split.map_err(|e| crate::error::to_python(py, &locate(e)))?;
     let out = PyList::empty(py);
     for (number, column) in layout.columns.iter().enumerate() {
         match columns.find(number) {
             // The list of the columns that are not null.
             Some(_) if is_row && column.name == FIELDS => {}
-            Some(bytes) => {
-                let value = column.encoding.decode(bytes).map_err(|e| raise(e.with("column", &column.name)))?;
-                out.append((&column.name, value.kind(), to_python(py, &value)?))?;
-            }
+            Some(bytes) => out.append(converted(py, column, bytes, locate)?)?,
             None if is_row => out.append((&column.name, "null", py.None()))?,
             None => {}
         }
@@ -263,18 +212,6 @@ impl SingleShard {
         let mut buffer = Vec::new();
         let bytes = enter::enter(py, || self.shard.read(index, &mut buffer))?;
         self.decoders.sample(py, 0, &buffer[..bytes])
-    }
-}
-
-/// Offset table of one shard.
-#[pyclass(frozen, module = "forebay._forebay")]
-pub(crate) struct Offsets(format::OffsetTable);
-
-#[pymethods]
-impl Offsets {
-    /// Returns offset in the data file and length of sample `i`, in bytes.
-    fn range(&self, py: Python<'_>, i: usize) -> PyResult<(u64, u32)> {
-        enter::enter(py, || self.0.range(i))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::fetches::{DownloaderQueue, Fetches};
 use crate::library::LibraryStores;
 use crate::order::PlanArguments;
 use crate::own::Own;
-use crate::shards::{Index, decoded};
+use crate::shards::{Index, decoded, decoded_in_parts};
 use crate::values::Decoders;
 use forebay_loader::LoaderConfig;
 use forebay_loader::error::{Error, Result};
@@ -16,6 +16,9 @@ use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::collections::VecDeque;
+
+/// Bytes from which each column of a sample is read alone, so that it is in memory once.
+const LARGE_BYTES: u32 = 16 << 20;
 
 /// Downloads a stream's index.json into its local folder, if it is missing. With `fetches`, that queue fetches it, as a
 /// file of stream 0.
@@ -146,14 +149,29 @@ impl Reader {
     /// Returns the columns of sample `id`: name, kind of value, value; fetches its shard if it is not resident. A null
     /// of a table has the kind "null".
     fn columns<'py>(&self, py: Python<'py>, id: u64) -> PyResult<Bound<'py, PyList>> {
-        let mut buffer = Vec::new();
+        let sample = SampleId(id);
         let reader = enter::enter(py, || self.inner().cloned())?;
-        let found = enter::enter(py, || reader.read(SampleId(id), &mut buffer))?;
+        let locate = |e: Error| reader.located(e.with("sample", id), sample);
+        if let Some(stored) = enter::enter(py, || reader.stored(sample, LARGE_BYTES))?
+            && let Some(columns) = decoded_in_parts(py, &stored, &locate)?
+        {
+            return Ok(columns);
+        }
+        let mut buffer = Vec::new();
+        let found = enter::enter(py, || reader.read(sample, &mut buffer))?;
         let (buffer, found) = match found {
             Some(found) => (buffer, found),
-            None => fetch_and_read(py, reader.clone(), SampleId(id), buffer, worker::ATTEMPTS)?,
+            None => fetch_and_read(py, reader.clone(), sample, buffer, worker::ATTEMPTS)?,
         };
-        decoded(py, &reader.layouts()[found.layout], &buffer[..found.bytes], Some(&found))
+        decoded(py, &reader.layouts()[found.layout], &buffer[..found.bytes], found.is_row, &locate)
+    }
+
+    /// Returns the stored file of sample `id` and its position there, for an error.
+    fn facts(&self, py: Python<'_>, id: u64) -> PyResult<Vec<(&'static str, String)>> {
+        enter::enter(py, || {
+            let facts = self.inner()?.located(Error::config(""), SampleId(id));
+            Ok(facts.context().to_vec())
+        })
     }
 
     /// Returns sample `id` if its shard is resident, else None.

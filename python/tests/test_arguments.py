@@ -215,21 +215,6 @@ def test_a_local_folder_of_a_loader_is_no_url(tmp_path, monkeypatch):
     for name in PATHS:
         with pytest.raises(fb.NotFoundError):
             fb.Loader(local=name, batch_size=1)
-
-
-def test_a_reader_opens_urls_as_a_loader_opens_its_remote(tmp_path, monkeypatch):
-    class Opened(Exception):
-        pass
-
-    def engine(remote, split):
-        raise Opened(remote)
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("forebay._shards.EngineReader", engine)
-    for name in URLS:
-        with pytest.raises(Opened):
-            fb.ShardReader(name)
-    for name in PATHS:
         with pytest.raises(fb.NotFoundError):
             fb.ShardReader(name)
 

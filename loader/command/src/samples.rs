@@ -57,7 +57,8 @@ impl Samples {
         };
         let layout = self.reader.layouts()[info.layout].clone();
         let mut scratch = Scratch::default();
-        let columns = layout.split(&self.buffer[..info.bytes], &mut scratch).map_err(|e| info.describe(e))?;
+        let split = layout.split(&self.buffer[..info.bytes], &mut scratch);
+        let columns = split.map_err(|e| self.reader.located(e, SampleId(number)))?;
         let values = (0..layout.columns.len()).map(|number| columns.find(number).map(<[u8]>::to_vec)).collect();
         Ok(Record { layout, values, bytes: info.bytes })
     }

@@ -41,6 +41,7 @@ pub(crate) use compare::compare;
 pub(crate) use file::descriptors_max;
 pub use file::{DirFeatures, ShardFile, open};
 pub use reader::{Completion, DEPTH_DEFAULT, DEPTH_MAX, Engine, IoConfig, ReadRequest, Reader};
-pub(crate) use regular::{open_regular, read_regular, read_whole};
+pub use regular::read_regular;
+pub(crate) use regular::{open_regular, read_whole};
 pub use select::reader;
 pub use uring::probe;

@@ -11,7 +11,7 @@ use std::path::Path;
 ///
 /// `InvalidData` for anything but a regular file, since a device may deliver bytes without end and a pipe would be
 /// waited for, and for a larger file, which is not read.
-pub(crate) fn read_regular(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
+pub fn read_regular(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
     read_whole(&open_regular(path)?, bytes_max)
 }
 

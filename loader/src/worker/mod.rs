@@ -11,8 +11,8 @@
 //!    `-- FetchAhead   one thread, which fetches announced shards                    (fetch_ahead)
 //! ```
 //!
-//! [`StreamDescription`] has the facts about a stream that its index shows. [`SingleShard`] reads the samples of a
-//! single shard without a data set.
+//! [`StreamDescription`] has the facts about a stream that its index shows. [`StoredSample`] is a large sample that is
+//! read column by column. [`SingleShard`] reads the samples of a single shard without a data set.
 //!
 //! There is no ring, no pool and no decode thread, since a machine runs dozens of these processes. A [`DataSet`] holds
 //! no descriptor, lock or thread, so a forked process opens its own reader from the inherited copy; everything else
@@ -30,9 +30,11 @@ mod fetch_ahead;
 mod known_shard;
 mod reader;
 mod single;
+mod stored;
 
 pub use data::{DataConfig, DataSet, StreamLocation};
 pub use description::{IndexDescription, StreamDescription};
 pub use epoch::Epoch;
 pub use reader::{ATTEMPTS, SampleInfo, SampleReader};
 pub use single::SingleShard;
+pub use stored::StoredSample;

@@ -2,13 +2,13 @@
 
 use super::data::{DataSet, STALL_TIMEOUT, StreamLocation};
 use super::known_shard::{Data, KnownShard, shard_table};
-use crate::cache::{AdmitOutcome, ClaimOutcome, ResidencyGuard, WaitPolicy};
+use super::stored::StoredSample;
+use crate::cache::{AdmitOutcome, ClaimOutcome, OpenFiles, ResidencyGuard, WaitPolicy};
 use crate::catalog::{Catalog, StoreSet, name_of_shard, position_in};
 use crate::clock::Clock;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::lines::TextLine;
 use crate::format::{Layout, Recipe};
-use crate::io::{DirFeatures, read_exact_at};
+use crate::io::{DirFeatures, ShardFile, read_exact_at};
 use crate::order::{SampleId, ShardId, StreamId};
 use crate::pipeline::{FetchEvent, LooseFiles, Origin, Run, ShardFetch, ShardTable};
 use crate::stats::Stats;
@@ -24,7 +24,7 @@ pub const ATTEMPTS: u32 = 8;
 const SAMPLE_BYTES_MAX: u32 = 1 << 30;
 
 /// Length and layout of a sample that has been read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleInfo {
     /// Length: the sample is this many bytes from the start of the buffer.
     pub bytes: usize,
@@ -32,18 +32,6 @@ pub struct SampleInfo {
     pub layout: usize,
     /// It is a row of a table: columns that it lacks are null, and the table does not have [`crate::format::FIELDS`].
     pub is_row: bool,
-    /// File and line in its text, if it is a record of one.
-    pub line: Option<TextLine>,
-}
-
-impl SampleInfo {
-    /// Adds file and line of the sample to `error`, if it is a record of a text.
-    pub fn describe(&self, error: Error) -> Error {
-        match &self.line {
-            Some(line) => error.with("file", &line.file).with("line", line.line),
-            None => error,
-        }
-    }
 }
 
 /// Next use of a shard, in any unit that grows with time; `None` for shards that have not been announced.
@@ -144,6 +132,35 @@ impl SampleReader {
     pub fn read(&self, sample: SampleId, into: &mut Vec<u8>) -> Result<Option<SampleInfo>> {
         let (id, index) = self.locate(sample)?;
         self.read_in(id, index, into).map_err(|e| self.describe_sample(e, id, index))
+    }
+
+    /// Returns a sample of at least `least` bytes that is read in parts, from the open file of its resident shard;
+    /// `None` for the rest.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn stored(&self, sample: SampleId, least: u32) -> Result<Option<StoredSample>> {
+        let (id, index) = self.locate(sample)?;
+        let found = || {
+            let Some(known) = self.known(id)? else { return Ok(None) };
+            let (offset, bytes) = known.offsets.range(index as usize)?;
+            let Data::Open(open) = &known.data else { return Ok(None) };
+            if bytes < least {
+                return Ok(None);
+            }
+            let (file, layout) = (self.unchanged(id, open)?.clone(), self.layouts()[known.layout].clone());
+            Ok(Some(StoredSample { file, offset, bytes: bytes.into(), layout }))
+        };
+        found().map_err(|e| self.describe_sample(e, id, index))
+    }
+
+    /// Adds the stored file and position of a sample to `error`.
+    pub fn located(&self, error: Error, sample: SampleId) -> Error {
+        match self.locate(sample) {
+            Ok((id, index)) => self.catalog.describe_sample(error, id, index),
+            Err(_) => error,
+        }
     }
 
     /// Like [`read`](Self::read), but fetches the shard, up to `attempts` times: if space is short, a different process
@@ -294,13 +311,7 @@ impl SampleReader {
         }
         let read = |file: &dyn AsFd, into: &mut [u8]| read_exact_at(file.as_fd(), into, offset);
         match &known.data {
-            Data::Open(open) => {
-                let file = &open.files[0].file;
-                if self.catalog.locate(id).0.dir.versions().is_some() && file.is_changed() {
-                    return Err(versions::changed().with("file", file.path().display()));
-                }
-                read(&**file, &mut into[..bytes])?;
-            }
+            Data::Open(open) => read(&**self.unchanged(id, open)?, &mut into[..bytes])?,
             Data::Closed(access_time) => {
                 let (stream, local) = self.catalog.locate(id);
                 let Some(file) = stream.dir.open_once(local, access_time)? else { return Ok(None) };
@@ -309,9 +320,18 @@ impl SampleReader {
             Data::Loose(files) => files.read(index as usize, &mut into[..bytes])?,
         }
         let shard = self.catalog.shard(id);
-        let line = shard.line_of(index.into());
-        let is_row = line.is_some() || shard.recipe.as_deref().is_some_and(<dyn Recipe>::is_table);
-        Ok(Some(SampleInfo { bytes, layout: known.layout, is_row, line }))
+        let is_line = shard.line_of(index.into()).is_some();
+        let is_row = is_line || shard.recipe.as_deref().is_some_and(<dyn Recipe>::is_table);
+        Ok(Some(SampleInfo { bytes, layout: known.layout, is_row }))
+    }
+
+    /// Returns the open data file of a shard.
+    fn unchanged<'a>(&self, id: ShardId, open: &'a OpenFiles) -> Result<&'a Arc<ShardFile>> {
+        let file = &open.files[0].file;
+        if self.catalog.locate(id).0.dir.versions().is_some() && file.is_changed() {
+            return Err(versions::changed().with("file", file.path().display()));
+        }
+        Ok(file)
     }
 
     /// Returns the offsets and descriptors of a resident shard.
