@@ -110,7 +110,7 @@ def test_the_loader_delivers_the_same_batches_and_counts_them(tmp_path, pictures
 
 def test_the_command_copies_and_reports(tmp_path):
     plain = write(tmp_path / "plain")
-    command = [sys.executable, "-m", "forebay.index", "--transcode", plain, str(tmp_path / "copy")]
+    command = [sys.executable, "-m", "forebay", "index", "--transcode", plain, str(tmp_path / "copy")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "60 of 60 JPEGs have a row index (12 were progressive and are baseline now)" in done.stdout
     assert done.stderr == ""

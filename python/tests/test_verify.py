@@ -42,7 +42,7 @@ def shard_bytes(folder):
 
 
 def run(*arguments):
-    command = [sys.executable, "-m", "forebay.verify", *map(str, arguments)]
+    command = [sys.executable, "-m", "forebay", "verify", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True)
 
 

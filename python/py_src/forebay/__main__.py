@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 from . import _forebay
 from ._command import Results
@@ -15,7 +14,7 @@ from ._machine import facts
 from .errors import Error
 from .remotes import library_stores
 
-_MODULES = {"checkpoint": "checkpoint.__main__", "convert": "to_mds", "index": "index", "verify": "verify"}
+_MODULES = {"checkpoint": "checkpoint.command", "convert": "to_mds", "index": "index", "verify": "verify"}
 """Modules of the package's commands. Their function `command` gets the results and the arguments, and returns the exit code."""
 
 
@@ -41,11 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.flush()
         # An exit would wait for the work that is in flight.
         os._exit(130)
-
-
-def run_module(name: str) -> NoReturn:
-    """Runs the command of a module that is a program: `python -m forebay.NAME`."""
-    sys.exit(main([name, *sys.argv[1:]]))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import time
@@ -12,18 +11,10 @@ from typing import Any
 from ._forebay import one_line
 from .errors import IoError
 
+
 def visible(text: str) -> str:
     """Returns `text` in one line, with the characters that control a terminal or are no text as escapes."""
     return one_line(text.encode(errors="backslashreplace").decode())
-
-
-def _without_nan(value: Any) -> Any:
-    """Returns a value of JSON with null for NaN and infinity, which are no numbers there."""
-    if isinstance(value, dict):
-        return {name: _without_nan(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class Results:
@@ -38,7 +29,7 @@ class Results:
         """Prints a result: `record` as JSON, or `text`."""
         self.progress("")
         try:
-            print(json.dumps(_without_nan(record)) if self.is_json else visible(text), flush=True)
+            print(json.dumps(record) if self.is_json else visible(text), flush=True)
         except OSError as error:
             # The rest of the results, also in the buffer, goes nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -81,8 +81,8 @@ class MDSWriter:
         threads: Threads that compress and write. None: the CPUs of this process.
         jpeg_row_index: Append to each shard the positions of the rows of every JPEG in "jpeg" columns, 0.2 to 0.3 % of
             its bytes, so that `Loader` skips the parts above and right of a crop. Readers such as MosaicML
-            streaming, ignore it. Samples and shards do not change, and `size_limit` does not include it. `python -m
-            forebay.index` adds it to existing data.
+            streaming, ignore it. Samples and shards do not change, and `size_limit` does not include it. `forebay
+            index` adds it to existing data.
         jpeg_transcode: Rewrite progressive JPEGs of "jpeg" columns as baseline JPEGs with the same pixels and markers.
             They decode faster and can have a row index.
 

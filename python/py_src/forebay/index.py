@@ -186,9 +186,3 @@ def _index_tars(results: Results, given: types.SimpleNamespace) -> None:
     with _continued_if_stopped():
         report = index_tars(given.source, given.out, overwrite=given.overwrite, threads=given.threads, progress=progress)
     results.show(f"{report.url}: {report.tars} tars, {report.samples} samples", **asdict(report))
-
-
-if __name__ == "__main__":
-    from .__main__ import run_module
-
-    run_module("index")

@@ -143,9 +143,3 @@ def _missing(place: str) -> Iterator[str]:
             names = [name for pair in shard["files"] for name in (pair.get("zip"), pair["raw"]) if name]
             if not any(os.path.exists(os.path.join(place, name)) for name in names):
                 yield names[0]
-
-
-if __name__ == "__main__":
-    from .__main__ import run_module
-
-    run_module("verify")

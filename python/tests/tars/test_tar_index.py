@@ -288,7 +288,8 @@ def test_a_column_that_is_written_differently_is_named(tars):
 
 
 def test_the_command_reports_a_missing_tar(tars):
-    ended = subprocess.run([sys.executable, "-m", "forebay.index", f"{tars}/none-{{0..2}}.tar"], capture_output=True, text=True)
+    command = [sys.executable, "-m", "forebay", "index", f"{tars}/none-{{0..2}}.tar"]
+    ended = subprocess.run(command, capture_output=True, text=True)
     assert ended.returncode == 2 and "none-" in ended.stderr and "Traceback" not in ended.stderr
 
 

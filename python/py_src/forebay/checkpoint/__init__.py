@@ -17,7 +17,7 @@ block, `folder` begins and commits a folder, `group` runs a step on all ranks so
 `tensors` have the formats of parts. Tensors are sent from their memory, which `memory` finds and copies for a save behind
 training, and `direct` fetches blocks into it: `layout` finds the offsets of tensors in a part, `memory` pairs them with their
 memory, `into` matches a state with the one to load into. `saving` and `loading` are made of all these; `retention` finds and
-removes checkpoints, with the leftovers of killed processes in local folders; `__main__` is its command.
+removes checkpoints, with the leftovers of killed processes in local folders; `command` is its command.
 `distributed` is the storage of `torch.distributed.checkpoint`, imported separately. torch is imported by the functions that need
 it, so that checkpoints can be listed without it.
 """

@@ -51,9 +51,3 @@ def _age(now: datetime.datetime, time: datetime.datetime | None) -> str:
         if elapsed >= 2 * length:
             return f"{elapsed / length:.0f} {name}"
     return f"{max(elapsed, 0.0):.0f} s"
-
-
-if __name__ == "__main__":
-    from ..__main__ import run_module
-
-    run_module("checkpoint")
