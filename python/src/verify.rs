@@ -42,6 +42,11 @@ impl Verification {
         })
     }
 
+    /// Name of the stored file of shard `number`.
+    fn name(&self, py: Python<'_>, number: usize) -> PyResult<String> {
+        enter::enter(py, || self.0.name(number))
+    }
+
     /// Replaces shard `number` with the shard of the remote; callable on any thread.
     fn repair(&self, py: Python<'_>, number: usize) -> PyResult<()> {
         enter::enter(py, || self.0.repair(number))

@@ -10,7 +10,7 @@ mod check;
 mod tests;
 
 use crate::cache::{ClaimOutcome, WaitPolicy};
-use crate::catalog::{Catalog, Session, Stream, open_streams};
+use crate::catalog::{Catalog, Session, Stream, name_of_shard, open_streams};
 use crate::config::{EngineConfig, FetchConfig, LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::INDEX_BYTES_MAX;
@@ -132,6 +132,15 @@ impl Verification {
     /// Number of shards.
     pub fn shards(&self) -> usize {
         self.index.shards.len()
+    }
+
+    /// Name of the stored file of shard `number`.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when there is no such shard.
+    pub fn name(&self, number: usize) -> Result<String> {
+        self.shard(number).map(name_of_shard)
     }
 
     /// Reads all files of shard `number` and compares sizes, every hash that the index has, compressed files with raw

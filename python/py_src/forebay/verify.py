@@ -7,7 +7,7 @@ index has, compressed files with raw ones, and the tables of offsets.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 from . import _forebay
 from ._arguments import path
 from ._command import Results
-from ._shards import read_index
 from .errors import ConfigError, Error
 from .remotes import library_stores
 
@@ -32,6 +31,8 @@ class Report:
     """Bytes of the shards that are whole."""
     absent: int = 0
     """Shards without any file, after a repair."""
+    missing: list[str] = field(default_factory=list)
+    """Names of the absent shards of a folder without a remote, or of a URL."""
     damaged: dict[str, str] = field(default_factory=dict)
     """Files that are damaged or missing, with the reason, after a repair."""
     repaired: int = 0
@@ -80,24 +81,26 @@ def verify(
     checked = _forebay.Verification(where, origin, library_stores(where, origin))
     report = Report(is_cache=remote is not None)
 
-    def check(number: int) -> tuple[int | None, list[tuple[str, str]], bool]:
+    def check(number: int) -> tuple[int, int | None, list[tuple[str, str]], bool]:
         found, damaged = checked.check(number)
         if not (repair if damaged else complete and found is None):
-            return found, damaged, False
+            return number, found, damaged, False
         try:
             checked.repair(number)
         except Error as error:
             damaged = [(file, f"{reason}; it cannot be repaired: {error}") for file, reason in damaged]
-            return None, damaged or [(f"shard {number}", f"it is absent and cannot be fetched: {error}")], False
-        return *checked.check(number), True
+            return number, None, damaged or [(f"shard {number}", f"it is absent and cannot be fetched: {error}")], False
+        return number, *checked.check(number), True
 
     pool = ThreadPoolExecutor(threads or _forebay.cpu_count(), "forebay-verify")
     try:
         for done in as_completed([pool.submit(check, number) for number in range(len(checked))]):
-            found, damaged, is_repaired = done.result()
+            number, found, damaged, is_repaired = done.result()
             report.shards += 1
             report.bytes += found or 0
-            report.absent += found is None and not damaged
+            if found is None and not damaged:
+                report.absent += 1
+                report.missing += [] if report.is_cache else [checked.name(number)]
             report.repaired += is_repaired
             report.damaged |= dict(damaged)
             if progress is not None:
@@ -117,9 +120,8 @@ def command(results: Results, **options: Any) -> int:
     report = verify(progress=progress, **options)
     for file, reason in sorted(report.damaged.items()):
         results.show(f"{file}: {reason}", file=file, reason=reason)
-    if report.absent and not report.is_cache:
-        for file in _missing(options["source"]):
-            results.show(f"{file}: it is missing", file=file, reason="it is missing")
+    for file in sorted(report.missing):
+        results.show(f"{file}: it is missing", file=file, reason="it is missing")
     whole = report.shards - report.absent
     text = f"{whole} of {report.shards} shards are there, {report.bytes} bytes were compared"
     figures = {"shards": report.shards, "absent": report.absent, "bytes": report.bytes, "repaired": report.repaired}
@@ -135,11 +137,3 @@ def command(results: Results, **options: Any) -> int:
         results.note(f"{report.absent} shards are missing: a folder that holds some shards of a remote is checked with --remote URL")
     return int(not report.is_intact)
 
-
-def _missing(place: str) -> Iterator[str]:
-    """Yields the names of the shards of a folder with an index that have no file. Those of a URL are not looked for again."""
-    if not _forebay.is_url(place) and os.path.exists(os.path.join(place, "index.json")):
-        for shard in read_index(place):
-            names = [name for pair in shard["files"] for name in (pair.get("zip"), pair["raw"]) if name]
-            if not any(os.path.exists(os.path.join(place, name)) for name in names):
-                yield names[0]
