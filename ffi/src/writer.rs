@@ -67,7 +67,7 @@ pub unsafe extern "C" fn forebay_writer_new(config: *const c_char, writer: *mut 
         // SAFETY: by the contract above.
         let config = WriterConfig::from_json(unsafe { text_at(config, "config") }?)?;
         signals::keep_from_threads();
-        let writer = Mutex::new(Some(config.open(Arc::new(JpegRows))?));
+        let writer = Mutex::new(Some(config.open(Arc::new(JpegRows), None)?));
         out.write(WRITERS.insert(DataWriter { writer, is_transcoding: config.jpeg_transcode }));
         Ok(ForebayStatus::Ok)
     })

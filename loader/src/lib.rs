@@ -75,12 +75,14 @@
 //! * `subsets`: the samples of a stream that a loader keeps.
 //! * [`monitor`]: the figures of a process's loaders, for `forebay top`, Prometheus and OpenTelemetry.
 //! * [`verify`]: comparison of a data set's files with its index, and their repair.
+//! * [`conversion`]: the batches of a loader as MDS.
 
 pub mod batch;
 mod cache;
 mod catalog;
 pub mod config;
 pub mod contents;
+pub mod conversion;
 pub mod decode;
 pub mod delivery;
 pub mod dlpack;

@@ -20,6 +20,7 @@ mod capsule;
 mod codec;
 mod command;
 mod contents;
+mod conversion;
 mod drawing;
 mod engine;
 mod enter;
@@ -53,6 +54,8 @@ mod _forebay {
     use super::command::{Command, one_line, parse_command, size_text};
     #[pymodule_export]
     use super::contents::{ObjectLines, ObjectTarFiles};
+    #[pymodule_export]
+    use super::conversion::Conversion;
     #[pymodule_export]
     use super::drawing::{drawn_operations, function_key};
     #[pymodule_export]

@@ -30,7 +30,7 @@ pub(crate) struct CheckpointArgs {
 ///
 /// The source is what a Loader opens: tar files, Parquet and Arrow files, data sets of the Hugging Face hub, LitData's
 /// chunks, TFRecord and ArrayRecord files, folders of pictures, Megatron's .bin, MDS. The same samples are written in
-/// the same order. Several processes write parts of the data set, each in a folder below OUT; the index of all is
+/// the same order. Several parts of the data set are written at a time, each in a folder below OUT; the index of all is
 /// written last. A run that was killed continues: parts that are complete are compared with their hashes and kept.
 #[derive(Args, Debug, Serialize)]
 #[command(after_long_help = "\
@@ -75,9 +75,9 @@ pub(crate) struct ConvertArgs {
     /// Bytes of that folder [default: no limit]
     #[arg(long, value_name = "SIZE")]
     cache_limit: Option<String>,
-    /// Processes that read and write [default: the CPUs]
+    /// Parts at a time [default: the CPUs of this process]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
-    processes: Option<u32>,
+    threads: Option<u32>,
 }
 
 /// Write an index next to tars, files or tables, add row indexes to JPEGs, or count tokens

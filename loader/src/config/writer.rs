@@ -5,6 +5,7 @@ use super::options::{ByteSize, OptionInfo, options};
 use crate::error::{Context, Error, Result};
 use crate::format::writer::{Options, SIZE_LIMIT_DEFAULT, ValueIndex, Writer};
 use crate::format::{Compression, Encoding, HashAlgo, Layout};
+use crate::store::LibraryStores;
 use crate::sync::Arc;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -45,12 +46,13 @@ impl WriterConfig {
         json::read(text, "the writer's arguments")
     }
 
-    /// Starts the writer, with `row_index` as the index of `jpeg_row_index`.
+    /// Starts the writer, with `row_index` as the index of `jpeg_row_index`. `library` serves the stores of schemes
+    /// besides the engine's.
     ///
     /// # Errors
     ///
     /// `Config` if an argument is wrong or fits none of the columns; the errors of the folder.
-    pub fn open(&self, row_index: Arc<dyn ValueIndex>) -> Result<Writer> {
+    pub fn open(&self, row_index: Arc<dyn ValueIndex>, library: Option<LibraryStores>) -> Result<Writer> {
         let wrong = |message: &str| Err(Error::config(message));
         if self.out.as_os_str().is_empty() {
             return wrong("`out` is required: the folder or the store to write to");
@@ -82,7 +84,7 @@ impl WriterConfig {
             index: self.jpeg_row_index.then_some(row_index),
         };
         let layout = Layout::mds(columns)?;
-        let sink = crate::output::open(&self.out, self.exist_ok, None)?;
+        let sink = crate::output::open(&self.out, self.exist_ok, library)?;
         Writer::new(layout, sink, options)
     }
 }
@@ -94,7 +96,7 @@ mod tests {
     use crate::indexing::JpegRows;
 
     fn open(text: &str) -> Result<Writer> {
-        WriterConfig::from_json(text)?.open(Arc::new(JpegRows))
+        WriterConfig::from_json(text)?.open(Arc::new(JpegRows), None)
     }
 
     #[test]

@@ -1,4 +1,4 @@
-"""Columns of a conversion to MDS: the fields that read them, and the values that are written.
+"""Columns of a conversion to MDS: the fields that read them, and the encodings that they are written in.
 
 Samples of tar files have different fields, and shards may have different columns. All of them are written: if some samples lack
 one, the column `__fields__` has the names of the columns that a sample has, one a line, and the rest are empty, or zeros of a fixed
@@ -8,18 +8,17 @@ size. The engine takes a column that `__fields__` does not name for absent, so a
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from . import _forebay
-from .errors import ConfigError, FormatError
+from .errors import ConfigError
 from .fields import Array, Bytes, Field
 
 _FIELDS = "__fields__"
-_KEY = "__key__"
 
-_ABSENT = secrets.token_bytes(16)
+ABSENT = secrets.token_bytes(16)
 """Value of a column that a sample does not have. Random, so that no sample has it."""
 
 
@@ -59,13 +58,13 @@ class ConvertedColumns:
         return cls(encodings, optional, described["may_have_more"] and wanted is None)
 
     def fields(self) -> dict[str, Field]:
-        """Fields of a loader, with the arguments of `rows`."""
+        """Fields of a loader."""
         fields = {}
         for name, encoding in self.encodings.items():
             if name not in self.optional:
                 fields[name] = Array(name) if _is_array(encoding) else Bytes(name)
                 continue
-            fields[name] = Bytes(name, default=_ABSENT)
+            fields[name] = Bytes(name, default=ABSENT)
             if _is_array(encoding):
                 # The stored bytes of a sample without it are the default.
                 fields[_array(name)] = Array(name, encoding.partition(":")[2] or None, default=[0])
@@ -79,37 +78,16 @@ class ConvertedColumns:
         encodings = {name: "bytes" if encoding == "npy" else encoding for name, encoding in self.encodings.items()}
         return encodings | ({_FIELDS: "str"} if self.optional else {})
 
-    def rows(self, batch: Mapping[str, Any], most: int) -> Iterator[dict[str, Any]]:
-        """Yields at most `most` samples of a batch as a writer takes them.
-
-        Raises:
-            FormatError: A sample has a field that is not among the columns.
-        """
-        names, written = list(self.fields()), self.written()
-        for row in zip(*(batch[name][:most] for name in names), strict=True):
-            values = dict(zip(names, row, strict=True))
-            if self.are_all:
-                self._check(values)
-            if self.optional:
-                present = [name for name in self.encodings if name not in self.optional or values[name] != _ABSENT]
-                for name in self.encodings:
-                    if name not in present:
-                        values[name] = bytes(self.optional[name])
-                    elif _array(name) in values:
-                        values[name] = values[_array(name)]
-                values[_FIELDS] = "\n".join(present)
-            # The rest is for the check and the optional columns.
-            yield {name: values[name] for name in written}
-
-    def _check(self, values: Mapping[str, Any]) -> None:
-        found = bytes(values[_FIELDS]).decode().split("\n")
-        unknown = [name for name in found if name not in self.encodings]
-        if unknown:
-            key = f" (key {bytes(values[_KEY]).decode(errors='replace')})" if _KEY in values else ""
-            raise FormatError(
-                f"a sample has the field {unknown[0]!r}{key}, and the first samples, from which the fields are known, do not: choose "
-                f"all fields with `columns`, such as {','.join([*self.encodings, unknown[0]])}"
-            )
+    def outputs(self) -> list[tuple[str, str | None, int | None]]:
+        """Columns of the writer with the outputs that have their arrays, and the bytes of the values of samples without them."""
+        columns: list[tuple[str, str | None, int | None]] = []
+        for name in sorted(self.written()):
+            bytes_without = self.optional.get(name)
+            array = None
+            if name != _FIELDS and _is_array(self.encodings[name]):
+                array = name if bytes_without is None else _array(name)
+            columns.append((name, array, bytes_without))
+        return columns
 
 
 def _is_array(encoding: str) -> bool:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
-import multiprocessing
-import multiprocessing.connection
 import os
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,18 +14,15 @@ from . import _forebay
 from ._arguments import anywhere, byte_size, destination, flag, path, shown, text, whole
 from ._choices import Hash
 from ._command import Results
-from ._converted_columns import ConvertedColumns
-from .errors import ConfigError, NotFoundError, StateError, UnsupportedError
+from ._converted_columns import ABSENT, ConvertedColumns
+from .errors import ConfigError, NotFoundError, UnsupportedError
+from .fields.base import specs
 from .files import list_files
 from .files import open as open_file
-from ._groups import Order, TokenWindow, token_window
-from ._loader import Loader
+from ._groups import TokenWindow, token_window
 from .remotes import library_stores
-from ._samples import Sample
 from ._streams import Stream, config_of
 from .verify import verify
-from ._world import World
-from ._writer import MDSWriter
 
 __all__ = ["Report", "convert", "merge_parts"]
 
@@ -77,10 +71,11 @@ class _Plan:
     def part_samples(self) -> int:
         return self.part_batches * self.batch_size
 
-    def loader(self, threads: int | None) -> Loader:
-        alone = {"order": Order(num_canonical_nodes=1), "world": World(0, 1, 0, 1)}
-        given = {"fields": self.columns.fields(), "framework": "dlpack", "threads": threads, **alone}
-        return Loader(**_data(self.source, self.options), batch_size=self.batch_size, **given)
+    def conversion(self, threads: int, stores: _forebay.LibraryStores | None) -> _forebay.Conversion:
+        """Opens the data set, with as many threads that decode."""
+        given = {"batch_size": self.batch_size, "fields": specs(self.columns.fields()), "threads": threads}
+        config = _config(self.source, self.options) | given | {"order": {"num_canonical_nodes": 1}}
+        return _forebay.Conversion(json.dumps(config), self.columns.outputs(), ABSENT, self.columns.are_all, stores)
 
 
 def convert(
@@ -97,7 +92,7 @@ def convert(
     window_stride: int | None = None,
     local: str | os.PathLike[str] | None = None,
     cache_limit: int | str | None = None,
-    processes: int | None = None,
+    threads: int | None = None,
     progress: Callable[[Report, int], None] | None = None,
 ) -> Report:
     """Writes the samples of a data set as MDS, in their order, as in `convert("train-{000..146}.tar", "s3://bucket/mds")`.
@@ -116,7 +111,7 @@ def convert(
         window_stride: Tokens from the start of a window to the start of the next one. None: `window`.
         local: As in Loader, for a remote source.
         cache_limit: As in Loader.
-        processes: Processes that read and write. None: the CPUs of this process.
+        threads: Parts that are written at a time. None: the CPUs of this process.
         progress: Function that is called after each part with the report so far and the number of parts.
 
     Returns:
@@ -148,11 +143,11 @@ def convert(
             report.samples += _samples_of(plan, number)
     if progress is not None:
         progress(report, plan.parts)
-    workers = min(len(missing), processes or _forebay.cpu_count())
-    for number in _written(out, plan, missing, workers):
-        report.parts, report.samples = report.parts + 1, report.samples + _samples_of(plan, number)
-        if progress is not None:
-            progress(report, plan.parts)
+    with contextlib.closing(_written(out, plan, missing, min(len(missing), threads or _forebay.cpu_count()))) as written:
+        for number in written:
+            report.parts, report.samples = report.parts + 1, report.samples + _samples_of(plan, number)
+            if progress is not None:
+                progress(report, plan.parts)
     merge_parts(out, [_part(number) for number in range(plan.parts)])
     return report
 
@@ -172,9 +167,7 @@ def merge_parts(out: str, parts: Sequence[str]) -> None:
 
 def _plan(source: str, options: dict[str, Any], wanted: list[str] | None, nulls: bool, writer: dict[str, Any]) -> _Plan:
     """Opens the data set, and divides it."""
-    data = _data(source, options)
-    streams = [config_of(stream) for stream in data.pop("streams")]
-    config = {"streams": streams, "batch_size": 1, **data, "window": token_window("window", data.get("window"))}
+    config = _config(source, options) | {"batch_size": 1}
     described = json.loads(_forebay.Engine.describe(json.dumps(config), library_stores(source)))
     samples, mean = described["samples"], max(1, described["bytes"] // max(1, described["samples"]))
     batch_size = max(1, min(_BATCH_ROWS, _BATCH_BYTES // mean))
@@ -185,15 +178,15 @@ def _plan(source: str, options: dict[str, Any], wanted: list[str] | None, nulls:
     return _Plan(source, options, columns, writer, described["digest"], samples, parts, part_batches, batch_size)
 
 
-def _data(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of a Loader of `source`."""
+def _config(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the engine's form of the arguments of a loader of `source`."""
     stream = Stream(remote=source, **{name: options[name] for name in ("local", "ignore_counts") if name in options})
-    data = {"streams": [stream]} | {name: options[name] for name in ("cache_limit", "shuffle", "seed") if name in options}
+    config = {name: options[name] for name in ("cache_limit", "shuffle", "seed") if name in options}
     if "window" in options:
-        data["window"] = TokenWindow(options["window"], options.get("window_stride"))
+        config["window"] = token_window("window", TokenWindow(options["window"], options.get("window_stride")))
     elif "window_stride" in options:
         raise ConfigError("window_stride is the distance of windows, and there is no window: set `window`, or omit window_stride")
-    return data
+    return {"streams": [config_of(stream)], **config}
 
 
 def _part(number: int) -> str:
@@ -255,107 +248,28 @@ def _write(url: str, document: Any) -> None:
         file.write(json.dumps(document).encode())
 
 
-def _written(out: str, plan: _Plan, missing: list[int], workers: int) -> Iterator[int]:
-    """Writes the parts `missing` in processes, and yields the number of each when it is complete."""
-    if workers < 2:
-        yield from _write_parts(out, plan, missing, None)
-        return
-    threads = max(1, _forebay.cpu_count() // workers)
-    context = multiprocessing.get_context("spawn")
-    running: dict[Any, Any] = {}
+def _written(out: str, plan: _Plan, missing: Sequence[int], threads: int) -> Iterator[int]:
+    """Writes the parts `missing`, as many as `threads` at a time, and yields the number of each when it is complete."""
+    decoders, stores = max(1, _forebay.cpu_count() // max(threads, 1)), library_stores(plan.source, out)
+    writer = {"columns": plan.columns.written(), "exist_ok": True, "threads": decoders, **plan.writer}
+    opened: list[tuple[_forebay.Conversion, ThreadPoolExecutor]] = []
+    numbers: dict[Future[None], int] = {}
     try:
-        for number in range(workers):
-            # Consecutive parts: a process reads on where the last one ended.
-            share = missing[len(missing) * number // workers : len(missing) * (number + 1) // workers]
-            ours, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=_work, args=(theirs, os.getpid(), out, plan, share, threads))
-            process.start()
-            theirs.close()
-            running[ours] = process
-        while running:
-            for ready in multiprocessing.connection.wait(list(running)):
-                assert isinstance(ready, multiprocessing.connection.Connection)
-                try:
-                    result = ready.recv()
-                except EOFError:
-                    process = running.pop(ready)
-                    process.join()
-                    if process.exitcode:
-                        raise StateError(f"a process of the conversion ended with {process.exitcode}: run it again") from None
-                    continue
-                if isinstance(result, BaseException):
-                    raise result
-                yield result
+        for thread in range(threads):
+            conversion, pool = plan.conversion(decoders, stores), ThreadPoolExecutor(1, "forebay-convert")
+            opened.append((conversion, pool))
+            # Consecutive parts: the loader reads on where the last one ended.
+            for number in missing[len(missing) * thread // threads : len(missing) * (thread + 1) // threads]:
+                options = json.dumps(writer | {"out": f"{out}/{_part(number)}"})
+                part = pool.submit(conversion.write, options, number * plan.part_batches, _samples_of(plan, number))
+                numbers[part] = number
+        for done in as_completed(numbers):
+            done.result()
+            yield numbers[done]
     finally:
-        for process in running.values():
-            process.kill()
-            process.join()
-
-
-def _work(results: Any, parent: int, out: str, plan: _Plan, parts: list[int], threads: int) -> None:
-    """Main function of a process: sends the number of each part that is complete, or an error."""
-    # The process ends with its parent, also if that is killed: two runs must not write the same part.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        return
-    try:
-        for number in _write_parts(out, plan, parts, threads):
-            results.send(number)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            results.send(error)
-
-
-_PR_SET_PDEATHSIG = 1
-
-
-def _write_parts(out: str, plan: _Plan, parts: Sequence[int], threads: int | None) -> Iterator[int]:
-    if not parts:
-        return
-    with plan.loader(threads) as loader:
-        batches: Iterator[dict[str, Any]] = iter(())
-        at = None
-        for number in parts:
-            step = number * plan.part_batches
-            if number != at:
-                loader.adapter.seek(step)
-                batches = iter(loader)
-            left = _samples_of(plan, number)
-            writer = MDSWriter(
-                out=f"{out}/{_part(number)}", columns=plan.columns.written(), exist_ok=True, threads=threads, **plan.writer
-            )
-            with writer:
-                while left > 0:
-                    batch = next(batches, None)
-                    if batch is None:
-                        raise StateError("the data set has fewer samples than before: it has changed")
-                    left -= _write_batch(writer, plan, batch, left, lambda: loader.samples_of(step))
-                    step += 1
-            at = number + 1
-            yield number
-
-
-def _write_batch(writer: MDSWriter, plan: _Plan, batch: Mapping[str, Any], most: int, samples: Callable[[], list[Sample]]) -> int:
-    """Writes the samples of a batch, but at most `most`. Returns their number. `samples` names them, for errors."""
-    count = 0
-    for sample in plan.columns.rows(batch, most):
-        try:
-            writer.write(sample)
-        except ConfigError as error:
-            facts = _facts(samples()[count])
-            named = ", ".join(f"{name} {value}" for name, value in facts.items())
-            problem = ConfigError(f"{error} ({named}). Columns that MDS cannot store can be left out with `columns`")
-            problem.context = error.context | facts
-            raise problem from None
-        count += 1
-    return count
-
-
-def _facts(sample: Sample) -> dict[str, str]:
-    """Returns the facts that name a sample of the source in an error."""
-    facts = {"sample": sample.number, "file": sample.file, "key": sample.key, "sample in shard": sample.index}
-    facts |= {"row_group": sample.row_group, "row_in_group": sample.row_in_group}
-    return {name: str(value) for name, value in facts.items() if value is not None}
+        for conversion, pool in opened:
+            pool.shutdown(wait=False, cancel_futures=True)
+            conversion.close()
 
 
 def command(results: Results, **options: Any) -> int:

@@ -52,7 +52,7 @@ def test_every_command_prints_json(data, tmp_path):
     (verified,) = records("verify", data)
     assert (verified["shards"], verified["intact"]) == (1, True)
     assert [sample["index"] for sample in records("which", tmp_path / "run.json", "--step", "1")] == [5, 6, 7, 8, 9]
-    (converted,) = records("convert", data, tmp_path / "out", "--processes", "1")
+    (converted,) = records("convert", data, tmp_path / "out", "--threads", "1")
     assert converted == {"samples": 10, "parts": 1, "kept": 0}
     (tmp_path / "files").mkdir()
     (tmp_path / "files/a.png").write_bytes(b"")

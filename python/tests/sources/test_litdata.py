@@ -347,7 +347,7 @@ def test_rows_are_resumed_read_alone_and_converted(tmp_path):
         assert [batch["t"] for batch in loader] == expected[2:]
     reader = fb.ShardReader(MADE / "pictures")
     assert len(reader) == 7 and reader[5]["class"] == 5 and reader[5]["image"] == jpeg(5)
-    assert convert(MADE / "pictures", tmp_path / "out", processes=1).samples == 7
+    assert convert(MADE / "pictures", tmp_path / "out", threads=1).samples == 7
     assert fb.ShardReader(tmp_path / "out")[6]["image"] == jpeg(6)
 
 

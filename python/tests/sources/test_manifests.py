@@ -313,7 +313,7 @@ def test_a_reader_and_a_conversion_have_further_files(pairs, tmp_path):
     reader = fb.ShardReader(str(root))
     assert sorted(reader[3]) == ["class", "label", "left", "path", "right"]
     assert reader[3]["right"] == png(3) and reader[3]["left"] == jpeg(3)
-    convert(str(root), tmp_path / "out", processes=1)
+    convert(str(root), tmp_path / "out", threads=1)
     assert fb.ShardReader(tmp_path / "out")[3]["right"] == png(3)
 
 

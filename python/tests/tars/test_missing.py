@@ -97,7 +97,7 @@ def test_a_state_resumes_and_a_loader_that_keeps_all_refuses_it(tars):
 
 
 def test_a_converted_data_set_has_the_same_plan(tars, tmp_path):
-    convert(tars, tmp_path / "mds", processes=1)
+    convert(tars, tmp_path / "mds", threads=1)
     fields = {"t": fb.Text("txt"), "b": fb.Bytes("bin")}
     kept = [sorted(sum(classes(remote, fields, shuffle=False), [])) for remote in (tars, tmp_path / "mds")]
     assert kept[0] == kept[1] and kept[0]

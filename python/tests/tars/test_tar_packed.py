@@ -77,7 +77,7 @@ def test_bytes_and_conversions_have_the_files_as_they_are_stored(packed, tmp_pat
     assert [gzip.decompress(bytes(data)) for data in batch["b"]] == [plain(n)["bin"] for n in range(5)]
     with fb.Loader(remote=packed, batch_size=5) as loader:
         assert gzip.decompress(bytes(next(iter(loader))["json.gz"][3])) == plain(3)["json"]
-    convert(packed, tmp_path / "out", processes=1)
+    convert(packed, tmp_path / "out", threads=1)
     assert gzip.decompress(fb.ShardReader(tmp_path / "out")[3]["json.gz"]) == plain(3)["json"]
 
 

@@ -35,7 +35,7 @@ fn the_json_example_of_a_writer_opens_one() {
     assert!(example.contains("/data/set"));
     let example = example.replace("/data/set", folder.path().join("set").to_str().expect("UTF-8"));
     let config = WriterConfig::from_json(&example).expect("a configuration");
-    config.open(Arc::new(JpegRows)).expect("a writer").finish().expect("an index");
+    config.open(Arc::new(JpegRows), None).expect("a writer").finish().expect("an index");
 }
 
 #[test]

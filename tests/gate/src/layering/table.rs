@@ -366,4 +366,9 @@ const LOADER: &[Layer] = &[
             "versions",
         ],
     ),
+    // A loader's batches into data sets.
+    layer(
+        &["conversion"],
+        &["sync", "error", "format", "decode", "store", "indexing", "config", "batch", "delivery", "state", "loader"],
+    ),
 ];
