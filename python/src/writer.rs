@@ -2,16 +2,15 @@
 
 use crate::library::LibraryStores;
 use crate::{enter, error};
-use forebay_loader::error::{Error, Result};
+use forebay_loader::config::WriterConfig;
+use forebay_loader::error::Error;
+use forebay_loader::format::Value;
 use forebay_loader::format::encoding::{Array, DType, Pixels, Scalar};
-use forebay_loader::format::writer::{Options, Writer};
-use forebay_loader::format::{Compression, Encoding, HashAlgo, Layout, Value};
+use forebay_loader::format::writer::Writer;
 use forebay_loader::indexing::JpegRows;
-use forebay_loader::output;
 use forebay_loader::sync::{Arc, Mutex};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use std::path::Path;
 
 /// Writer of shards and an index in a directory or a store.
 #[pyclass(frozen, module = "forebay._forebay")]
@@ -19,38 +18,12 @@ pub(crate) struct MdsWriter(Mutex<Option<Writer>>);
 
 #[pymethods]
 impl MdsWriter {
+    /// Starts a writer with the options in `config`, as JSON.
     #[new]
-    #[expect(clippy::too_many_arguments, reason = "the Python class above names them")]
-    fn new(
-        py: Python<'_>,
-        out: String,
-        columns: Vec<(String, String)>,
-        compression: Option<String>,
-        hashes: Vec<String>,
-        size_limit: Option<u64>,
-        exist_ok: bool,
-        threads: usize,
-        jpeg_row_index: bool,
-        library: Option<Py<LibraryStores>>,
-    ) -> PyResult<Self> {
+    fn new(py: Python<'_>, config: &str, library: Option<Py<LibraryStores>>) -> PyResult<Self> {
         let library = LibraryStores::stores(library.as_ref());
-        enter::enter(py, move || {
-            let column = |(name, encoding): (String, String)| match Encoding::parse(&encoding) {
-                Ok(encoding) => Ok((name, encoding)),
-                Err(e) => Err(e.with("column", name)),
-            };
-            let layout = Layout::mds(columns.into_iter().map(column).collect::<Result<Vec<_>>>()?)?;
-            let options = Options {
-                compression: compression.as_deref().map(Compression::parse).transpose()?,
-                hashes: hashes.iter().map(|name| HashAlgo::parse(name)).collect::<Result<_>>()?,
-                size_limit: size_limit.filter(|limit| *limit > 0),
-                threads,
-                index: if jpeg_row_index { Some(Arc::new(JpegRows)) } else { None },
-            };
-            let sink = output::open(Path::new(&out), exist_ok, library)?;
-            Writer::new(layout, sink, options)
-        })
-        .map(|writer| Self(Mutex::new(Some(writer))))
+        let open = || WriterConfig::from_json(config)?.open(Arc::new(JpegRows), library);
+        enter::enter(py, open).map(|writer| Self(Mutex::new(Some(writer))))
     }
 
     /// Adds a sample: for each column, in the order of their names, the kind of value and its parts.

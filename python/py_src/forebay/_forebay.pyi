@@ -209,18 +209,7 @@ class Samples:
     def close(self) -> None: ...
 
 class MdsWriter:
-    def __init__(
-        self,
-        out: str,
-        columns: list[tuple[str, str]],
-        compression: str | None,
-        hashes: list[str],
-        size_limit: int | None,
-        exist_ok: bool,
-        threads: int,
-        jpeg_row_index: bool,
-        library: LibraryStores | None,
-    ) -> None: ...
+    def __init__(self, config: str, library: LibraryStores | None) -> None: ...
     def write(self, values: list[tuple[str, Any]]) -> None: ...
     def finish(self) -> None: ...
     def abandon(self) -> None: ...

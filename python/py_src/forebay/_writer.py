@@ -9,11 +9,12 @@ import pickle
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 from . import _forebay
-from ._arguments import U32, by_name, byte_size, destination, flag, shown, text, whole
+from ._arguments import U32, by_name, byte_size, destination, flag, none_or, shown, text, whole
 from ._choices import Hash
 from ._convert.ragged import NUMBERS
 from .errors import ConfigError, of_system
@@ -103,33 +104,22 @@ class MDSWriter:
         jpeg_row_index: bool = False,
         jpeg_transcode: bool = False,
     ) -> None:
-        if isinstance(hashes, str) or not isinstance(hashes, (Sequence, type(None))):
-            example = shown(hashes) if isinstance(hashes, str) else '"xxh64"'
-            raise ConfigError(f"hashes is a list, such as [{example}], but it is {shown(hashes)}")
-        if not isinstance(columns, Mapping) or not columns:
-            raise ConfigError(f'columns is a dict such as {{"image": "jpeg", "class": "int"}}, but it is {shown(columns)}')
-        columns = {text("a column's name", name): text(f"columns[{name!r}]", kind) for name, kind in columns.items()}
-        exist_ok = flag("exist_ok", exist_ok)
-        jpeg_row_index, jpeg_transcode = flag("jpeg_row_index", jpeg_row_index), flag("jpeg_transcode", jpeg_transcode)
-        threads = _forebay.cpu_count() if threads is None else whole("threads", threads, 1, U32)
-        if (jpeg_row_index or jpeg_transcode) and "jpeg" not in columns.values():
-            raise ConfigError('jpeg_row_index and jpeg_transcode are for columns of the encoding "jpeg", and there is none')
-        self._transcode = jpeg_transcode
+        config = {
+            "out": destination("out", out),
+            "columns": _columns(columns),
+            "compression": none_or(text, "compression", compression),
+            "hashes": _hashes(hashes),
+            "size_limit": byte_size("size_limit", size_limit),
+            "exist_ok": flag("exist_ok", exist_ok),
+            "threads": none_or(partial(whole, least=1, below=U32), "threads", threads),
+            "jpeg_row_index": flag("jpeg_row_index", jpeg_row_index),
+            "jpeg_transcode": flag("jpeg_transcode", jpeg_transcode),
+        }
+        self._transcode = config["jpeg_transcode"]
         # Values are stored in the order of their names.
-        self._columns = dict(sorted(columns.items()))
-        out = destination("out", out)
-        self._writer = _forebay.MdsWriter(
-            out,
-            list(self._columns.items()),
-            None if compression is None else text("compression", compression),
-            sorted({text(f"hashes[{index}]", name) for index, name in enumerate(hashes or ())}),
-            byte_size("size_limit", size_limit),
-            exist_ok,
-            threads,
-            jpeg_row_index,
-            library_stores(out),
-        )
-        self._watch = FinishWatch(self, "MDSWriter", _forebay.redact(out))
+        self._columns: dict[str, str] = dict(sorted(config["columns"].items()))
+        self._writer = _forebay.MdsWriter(json.dumps(config), library_stores(config["out"]))
+        self._watch = FinishWatch(self, "MDSWriter", _forebay.redact(config["out"]))
 
     def write(self, sample: Mapping[str, Any]) -> None:
         """Adds a sample.
@@ -186,6 +176,21 @@ class MDSWriter:
             self._writer.abandon()
         elif not self._watch.has_ended:
             self.finish()
+
+
+def _columns(columns: Any) -> dict[str, str]:
+    """Checks the encodings of columns."""
+    if not isinstance(columns, Mapping) or not columns:
+        raise ConfigError(f'columns is a dict such as {{"image": "jpeg", "class": "int"}}, but it is {shown(columns)}')
+    return {text("a column's name", name): text(f"columns[{name!r}]", kind) for name, kind in columns.items()}
+
+
+def _hashes(hashes: Any) -> list[str]:
+    """Checks the names of hashes."""
+    if isinstance(hashes, str) or not isinstance(hashes, (Sequence, type(None))):
+        example = shown(hashes) if isinstance(hashes, str) else '"xxh64"'
+        raise ConfigError(f"hashes is a list, such as [{example}], but it is {shown(hashes)}")
+    return [text(f"hashes[{index}]", name) for index, name in enumerate(hashes or ())]
 
 
 def plain(encoding: str, value: Any, column: str) -> tuple[str, Any]:
