@@ -7,7 +7,7 @@ use forebay_loader::config::LoaderConfig;
 use forebay_loader::decode::jpeg;
 use forebay_loader::format::tar::encoding_of;
 use forebay_loader::format::writer::{trailer_of, trailer_that_fits};
-use forebay_loader::format::{Column, Encoding, Index, Layout, Mds};
+use forebay_loader::format::{Column, Encoding, Layout, Mds};
 use forebay_loader::indexing;
 use forebay_loader::objects::settings_from_json;
 use forebay_loader::sources::shard_names;
@@ -79,7 +79,7 @@ impl IndexedCopy {
 
 /// Tars of a list, to make an index of them.
 #[pyclass(frozen, module = "forebay._forebay")]
-pub(crate) struct TarSet(forebay_loader::TarSet);
+pub(crate) struct TarSet(Arc<forebay_loader::TarSet>);
 
 #[pymethods]
 impl TarSet {
@@ -89,7 +89,7 @@ impl TarSet {
         let library = LibraryStores::stores(library.as_ref());
         enter::enter(py, || {
             let config = StoreConfig { library, ..settings_from_json(&settings)? };
-            forebay_loader::TarSet::of_list(&list, config).map(Self)
+            forebay_loader::TarSet::of_list(&list, config).map(|set| Self(Arc::new(set)))
         })
     }
 
@@ -109,10 +109,9 @@ impl TarSet {
         self.0.root()
     }
 
-    /// Paths of the tars below it.
-    #[getter]
-    fn names(&self) -> Vec<String> {
-        self.0.names().to_vec()
+    /// Number of tars.
+    fn __len__(&self) -> usize {
+        self.0.tars()
     }
 
     /// Removes the entries that are kept for a run that continues this one.
@@ -123,14 +122,16 @@ impl TarSet {
         })
     }
 
-    /// Reads tar `number`, unless an earlier run has read it; callable on any thread. Returns an index of it alone, as
-    /// JSON, its number of samples, and its version, if that is known.
-    fn entry(&self, py: Python<'_>, number: usize) -> PyResult<(String, u64, Option<String>)> {
-        enter::enter(py, || {
-            let (shard, version) = self.0.entry(number)?;
-            let index = Index { shards: vec![shard] };
-            Ok((index.to_json(), index.samples(), version))
-        })
+    /// Returns an index of all tars as JSON, and the number of samples; at most `threads` are read at a time. Calls
+    /// `progress` with the tars that were read and their samples from time to time.
+    fn index(&self, py: Python<'_>, threads: usize, progress: Option<Py<PyAny>>) -> PyResult<(String, u64)> {
+        let set = self.0.clone();
+        let seen = |py: Python<'_>| match &progress {
+            Some(progress) => progress.call1(py, self.0.progress()).map(drop),
+            None => Ok(()),
+        };
+        // In a separate thread, so that Ctrl-C works.
+        Ok((enter::apart_seen(py, seen, move || set.index(threads))?, self.0.progress().1))
     }
 }
 
@@ -206,25 +207,4 @@ pub(crate) fn is_tar_list(remote: &str) -> bool {
 #[pyfunction]
 pub(crate) fn is_record_list(remote: &str) -> bool {
     matches!(shard_names(remote), Ok(Some(list)) if list.kind.is_sampled)
-}
-
-/// Returns one index of all shards of `indexes`, which are JSON of a tar each, with the versions of the tars.
-#[pyfunction]
-pub(crate) fn join_indexes(py: Python<'_>, indexes: Vec<String>, versions: Vec<Option<String>>) -> PyResult<String> {
-    enter::enter(py, || {
-        let mut all = Index::default();
-        for index in indexes {
-            all.shards.append(&mut Index::parse(index.as_bytes(), "an index")?.shards);
-        }
-        // Checked as a whole: names are unique.
-        let mut text = all.to_json();
-        if versions.iter().any(Option::is_some) {
-            let versions: Vec<String> = versions.into_iter().map(Option::unwrap_or_default).collect();
-            // At the end: they are at the start of the indexes of lists that are kept in caches.
-            text.truncate(text.len() - 1);
-            text.push_str(&format!(", \"versions\": {}}}", serde_json::json!(versions)));
-        }
-        Index::parse(text.as_bytes(), "the index")?;
-        Ok(text)
-    })
 }

@@ -68,8 +68,8 @@ mod _forebay {
     use super::file_cache::FileCache;
     #[pymodule_export]
     use super::indexing::{
-        IndexedCopy, LengthIndex, TarSet, is_file_list, is_record_list, is_tar_list, join_indexes, jpeg_to_baseline,
-        list_of_files, row_index_trailer, tar_encoding,
+        IndexedCopy, LengthIndex, TarSet, is_file_list, is_record_list, is_tar_list, jpeg_to_baseline, list_of_files,
+        row_index_trailer, tar_encoding,
     };
     #[pymodule_export]
     use super::library::{Exchange, Exchanges, LibraryStores, needs_library};

@@ -6,7 +6,6 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 
 from . import _forebay, remotes
@@ -139,7 +138,7 @@ def index_tars(
         overwrite: Replace an index that exists.
         threads: Tars that are read at the same time. None: 16.
         store: Options of the store.
-        progress: Function that is called after each tar with the report so far and the number of tars.
+        progress: Function that is called from time to time with the report so far and the number of tars.
 
     Returns:
         The figures of the index.
@@ -154,25 +153,16 @@ def index_tars(
     tar_set = _forebay.TarSet(address("tars", tars), settings_of(store), remotes.served())
     # Before the pass, since an index that cannot be written would be noticed at its end.
     url = index_url(tar_set.root if out is None else os.fspath(out), overwrite, store)
-    names = tar_set.names
-    report = TarReport(url)
-    entries = [""] * len(names)
-    versions: list[str | None] = [None] * len(names)
-    pool = ThreadPoolExecutor(threads or _AT_ONCE, "forebay-index")
-    try:
-        numbers = {pool.submit(tar_set.entry, number): number for number in range(len(names))}
-        for done in as_completed(numbers):
-            entries[numbers[done]], samples, versions[numbers[done]] = done.result()
-            report.tars, report.samples = report.tars + 1, report.samples + samples
-            if progress is not None:
-                progress(report, len(names))
-    finally:
-        # A read in flight ends by itself: after an interrupt nothing waits for it.
-        pool.shutdown(wait=False, cancel_futures=True)
+
+    def show(tars: int, samples: int) -> None:
+        if progress is not None:
+            progress(TarReport(url, tars, samples), len(tar_set))
+
+    document, samples = tar_set.index(threads or _AT_ONCE, show)
     with open_file(url, "wb", store=store) as file:
-        file.write(_forebay.join_indexes(entries, versions).encode())
+        file.write(document.encode())
     tar_set.end()
-    return report
+    return TarReport(url, len(tar_set), samples)
 
 
 @dataclass

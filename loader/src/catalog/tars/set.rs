@@ -3,23 +3,26 @@
 use super::survey::TarSurvey;
 use crate::catalog::cache_folder::unfinished;
 use crate::catalog::found_files;
+use crate::catalog::parallel::in_threads;
 use crate::catalog::pass::{Pass, Surveyed};
 use crate::catalog::requests::peek;
 use crate::catalog::unpacked_file::Unpacking;
 use crate::clock::Clock;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::Shard;
+use crate::format::{Index, Shard};
 use crate::sources::tables::folder::has_tables;
 use crate::sources::tars::TAR;
 use crate::sources::{ShardNames, kind_of_folder, names_of_kind, shard_names};
 use crate::stats::Stats;
 use crate::store::{StoreConfig, Stores, Version, local_folder, redact};
-use crate::sync::Arc;
+use crate::sync::{Arc, AtomicU64, Ordering};
 
 /// Tars of a remote folder, to make an index of them.
 pub struct TarSet {
     root: String,
     pass: Pass<TarSurvey>,
+    read: AtomicU64,
+    samples: AtomicU64,
 }
 
 impl TarSet {
@@ -57,7 +60,7 @@ impl TarSet {
         };
         let remote = stores.open(&root)?;
         let pass = Pass::new(TarSurvey, &remote, &root, &files, unfinished().as_deref(), false, Unpacking::new(None))?;
-        Ok(Self { root, pass })
+        Ok(Self { root, pass, read: AtomicU64::new(0), samples: AtomicU64::new(0) })
     }
 
     /// Returns true if `list` names tars, or has a mistake.
@@ -87,9 +90,46 @@ impl TarSet {
         &self.root
     }
 
-    /// Paths of the tars below their folder.
-    pub fn names(&self) -> &[String] {
+    fn names(&self) -> &[String] {
         self.pass.names()
+    }
+
+    /// Number of tars.
+    pub fn tars(&self) -> usize {
+        self.names().len()
+    }
+
+    /// Tars that [`index`](Self::index) has read, and their samples.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.read.load(Ordering::Relaxed), self.samples.load(Ordering::Relaxed))
+    }
+
+    /// Returns an index of all tars with their versions, as JSON. At most `threads` tars are read at a time; a run that
+    /// was stopped continues.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for a file that is no tar file, with its name; errors of the store.
+    pub fn index(&self, threads: usize) -> Result<String> {
+        let numbers: Vec<usize> = (0..self.tars()).collect();
+        let found = in_threads(threads, &numbers, |number| {
+            let found = self.entry(*number)?;
+            // Relaxed: figures for people.
+            self.samples.fetch_add(found.0.samples, Ordering::Relaxed);
+            self.read.fetch_add(1, Ordering::Relaxed);
+            Ok(found)
+        })?;
+        let (shards, versions): (Vec<Shard>, Vec<Option<String>>) = found.into_iter().unzip();
+        let mut text = Index { shards }.to_json();
+        if versions.iter().any(Option::is_some) {
+            let versions: Vec<String> = versions.into_iter().map(Option::unwrap_or_default).collect();
+            // At the end: they are at the start of the indexes of lists that are kept in caches.
+            text.truncate(text.len() - 1);
+            text.push_str(&format!(", \"versions\": {}}}", serde_json::json!(versions)));
+        }
+        // Checked as a whole: names are unique.
+        Index::parse(text.as_bytes(), "the index")?;
+        Ok(text)
     }
 
     /// Returns the entry of tar `number` in the index, and the version of the tar, if the store has one. The tar is
@@ -99,7 +139,7 @@ impl TarSet {
     /// # Errors
     ///
     /// [`crate::ErrorKind::Format`] for a file that is no tar file, with its name; errors of the store.
-    pub fn entry(&self, number: usize) -> Result<(Shard, Option<String>)> {
+    fn entry(&self, number: usize) -> Result<(Shard, Option<String>)> {
         let Surveyed { entry, version, .. } = self.pass.file(number, &|| ())?;
         if !self.pass.is_counted(number) {
             return Ok((entry, version));
@@ -126,7 +166,7 @@ impl TarSet {
 mod tests {
     use super::*;
     use crate::sources::Names;
-    use crate::sync::{AtomicUsize, Ordering};
+    use crate::sync::AtomicUsize;
     use std::path::Path;
 
     /// Folder of two tars, and of entries that are kept.
@@ -151,7 +191,7 @@ mod tests {
         let (remote, unfinished) = (stores.open(&root).unwrap(), folder.join("unfinished"));
         let pass =
             Pass::new(TarSurvey, &remote, &root, &files, Some(&unfinished), false, Unpacking::new(None)).unwrap();
-        TarSet { root, pass }
+        TarSet { root, pass, read: AtomicU64::new(0), samples: AtomicU64::new(0) }
     }
 
     /// Returns the number of parts that are read for the index.
