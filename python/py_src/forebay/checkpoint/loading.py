@@ -21,8 +21,19 @@ class Checkpoint:
     """Checkpoint that is committed: by `latest`, `steps`, `save`, or `Checkpoint.open(url)`."""
 
     def __init__(self, url: str, commit: Commit, store: StoreOptions | None = None) -> None:
-        self.url = url
-        self._commit, self._store = commit, store
+        self.url: str = url
+        """URL or path of its folder."""
+        self._store = store
+        self.step: int | None = commit.step
+        """Training step, as it was saved."""
+        self.time: datetime.datetime = commit.time
+        """Time of the commit, in UTC."""
+        self.data: Any = commit.data
+        """State of the loader for its `load_state_dict`, or a dict of states, as it was saved."""
+        self.metadata: Any = commit.metadata
+        """Metadata, as it was saved."""
+        self.parts: Mapping[str, CheckpointPart] = commit.parts
+        """Files of the checkpoint by their names."""
 
     @classmethod
     def open(cls, url: str | os.PathLike[str], *, store: StoreOptions | None = None) -> Checkpoint:
@@ -39,31 +50,6 @@ class Checkpoint:
         """
         url = commit.folder_of("url", url)
         return cls(url, commit.read(url, store), store)
-
-    @property
-    def step(self) -> int | None:
-        """Training step, as it was saved."""
-        return self._commit.step
-
-    @property
-    def time(self) -> datetime.datetime:
-        """Time of the commit, in UTC."""
-        return self._commit.time
-
-    @property
-    def data(self) -> Any:
-        """State of the loader for its `load_state_dict`, or a dict of states, as it was saved."""
-        return self._commit.data
-
-    @property
-    def metadata(self) -> Any:
-        """Metadata, as it was saved."""
-        return self._commit.metadata
-
-    @property
-    def parts(self) -> Mapping[str, CheckpointPart]:
-        """Files of the checkpoint by their names."""
-        return self._commit.parts
 
     @property
     def size(self) -> int:

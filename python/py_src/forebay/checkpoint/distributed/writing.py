@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import os
 import pickle
@@ -212,14 +213,8 @@ def _prefixes(given: Any) -> Callable[[int], str]:
     given = [""] if given is None else given
     if isinstance(given, str) or not given or not all(isinstance(each, str) for each in given):
         raise ConfigError(f"prefixes have to be a function of the rank or a list of texts, but they are {shown(given)}")
-    return _InTurn(tuple(given))
+    return functools.partial(_in_turn, tuple(given))
 
 
-@dataclasses.dataclass(frozen=True)
-class _InTurn:
-    """Prefixes that the ranks use in turn."""
-
-    prefixes: tuple[str, ...]
-
-    def __call__(self, rank: int) -> str:
-        return self.prefixes[rank % len(self.prefixes)]
+def _in_turn(prefixes: Sequence[str], rank: int) -> str:
+    return prefixes[rank % len(prefixes)]
