@@ -469,7 +469,7 @@ def test_texts_of_files_of_records_have_the_ids_of_tokenizers(tmp_path, source):
         ({"allowed_special": ["<none>"]}, "<none>"),
         ({"dtype": "uint8"}, "wider `dtype`"),
         ({"pad": None}, "Tokenize needs a length"),
-        ({"tokenizer": "YQ== 0\n"}, "pass `encoding`"),
+        ({"tokenizer": "YQ== 0\n"}, "its `encoding`"),
         ({"tokenizer": "YQ== 0\n", "encoding": "cl100k_base"}, "no token of this byte"),
         ({"tokenizer": "YQ== 0\nYQ== 1\n", "encoding": "cl100k_base"}, "twice"),
         ({"tokenizer": "YQ==\n", "encoding": "cl100k_base"}, "nor a file of ranks"),
