@@ -10,6 +10,8 @@
 //! | [`CLAIM`] + shard | the process that fetches the shard; an evictor for a moment | exclusive |
 //! | [`RESERVE`] + shard | the process that has room reserved for a shard not yet published | exclusive |
 //! | [`HOLD`] + shard | processes that wait to read the shard; an evictor for a moment, exclusively | shared |
+//! | [`HOLD`] + every shard, and [`COMMON`] | processes with one hold of all shards (see `common_hold`) | shared |
+//! | [`EXACT`] | processes that must know the shards in use of those with such a hold | shared |
 //! | [`open_copy`] | processes with open descriptors of that copy of the shard | shared |
 //! | [`PULSE`] + shard | one second of two, the process that makes progress with its fetch of the shard | exclusive |
 //! | [`ADMISSION`] | the process that is making room | exclusive |
@@ -49,11 +51,15 @@ pub(super) const LOCAL_ONLY: u64 = ADMISSION + 2;
 pub(super) const NEED: u64 = ADMISSION + 3;
 pub(super) const GUEST: u64 = ADMISSION + 4;
 pub(super) const PROBE: u64 = ADMISSION + 5;
+pub(super) const COMMON: u64 = ADMISSION + 6;
+pub(super) const EXACT: u64 = ADMISSION + 7;
 pub(super) const PULSE: u64 = 5 << 32;
 /// First position of remotes, of 2^32.
 pub(super) const REMOTE: u64 = 1 << 59;
 /// First position of readers.
 pub(super) const OPEN: u64 = 1 << 60;
+/// End of the positions of readers.
+pub(super) const OPEN_END: u64 = 1 << 61;
 /// Positions end at 2^63, which leaves 2^62 for the limit itself.
 pub(super) const LIMIT: u64 = 1 << 62;
 /// Largest limit that is announced; a larger one limits nothing.
@@ -156,12 +162,18 @@ impl LockFile {
 
     /// Tries to lock the byte at `position` for this process alone.
     pub(super) fn try_exclusive(&self, position: u64) -> LockOutcome {
-        self.set(libc::F_WRLCK, position)
+        self.set(libc::F_WRLCK, position..position + 1)
     }
 
     /// Tries to lock the byte at `position`, shared with all processes.
     pub(super) fn try_shared(&self, position: u64) -> LockOutcome {
-        self.set(libc::F_RDLCK, position)
+        self.try_shared_range(position..position + 1)
+    }
+
+    /// Tries to lock the bytes of `range`, which has some, shared with all processes. Either all of them are locked or
+    /// none.
+    pub(super) fn try_shared_range(&self, range: Range<u64>) -> LockOutcome {
+        self.set(libc::F_RDLCK, range)
     }
 
     /// Releases the byte at `position`.
@@ -170,7 +182,12 @@ impl LockFile {
     /// its locks. The lock may then stay until the process ends, and no process can claim the shard for as
     /// long.
     pub(super) fn release(&self, position: u64) -> LockOutcome {
-        self.set(libc::F_UNLCK, position)
+        self.release_range(position..position + 1)
+    }
+
+    /// Releases the bytes of `range`, which has some.
+    pub(super) fn release_range(&self, range: Range<u64>) -> LockOutcome {
+        self.set(libc::F_UNLCK, range)
     }
 
     /// Tries to lock the whole file by `flock`, which some file systems and systems have that lack locks of bytes. A
@@ -234,11 +251,12 @@ impl LockFile {
         (!hit.is_empty()).then_some(hit)
     }
 
-    fn set(&self, kind: i32, position: u64) -> LockOutcome {
+    fn set(&self, kind: i32, range: Range<u64>) -> LockOutcome {
+        debug_assert!(!range.is_empty(), "a length of 0 is the rest of the file");
         if kind == libc::F_WRLCK && !self.is_writable {
             return LockOutcome::Unavailable(READ_ONLY);
         }
-        match self.command(libc::F_OFD_SETLK, &mut request(kind, position..position + 1)) {
+        match self.command(libc::F_OFD_SETLK, &mut request(kind, range)) {
             Ok(()) => LockOutcome::Taken,
             Err(Errno::AGAIN | Errno::ACCESS) => LockOutcome::Busy,
             // EINVAL: a kernel without such locks (gVisor). ENOLCK, EOPNOTSUPP, EIO: a network file system without a

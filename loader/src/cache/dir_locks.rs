@@ -3,6 +3,8 @@
 //! Locks of one process do not conflict. So its threads and data sets are counted here: the first one
 //! takes a lock and the last one releases it.
 
+mod common_hold;
+
 use super::claim::{self, LockFile, LockOutcome};
 use crate::format::index::INDEX_BASENAME;
 use rustix::io::Errno;
@@ -41,7 +43,19 @@ pub(super) struct DirLocks {
     /// Positions that this process has locked exclusively, also where locks do not work.
     exclusive: BTreeSet<u64>,
     /// Users of each shared lock, by position. Shared locks are kept for the first user to the last.
-    shared: BTreeMap<u64, u32>,
+    shared: BTreeMap<u64, Users>,
+    /// Users of a common hold, which may be impossible now.
+    common_users: u32,
+    /// Number of shards that the common hold covers, while there is one.
+    common: Option<u64>,
+}
+
+/// Users of a shared lock.
+#[derive(Debug, Default)]
+struct Users {
+    count: u32,
+    /// The position itself is locked. False where the common hold makes that unnecessary.
+    is_locked: bool,
 }
 
 impl DirLocks {
@@ -60,6 +74,8 @@ impl DirLocks {
             whole: None,
             exclusive: BTreeSet::new(),
             shared: BTreeMap::new(),
+            common_users: 0,
+            common: None,
         }
     }
 
@@ -72,8 +88,9 @@ impl DirLocks {
             match LockFile::open(index) {
                 Ok(file) => {
                     // Users that came before there was an index to lock.
-                    for position in self.shared.keys() {
+                    for (position, users) in &mut self.shared {
                         file.try_shared(*position);
+                        users.is_locked = true;
                     }
                     self.file = Some(file);
                 }
@@ -151,7 +168,9 @@ impl DirLocks {
     pub(super) fn release(&mut self, position: u64) -> bool {
         let is_locked = self.exclusive.remove(&position);
         if is_locked {
-            let outcome = self.file().map(|file| file.release(position));
+            let is_held = self.is_in_common_hold(position);
+            let outcome =
+                self.file().map(|file| if is_held { file.try_shared(position) } else { file.release(position) });
             self.note(outcome);
         }
         is_locked
@@ -160,30 +179,37 @@ impl DirLocks {
     /// Adds a user of a shared lock and returns false, without adding one, if a different process holds it exclusively.
     pub(super) fn try_share(&mut self, position: u64) -> bool {
         if !self.shared.contains_key(&position) {
-            let outcome = self.file().map(|file| file.try_shared(position));
-            if !self.note(outcome) {
-                return false;
+            let is_locked = !self.needs_no_lock(position);
+            if is_locked {
+                let outcome = self.file().map(|file| file.try_shared(position));
+                if !self.note(outcome) {
+                    return false;
+                }
             }
+            self.shared.insert(position, Users { count: 0, is_locked });
         }
-        *self.shared.entry(position).or_default() += 1;
+        self.shared.entry(position).or_default().count += 1;
         true
     }
 
     /// Adds a user of a shared lock that no process takes exclusively for long.
     pub(super) fn share(&mut self, position: u64) {
         if !self.try_share(position) {
-            *self.shared.entry(position).or_default() += 1;
+            self.shared.entry(position).or_default().count += 1;
         }
     }
 
     /// Removes a user of a shared lock.
     pub(super) fn unshare(&mut self, position: u64) {
         match self.shared.get_mut(&position) {
-            Some(users) if *users > 1 => *users -= 1,
-            Some(_) => {
+            Some(users) if users.count > 1 => users.count -= 1,
+            Some(users) => {
+                let is_locked = users.is_locked;
                 self.shared.remove(&position);
-                let outcome = self.file().map(|file| file.release(position));
-                self.note(outcome);
+                if is_locked {
+                    let outcome = self.file().map(|file| file.release(position));
+                    self.note(outcome);
+                }
             }
             None => {}
         }
@@ -241,7 +267,7 @@ impl DirLocks {
     }
 
     fn users(&self, position: u64) -> u32 {
-        self.shared.get(&position).copied().unwrap_or(0)
+        self.shared.get(&position).map_or(0, |users| users.count)
     }
 
     /// Returns the smallest `cache_limit` of all running jobs on this directory.

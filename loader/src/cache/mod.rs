@@ -26,7 +26,8 @@
 //! They belong to an open file and vanish with the process that holds them. They announce which process fetches which
 //! shard, reserved room, shards that wait to be read, open copies of shards, the progress of a fetch, consumers that
 //! wait for room, and the limit of every job. The end of a lock is no event, so a process that releases something which
-//! a second process may wait for sets the times of the directory, which wakes them. Where locks do not work, two jobs
+//! a second process may wait for sets the times of the directory, which wakes them. An epoch without a limit holds all
+//! shards with one lock until a process asks which of them are in use (see `dir_locks::common_hold`). Where locks do not work, two jobs
 //! may fetch the same shard and evict shards of both, but neither ever reads wrong data.
 //!
 //! A shard of an index without hashes has the version of its object as an attribute (`fetched_versions`), so that two
@@ -67,7 +68,7 @@ pub(crate) use fetched_versions::FetchedVersions;
 pub use file_cache::FileCache;
 pub(crate) use index::{CachedIndex, IndexSource, record_remote, stale, with_advice_on_remote};
 pub(crate) use publish::{Admission, AdmitOutcome, ClaimOutcome, PublishFile, ShardClaim};
-pub(crate) use residency::ResidencyGuard;
+pub(crate) use residency::{CommonHold, ResidencyGuard};
 pub(crate) use shards::{ShardSet, check_limit, disk_bytes};
 pub(crate) use shared_dir::{OpenFile, OpenFiles};
 pub(crate) use stream_cache::{CacheGroup, RoomRequest, StreamCache, StreamCacheConfig};

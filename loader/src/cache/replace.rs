@@ -26,7 +26,11 @@ impl StreamCache {
         for file in files {
             check_file(all, file).map_err(|e| e.with("file", file.name).with("shard", shard))?;
         }
-        let Some(_locks) = ShardLocks::try_take(self, shard)? else { return Ok(false) };
+        let mut locks = ShardLocks::try_take(self, shard)?;
+        if locks.is_none() && self.await_exact_holds() {
+            locks = ShardLocks::try_take(self, shard)?;
+        }
+        let Some(_locks) = locks else { return Ok(false) };
         // Without unnamed files, the new file has a temporary name and is renamed.
         let unnamed_files = AtomicBool::new(false);
         let is_alone = dir.locks.lock().is_available();

@@ -2,7 +2,13 @@
 
 use super::claim;
 use super::stream_cache::StreamCache;
-use crate::sync::Arc;
+use crate::sync::{Arc, sleep};
+use std::time::Duration;
+
+/// Checks for the end of common holds, [`PAUSE`] apart. The threads that end them look at least four times a second. Tests
+/// run on machines that are slower than any job's.
+const ATTEMPTS: u32 = if cfg!(test) { 12_000 } else { 200 };
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Keeps a shard on disk for a sample that has not been read yet. No process evicts the shard until this is dropped.
 #[derive(Debug)]
@@ -42,5 +48,52 @@ impl Drop for ResidencyGuard {
                 self.stream.dir.wake_waiters();
             }
         }
+    }
+}
+
+/// Keeps all shards of a directory on disk, at the cost of one lock, until a process needs to know those in use; see
+/// `dir_locks::common_hold`. Its owner calls [`make_holds_exact_if_needed`](StreamCache::make_holds_exact_if_needed)
+/// whenever the directory changes.
+#[derive(Debug)]
+pub(crate) struct CommonHold(Arc<StreamCache>);
+
+impl Drop for CommonHold {
+    fn drop(&mut self) {
+        if self.0.dir.is_own_process() && self.0.dir.locks.lock().end_common_hold() {
+            self.0.dir.wake_waiters();
+        }
+    }
+}
+
+impl StreamCache {
+    /// Holds all shards together, if no process needs to know which of them are in use.
+    pub(crate) fn hold_in_common(self: &Arc<Self>) -> CommonHold {
+        if self.dir.is_own_process() {
+            self.dir.locks.lock().begin_common_hold(self.dir.shards.len());
+        }
+        CommonHold(self.clone())
+    }
+
+    /// Holds the shards in use alone from now on, if a process needs to know them.
+    pub(crate) fn make_holds_exact_if_needed(&self) {
+        if self.dir.is_own_process() && self.dir.locks.lock().make_holds_exact_if_needed() {
+            self.wake();
+            self.dir.wake_waiters();
+        }
+    }
+
+    /// Waits, a second at most, until no different process holds all shards in common. Returns false if none did.
+    pub(super) fn await_exact_holds(&self) -> bool {
+        if !self.dir.locks.lock().request_exact_holds() {
+            return false;
+        }
+        self.dir.wake_waiters();
+        for _ in 0..ATTEMPTS {
+            sleep(PAUSE);
+            if !self.dir.locks.lock().request_exact_holds() {
+                break;
+            }
+        }
+        true
     }
 }

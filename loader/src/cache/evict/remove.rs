@@ -28,6 +28,9 @@ impl StreamCache {
         let was_here = dir.refresh_present(shard) != 0;
         let bytes = self.disk_bytes(shard);
         evict(self, shard, bytes);
+        if dir.refresh_present(shard) != 0 && self.await_exact_holds() {
+            evict(self, shard, bytes);
+        }
         if dir.unremovable.lock().contains(&shard) {
             return Err(not_removable(dir));
         }
@@ -75,5 +78,8 @@ pub(super) fn evict(stream: &StreamCache, shard: u32, bytes: u64) -> u64 {
     stream.counters.evicted.add(1);
     stream.counters.evicted_bytes.add(bytes);
     // After the removal: see the check of a reader that has just opened the shard.
+    if let Some(copy) = copy {
+        locks.announce_evicted(copy);
+    }
     if copy.is_some_and(|copy| locks.is_shared(copy)) { 0 } else { bytes }
 }

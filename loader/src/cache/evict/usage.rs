@@ -65,6 +65,9 @@ impl DirUsage {
         if locks.is_shared(claim::LOCAL_ONLY) {
             return Vec::new();
         }
+        if locks.request_exact_holds() {
+            dir.wake_waiters();
+        }
         let mut kept = locks.shards(claim::HOLD, dir.shards.len());
         kept.extend(locks.shards(claim::CLAIM, dir.shards.len()));
         kept.extend(fetched);

@@ -127,6 +127,7 @@ struct ChildState {
     guards: HashMap<u32, ResidencyGuard>,
     open: HashMap<u32, Arc<OpenFiles>>,
     room_request: Option<RoomRequest>,
+    common_hold: Option<CommonHold>,
 }
 
 impl ChildState {
@@ -191,6 +192,22 @@ impl ChildState {
             "need" => {
                 self.room_request = Some(dir.request_room());
                 answer("ok")
+            }
+            "common" => {
+                self.common_hold = Some(dir.hold_in_common());
+                answer("ok")
+            }
+            "exact" => {
+                // As an epoch does.
+                dir.watch_folders();
+                loop {
+                    let changes = dir.changes();
+                    dir.make_holds_exact_if_needed();
+                    if !dir.dir.locks.lock().has_common_hold() {
+                        return answer("ok");
+                    }
+                    dir.wait_for_change(changes);
+                }
             }
             "beat" => {
                 dir.dir.locks.lock().toggle_pulse(shard);
@@ -329,6 +346,54 @@ fn a_request_for_room_is_known_to_all_processes_and_ends_with_its_process() {
     assert!(second.is_room_requested());
     drop(two);
     assert!(!second.is_room_requested());
+}
+
+#[test]
+fn shards_that_a_process_holds_in_common_stay_until_a_second_one_needs_to_know_those_in_use() {
+    let folder = folder();
+    let dir = open(folder.path(), shards(4, 100, false));
+    (0..4).for_each(|shard| put(&dir, shard, &unplanned));
+    let mut other = Child::open(folder.path(), 4, 100, None);
+    assert_eq!((other.ask("common 0"), other.ask("claim 1")), ("ok".to_owned(), "resident".to_owned()));
+    other.send("exact 0");
+    assert!(!dir.evict(1).unwrap(), "it is in use");
+    assert!(dir.evict(0).unwrap());
+    assert_eq!(other.answer(), "ok");
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00001.mds", "shard.00002.mds", "shard.00003.mds"]);
+    assert_eq!(other.ask("read 1"), "ok");
+    assert!(dir.evict(1).unwrap());
+    // From here on this process is known to need that.
+    assert_eq!(other.ask("common 0"), "ok");
+    assert!(dir.evict(2).unwrap());
+}
+
+#[test]
+fn the_common_hold_of_a_killed_process_ends_with_it() {
+    let folder = folder();
+    let dir = open(folder.path(), shards(2, 100, false));
+    put(&dir, 0, &unplanned);
+    let mut other = Child::open(folder.path(), 2, 100, None);
+    assert_eq!((other.ask("common 0"), other.ask("claim 0")), ("ok".to_owned(), "resident".to_owned()));
+    other.kill();
+    assert!(dir.evict(0).unwrap());
+}
+
+#[test]
+fn copies_that_are_opened_under_a_common_hold_count_for_a_limit_that_comes_later() {
+    let folder = folder();
+    let mut reader = Child::open(folder.path(), 4, 100, None);
+    let dir = open(folder.path(), shards(4, 100, false));
+    (0..2).for_each(|shard| put(&dir, shard, &unplanned));
+    assert_eq!((reader.ask("common 0"), reader.ask("take 0")), ("ok".to_owned(), "open".to_owned()));
+    assert_eq!(reader.ask("claim 1"), "resident");
+    drop(dir);
+    let mut writer = Child::open(folder.path(), 4, 100, Some(2 + 250));
+    assert_eq!(reader.ask("exact 0"), "ok");
+    assert_eq!(writer.ask("claim 2"), "claimed");
+    assert_eq!(writer.ask("admit 2"), "wait", "shard 1 is in use, and shard 0 is evicted and open");
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00001.mds"]);
+    assert_eq!(reader.ask("close 0"), "ok");
+    assert_eq!(writer.ask("admit 2"), "made");
 }
 
 /// Number of a user that no file belongs to.

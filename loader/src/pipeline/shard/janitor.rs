@@ -4,8 +4,8 @@ use super::source::ShardSource;
 use crate::error::Result;
 
 impl ShardSource {
-    /// Closes evicted shards, and gives up room that a different loader or process needs now, until the run stops.
-    /// Returns at once if shards cannot be evicted.
+    /// Closes evicted shards, makes holds exact, and gives up room that a different loader or process needs now, until
+    /// the run stops. Returns at once if shards cannot be evicted.
     ///
     /// This has a separate thread, which never waits for the shard plane: a different process may wait for the room of
     /// an evicted shard while every thread here waits for a shard that this process is to fetch. It works when
@@ -19,6 +19,7 @@ impl ShardSource {
             if self.run.is_stopped() {
                 return Ok(());
             }
+            self.catalog.streams().iter().for_each(|stream| stream.dir.make_holds_exact_if_needed());
             // Under a limit, a shard stays open only while announced samples need it: other jobs evict open shards
             // last.
             let is_limited = any.dir.is_limited();

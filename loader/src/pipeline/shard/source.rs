@@ -7,7 +7,9 @@ use super::open_shards::OpenShards;
 use super::plane::ShardPlane;
 use super::residency::Residency;
 use super::status::{ShardStatus, ShardStatuses, Step};
-use crate::cache::{Admission, AdmitOutcome, ClaimOutcome, ResidencyGuard, RoomRequest, ShardClaim, WaitPolicy};
+use crate::cache::{
+    Admission, AdmitOutcome, ClaimOutcome, CommonHold, ResidencyGuard, RoomRequest, ShardClaim, WaitPolicy,
+};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::order::{Rank, ShardId};
@@ -69,6 +71,8 @@ pub(crate) struct ShardSource {
     stuck: Mutex<StuckWatch>,
     /// Keep shards on disk until the first sample of each is read.
     guards: Mutex<HashMap<ShardId, ResidencyGuard>>,
+    /// Make the locks of `guards` and of open shards unnecessary while no process needs them.
+    common_holds: Mutex<Vec<CommonHold>>,
 }
 
 /// Watches if our consumer is stuck for room or a claim of a different loader or process.
@@ -103,6 +107,8 @@ impl ShardSource {
         stats: Arc<Stats>,
     ) -> Self {
         let evicted = stats.counter("cache_evicted");
+        let evictable = catalog.streams().iter().filter(|stream| stream.dir.has_remote());
+        let common_holds = Mutex::new(evictable.map(|stream| stream.dir.hold_in_common()).collect());
         Self {
             residency,
             open_shards,
@@ -119,6 +125,7 @@ impl ShardSource {
             evicted,
             stuck: Mutex::default(),
             guards: Mutex::default(),
+            common_holds,
             stats,
             catalog,
         }
@@ -154,6 +161,9 @@ impl ShardSource {
         let guards = std::mem::take(&mut *self.guards.lock());
         drop(guards);
         self.open_shards.close_all();
+        // Last: the shards that are still in use have a lock each from here on.
+        let holds = std::mem::take(&mut *self.common_holds.lock());
+        drop(holds);
     }
 
     /// Describes the state of `shard`, for the report of a stall: key, attempt, bytes so far.
