@@ -40,7 +40,7 @@ impl RunArg {
     ///
     /// # Errors
     ///
-    /// Those of [`RunFile::read`].
+    /// As [`RunFile::read`].
     pub(crate) fn run(&self, remotes: &[String]) -> Result<&RunFile> {
         if let Some(run) = self.read.get() {
             return Ok(run);
@@ -49,7 +49,7 @@ impl RunArg {
         Ok(self.read.get_or_init(|| run))
     }
 
-    /// Addresses of the run's streams; empty for a file that is no run, of which `run` has the error.
+    /// Addresses of the run's streams; empty for a file that is no run: then `run` has the error.
     pub(crate) fn addresses(&self, remotes: &[String]) -> Vec<String> {
         self.run(remotes).map(RunFile::addresses).unwrap_or_default()
     }

@@ -15,6 +15,7 @@
 //! ```
 
 mod bottleneck;
+mod counter;
 mod help;
 mod interval;
 mod overlap;
@@ -24,6 +25,7 @@ mod trace;
 mod waits;
 
 pub use bottleneck::{Bottleneck, bottleneck};
+pub use counter::Counter;
 pub use interval::interval;
 pub use overlap::Overlap;
 pub use snapshot::{Labelled, Snapshot, StageSnapshot, Threads, prometheus};
@@ -95,27 +97,6 @@ impl Stage {
     }
 }
 
-/// A single number that only grows, such as requests sent or samples skipped.
-#[derive(Debug)]
-pub struct Counter {
-    name: &'static str,
-    value: AtomicU64,
-}
-
-impl Counter {
-    /// Adds `n`.
-    #[inline]
-    pub fn add(&self, n: u64) {
-        self.value.fetch_add(n, Ordering::Relaxed);
-    }
-
-    /// The sum so far.
-    #[inline]
-    pub fn get(&self) -> u64 {
-        self.value.load(Ordering::Relaxed)
-    }
-}
-
 /// All stages and counters of one loader.
 #[derive(Debug)]
 pub struct Stats {
@@ -165,10 +146,10 @@ impl Stats {
     /// The counter called `name` (`snake_case`, unit last), made on first use.
     pub fn counter(&self, name: &'static str) -> Arc<Counter> {
         let mut counters = self.counters.lock();
-        if let Some(counter) = counters.iter().find(|c| c.name == name) {
+        if let Some(counter) = counters.iter().find(|c| c.name() == name) {
             return counter.clone();
         }
-        let counter = Arc::new(Counter { name, value: AtomicU64::new(0) });
+        let counter = Arc::new(Counter::new(name));
         counters.push(counter.clone());
         counter
     }
@@ -220,7 +201,7 @@ impl Stats {
             elapsed: self.start.elapsed(),
             loaders: 1,
             stages: stages.collect(),
-            counters: self.counters.lock().iter().map(|c| (c.name, c.get())).collect(),
+            counters: self.counters.lock().iter().map(|c| (c.name(), c.get())).collect(),
             notes: self.notes.lock().clone(),
             threads: *self.threads.lock(),
             waits: self.waits.snapshot(),

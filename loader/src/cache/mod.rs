@@ -27,8 +27,8 @@
 //! shard, reserved room, shards that wait to be read, open copies of shards, the progress of a fetch, consumers that
 //! wait for room, and the limit of every job. The end of a lock is no event, so a process that releases something which
 //! a second process may wait for sets the times of the directory, which wakes them. An epoch without a limit holds all
-//! shards with one lock until a process asks which of them are in use (see `dir_locks::common_hold`). Where locks do not work, two jobs
-//! may fetch the same shard and evict shards of both, but neither ever reads wrong data.
+//! shards with one lock until a process asks which of them are in use (see `dir_locks::common_hold`). Where locks do
+//! not work, two jobs may fetch the same shard and evict shards of both, but neither ever reads wrong data.
 //!
 //! A shard of an index without hashes has the version of its object as an attribute (`fetched_versions`), so that two
 //! processes do not read different versions without an error.

@@ -5,8 +5,8 @@ use super::stream_cache::StreamCache;
 use crate::sync::{Arc, sleep};
 use std::time::Duration;
 
-/// Checks for the end of common holds, [`PAUSE`] apart. The threads that end them look at least four times a second. Tests
-/// run on machines that are slower than any job's.
+/// Checks for the end of common holds, [`PAUSE`] apart. The threads that end them look at least four times a second.
+/// Tests run on machines that are slower than any job's.
 const ATTEMPTS: u32 = if cfg!(test) { 12_000 } else { 200 };
 const PAUSE: Duration = Duration::from_millis(5);
 

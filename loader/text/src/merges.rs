@@ -4,13 +4,13 @@
 //! ones the leftmost. A file of ranks has the rank of a pair in the bytes of both tokens, whichever tokens they are; a
 //! `tokenizer.json` has a list of pairs of tokens, in the order of their ranks.
 //!
-//! A word begins with a token for each of its bytes in a byte-level vocabulary, and for each of its characters in one of
-//! characters. A character without a token is the tokens of its bytes there, if the vocabulary has these, or else
+//! A word begins with a token for each of its bytes in a byte-level vocabulary, and for each of its characters in one
+//! of characters. A character without a token is the tokens of its bytes there, if the vocabulary has these, or else
 //! unknown.
 //!
 //! A vocabulary of characters often has no splits: a text is one word, with `▁` for its spaces. If no token has a `▁`
-//! after a different character, no merge makes a token across such a place, and the parts before and after it are words
-//! of their own.
+//! after a different character, no merge makes a token across such a place, and the parts before and after it are
+//! separate words.
 
 mod character_tokens;
 mod pairs;

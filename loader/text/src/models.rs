@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokenizers::Result;
 
 use crate::merges::{Merge, Merges};
-use crate::vocabulary::Vocabulary;
+use crate::vocabulary::{Vocabulary, read};
 use crate::words::WordModel;
 use unigram::Unigram;
 use word_pieces::WordPieces;
@@ -79,11 +79,4 @@ impl WholeWords {
     fn id(&self, word: &str) -> u32 {
         self.vocabulary.get(word.as_bytes()).copied().unwrap_or(self.unknown)
     }
-}
-
-/// Returns the tokens of a vocabulary with their ids.
-fn read(vocab: &Value) -> Option<Vocabulary> {
-    let id_of = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
-    let tokens = vocab.as_object()?.iter();
-    tokens.map(|(token, id)| Some((token.clone().into_bytes(), id_of(id)?))).collect()
 }

@@ -109,8 +109,8 @@ impl Tokenizer {
             return Ok(Self { vocabulary, has_exact_cuts, before, after, id_max, token_bytes: OnceLock::new(), long });
         }
         if !file.trim_start().starts_with('{') {
-            let message = "the tokenizer is not a tokenizer.json, which begins with {: pass a different file, or with a \
-                           file of ranks its `encoding`, such as \"cl100k_base\"";
+            let message = "the tokenizer is not a tokenizer.json, which begins with {: pass a different file, or with \
+                           a file of ranks its `encoding`, such as \"cl100k_base\"";
             let start: String = file.chars().take(START_CHARACTERS).take_while(|c| !c.is_control()).collect();
             return Err(Error::config(message).with("start", start));
         }

@@ -147,7 +147,7 @@ class Loader(Generic[BatchT]):
         fetch: Fetches of shards: attempts, time limit and check.
         engine: Resources and limits of this process.
         skip: Samples that an epoch leaves out instead of failing.
-        world: Rank of this process. None: as its launcher says.
+        world: Rank of this process. None: found from its launcher.
 
     Raises:
         ConfigError: An argument is wrong; the message names it and the fix.

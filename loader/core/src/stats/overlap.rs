@@ -1,6 +1,6 @@
 //! Time in which at least one of several threads does the same work.
 
-use super::Counter;
+use super::counter::Counter;
 use crate::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -51,19 +51,17 @@ impl Overlap {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Stats;
     use super::*;
 
     #[test]
     fn time_in_which_several_threads_work_counts_once() {
-        let stats = Stats::new(false);
-        let overlap = Overlap::new(stats.counter("fetching_us"));
+        let overlap = Overlap::new(Arc::new(Counter::new("fetching_us")));
         let start = Instant::now();
         // Work from 1 to 4 ms, with a second thread from 2 to 3 ms, and from 6 to 7.5 ms.
         for (at_us, change) in [(1000, 1), (2000, 1), (3000, -1), (4000, -1), (6000, 1), (7500, -1)] {
             overlap.step(start + Duration::from_micros(at_us), change);
         }
-        assert_eq!(stats.counter("fetching_us").get(), 4500);
+        assert_eq!(overlap.counter.get(), 4500);
         overlap.timed(|| ());
         assert_eq!(overlap.at_work.lock().threads, 0);
     }

@@ -1,5 +1,5 @@
-//! Characters that are one token in every word before it is merged with its neighbours: all tokens of one character in a
-//! vocabulary of characters, and some of a byte-level one.
+//! Characters that are one token in every word before it is merged with its neighbours: all tokens of one character in
+//! a vocabulary of characters, and some of a byte-level one.
 //!
 //! A word of Chinese has three bytes for each character. Most characters have a token, and its merges come before all
 //! others: a word begins with these tokens, which saves most of its merges. This holds for a character if each merge

@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::read;
-use crate::vocabulary::Vocabulary;
+use crate::vocabulary::{Vocabulary, read};
 
 /// A vocabulary of pieces of words.
 pub(crate) struct WordPieces {

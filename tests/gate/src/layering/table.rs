@@ -78,6 +78,7 @@ pub const CRATES: &[Crate] = &[
     Crate { layers: STORE, ..krate("forebay-store", "loader/store", &["forebay-core"]) },
     Crate {
         external: &[
+            "aho-corasick",
             "base64",
             "minijinja",
             "minijinja-contrib",
