@@ -178,16 +178,4 @@ mod tests {
         assert_eq!(limit.kind(), ErrorKind::Full);
         assert!(limit.to_string().contains("ulimit -n"), "{limit}");
     }
-
-    #[test]
-    fn a_certificate_that_is_rejected_names_its_remedy() {
-        for (why, advice) in [
-            (CertificateError::Expired, "check this machine's clock"),
-            (CertificateError::NotValidYet, "check this machine's clock"),
-            (CertificateError::NotValidForName, "check the address and the endpoint"),
-            (CertificateError::UnknownIssuer, "set SSL_CERT_FILE or ca_file"),
-        ] {
-            assert!(certificate_advice(&why).contains(advice), "{why:?}");
-        }
-    }
 }

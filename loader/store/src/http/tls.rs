@@ -103,3 +103,20 @@ fn certificate_advice(why: &CertificateError) -> &'static str {
         _ => "the server's certificate is not trusted: set SSL_CERT_FILE or ca_file to a file with its authority",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_is_rejected_names_its_remedy() {
+        for (why, advice) in [
+            (CertificateError::Expired, "check this machine's clock"),
+            (CertificateError::NotValidYet, "check this machine's clock"),
+            (CertificateError::NotValidForName, "check the address and the endpoint"),
+            (CertificateError::UnknownIssuer, "set SSL_CERT_FILE or ca_file"),
+        ] {
+            assert!(certificate_advice(&why).contains(advice), "{why:?}");
+        }
+    }
+}
