@@ -1,7 +1,6 @@
 //! `forebay top`: figures of running jobs.
 //!
-//! * `record`: the figures of a loader; `ranks`: the figures of a job's ranks beside each other; `processes`: the
-//!   processes of a run.
+//! * `record`: the figures of a loader; `ranks`: the comparison of a job's ranks; `processes`: the processes of a run.
 
 mod processes;
 mod ranks;

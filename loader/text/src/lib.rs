@@ -40,9 +40,9 @@
 //! that it has code for, texts without an allowed special token, and characters that both engines treat alike.
 //!
 //! The crate 1.0 finds a word, a piece or an added token by a part of its hash, in its vocabularies and its cache: one
-//! of four billion new words has the id of a different one. So only its normalizers and pre-tokenizers are used, and the
-//! search of Unigram; the models, the added tokens and the kept words are own ones, which compare bytes. Texts of 8 KiB
-//! and more are kept by 128 bits of a hash and their length.
+//! of four billion new words has the id of a different one. So only its normalizers and pre-tokenizers are used, and
+//! the search of Unigram; the models, the added tokens and the kept words are own ones, which compare bytes. Texts of
+//! 8 KiB and more are kept by 128 bits of a hash and their length.
 //!
 //! # Memory
 //!
