@@ -339,7 +339,7 @@ def test_a_state_belongs_to_the_limits_and_the_lengths(tmp_path):
         ({"map": lambda sample, draws: sample}, "map needs batches of one shape"),
         ({"batch": {"max_length": 65}}, "max_length must be from 1 token to max_tokens"),
         ({"batch": {"max_length": 12, "pad_to_multiple_of": 8}}, "multiple of pad_to_multiple_of"),
-        ({"batch": {"overflow": "cut"}}, "window.overflow"),
+        ({"batch": {"overflow": "cut"}}, "window: overflow is"),
         ({"batch": {"max_tokens": 1 << 31, "max_length": None}}, "at most 2,147,483,647 tokens"),
     ],
 )  # fmt: skip
