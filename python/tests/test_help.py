@@ -2,9 +2,11 @@
 
 import ast
 import inspect
+import math
 import pydoc
 import re
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sized
 
 import pytest
 
@@ -24,6 +26,20 @@ def test_help_has_every_argument_with_a_description(name):
     call, _ = text.split(inspect.getdoc(CALLED[name]).splitlines()[0], 1)
     assert all(re.search(rf"\b{argument}\b", call) for argument in parameters), call
     assert "ForwardRef" not in text and "**arguments" not in text
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="this Python has a line for each argument of a long signature")
+def test_the_help_of_a_loader_fits_two_screens():
+    lines = pydoc.plain(pydoc.render_doc(fb.Loader)).splitlines()
+    assert sum(math.ceil(max(len(line), 1) / 80) for line in lines) <= 100
+    assert {"__iter__", "__len__", "__init__"} <= set(dir(fb.Loader)), "only help has no special methods"
+
+
+def test_a_class_may_derive_from_a_loader_and_an_abstract_class():
+    class Batches(fb.Loader, Sized):
+        pass
+
+    assert issubclass(Batches, fb.Loader) and issubclass(Batches, Sized)
 
 
 VALUES = {name: value for name, value in CALLED.items() if inspect.isclass(value) and name not in ("Loader", "MDSWriter", "ShardReader")}

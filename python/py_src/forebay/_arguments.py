@@ -42,8 +42,8 @@ _NAMED_MAX = 8
 _NEAR = 0.75
 """Likeness from which an argument may be meant by an unknown name. Below it, `max_errors` would be near `max_tokens`."""
 
-_LINE_MAX = 70
-"""Characters of a line of a signature in `help`, which indents it, on a terminal of 80 columns."""
+_LINE_MAX = 76
+"""Characters of a line of a signature in `help`, which indents it by four, on a terminal of 80 columns."""
 
 Check = Callable[[str, Any], Any]
 """Function of an argument's name and value that returns a plain value or raises ConfigError."""
@@ -75,6 +75,7 @@ def by_name(example: str = "", others: Callable[[], dict[str, str]] = dict, **el
     def decorate(cls: _Class) -> _Class:
         construct = cls.__init__
         signature = _Wrapped.from_callable(construct)
+        signature.name = cls.__name__
         _, *parameters = signature.parameters.values()
         names = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_POSITIONAL]
         listed = {parameter.name for parameter in parameters} - set(names)
@@ -100,20 +101,29 @@ class _Wrapped(inspect.Signature):
     A long one has no annotations, which fill pages, and for `__init__` no arguments, which the class has.
     """
 
+    name = ""
+    """Name of the class."""
+
     def __str__(self) -> str:
         return self.format()
+
+    def replace(self, **changes: Any) -> _Wrapped:
+        """Returns a copy with changes, such as the one without `self` that `help` makes."""
+        changed = super().replace(**changes)
+        changed.name = self.name
+        return changed
 
     def format(self, **_: Any) -> str:
         """Returns the signature as text. Python's own class has this method since 3.13, which `help` calls there."""
         parameters = list(self.parameters.values())
         whole = str(inspect.Signature(parameters, return_annotation=self.return_annotation))
-        if len(whole) <= _LINE_MAX:
+        if len(self.name + whole) <= _LINE_MAX:
             return whole
         if "self" in self.parameters:
             return "(self, ...)"
         plain = inspect.Signature([parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters])
-        lines = textwrap.wrap(str(plain)[1:-1], _LINE_MAX, break_long_words=False, break_on_hyphens=False)
-        return "(\n    " + "\n    ".join(lines) + "\n)"
+        lines = textwrap.wrap(self.name + str(plain), _LINE_MAX, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+        return "\n".join(lines).removeprefix(self.name)
 
 
 @dataclass_transform(frozen_default=True)
@@ -136,6 +146,7 @@ def readable(cls: _Class) -> _Class:
     cls.__annotations__ = {name: getattr(kind, "__forward_arg__", kind) for name, kind in new.__annotations__.items()}
     new.__annotations__ = cls.__annotations__
     new.__signature__ = _Wrapped.from_callable(new)
+    new.__signature__.name = cls.__name__
     return cls
 
 

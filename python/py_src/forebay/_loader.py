@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import inspect
 import json
 import logging
 import os
 import sys
 import weakref
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import GenericAlias
@@ -49,6 +51,16 @@ else:
     Generic = {BatchT: object}
 
 _log = logging.getLogger("forebay")
+
+
+class _Listed(ABCMeta):
+    """Class with a `help` of the named members. Special methods, such as `__reduce__`, would fill half a screen of it."""
+
+    def __dir__(cls) -> list[str]:
+        # Mocks and Ray, which need all names, do not ask through this function.
+        is_help = sys._getframe(1).f_code is inspect.classify_class_attrs.__code__
+        return [name for name in super().__dir__() if not (is_help and name.startswith("__"))]
+
 
 _on_devices: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -107,7 +119,7 @@ _ELSEWHERE = {name: meant for meant, names in _MEANT.items() for name in names.s
     'local="folder" for shards in a folder, remote="s3://bucket/set" or a different URL for shards elsewhere',
     **dict(sorted(_ELSEWHERE.items())) | _MOVED,
 )
-class Loader(Generic[BatchT]):
+class Loader(Generic[BatchT], metaclass=_Listed):
     """Batches of samples in MosaicML streaming's order, made ahead by threads.
 
         with Loader(remote="s3://bucket/set", batch_size=256) as loader:
@@ -115,16 +127,15 @@ class Loader(Generic[BatchT]):
                 for batch in loader:
                     ...
 
-    A batch is a dict of the outputs in `fields`: `Image` is a tensor of shape
-    (N, C, H, W), `Scalar` one of (N,). Each loop is an epoch, or the rest of the
-    one of `load_state_dict`. An epoch that a `break` has left is used up. One
-    iterator is alive at a time. `Loader[T]` yields results of `transform`.
+    A batch is a dict of the outputs in `fields`. Each loop is an epoch, or the
+    rest of the one of `load_state_dict`. An epoch that a `break` has left is
+    used up. One iterator is alive at a time. `len(loader)` is the number of
+    batches of a whole epoch. All errors are classes of `forebay.errors`.
 
     Args:
         remote: URL or path of shards or other files, or a `datasets.Dataset`.
         local: Folder for the shards; alone, with all. None: the user's cache.
-        split: Sub-folder or split, such as "train"; also of the streams that
-            have none.
+        split: Sub-folder or split, as "train"; also of streams without one.
         streams: Several sources with their shares, instead of `remote`.
         select: Samples to keep or draw; also of the streams.
         fields: Outputs of a batch by name. None: all columns, undecoded.
@@ -148,11 +159,10 @@ class Loader(Generic[BatchT]):
         engine: Resources and limits of this process.
         skip: Samples that an epoch leaves out instead of failing.
         world: Rank of this process. None: found from its launcher.
-
-    Raises:
-        ConfigError: An argument is wrong; the message names it and the fix.
-        Error: The data cannot be read; `forebay.errors` has all kinds.
     """
+
+    batch_sampler: EpochSetter
+    """Object with `sampler.set_epoch`, for trainers."""
 
     def __init__(
         self,
@@ -285,6 +295,9 @@ class Loader(Generic[BatchT]):
             return GenericAlias(cls, batch)
 
         def __getattr__(self, name: str) -> Any:
+            if name == "batch_sampler":
+                # Not a property, since `help` has what programs use.
+                return EpochSetter(self._session, self.batch_size)
             if name in ("dataset", "sampler"):
                 name += (
                     "; forebay.integrations has a DataLoader with one: torch.DataLoader(loader) there, for Accelerate "
@@ -310,11 +323,6 @@ class Loader(Generic[BatchT]):
     def batch_size(self) -> int:
         """Rows of a batch on each device."""
         return self._batch.rows
-
-    @property
-    def batch_sampler(self) -> EpochSetter:
-        """Object with `sampler.set_epoch`, for trainers."""
-        return EpochSetter(self._session, self.batch_size)
 
     @property
     def adapter(self) -> Adapter:
