@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from typing import Any
+from typing import Any, get_args
 
 from .._arguments import one_of
+from .._choices import Framework
 from ..errors import ConfigError, UnsupportedError
 from .._world import World
 from .batch import Batch, Convert, each
@@ -27,11 +28,8 @@ from .ragged import array
 
 __all__ = ["FRAMEWORKS", "Batch", "converter", "mapped", "replicas"]
 
-_PACKAGES = ("torch", "jax", "tensorflow", "numpy")
-"""Frameworks that are packages, by their names for `import` and for pip."""
-
-FRAMEWORKS = (*_PACKAGES, "dlpack")
-"""Values of the loader's `framework`."""
+FRAMEWORKS = get_args(Framework)
+"""Values of the loader's `framework`. All but "dlpack" are names of packages, for `import` and for pip."""
 
 
 def converter(framework: str, batch: Batch) -> Convert:
@@ -90,7 +88,7 @@ def _import(framework: str) -> None:
     except ImportError as error:
         is_missing = isinstance(error, ModuleNotFoundError) and error.name == framework
         why = "it is not installed" if is_missing else f"its import failed: {error}"
-        others = [f'"{other}"' for other in _PACKAGES if other != framework and _is_installed(other)]
+        others = [f'"{other}"' for other in FRAMEWORKS if other not in ("dlpack", framework) and _is_installed(other)]
         others = f", or pass a framework that is installed: {', '.join(others)}" if others else ""
         default = ", which is the default" if framework == "torch" else ""
         raise UnsupportedError(f'framework is "{framework}"{default}, but {why}: pip install {framework}{others}') from error

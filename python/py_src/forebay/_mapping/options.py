@@ -6,14 +6,12 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from .._arguments import U32, by_name, none_or, one_of, shown, text, whole, within
 from .._choices import MapKind
 from ..errors import ConfigError
 from ..fields import AttentionMask, ImageOp
-
-KINDS = ("threads", "processes", "interpreters")
 
 PREFETCH_MAX = 64
 """Upper bound of the batches that are mapped ahead. The engine's states reach back further, see `HELD_MAX`."""
@@ -89,7 +87,7 @@ def checked(value: Any) -> Map:
             instead = ": pass operations of pictures to Image" if isinstance(options.function, ImageOp) else ""
             raise ConfigError(f"it is a Map or a function of a sample and its generator, but it is {shown(options.function)}{instead}")
         _check_arguments(options)
-        one_of("kind of Map", options.kind, KINDS)
+        one_of("kind of Map", options.kind, get_args(MapKind))
         if options.inputs is not None:
             if isinstance(options.inputs, str) or not isinstance(options.inputs, Sequence) or not options.inputs:
                 raise ConfigError(f"inputs of Map is a list of names of outputs, but it is {shown(options.inputs)}")

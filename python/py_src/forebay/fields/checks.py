@@ -6,9 +6,10 @@ import math
 import numbers
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Union
+from typing import Any, Union, get_args
 
 from .._arguments import U32, Check, flag, none_or, one_of, real, reals, shown, whole
+from .._choices import PaddingMode
 from ..errors import ConfigError
 
 Range = Union[float, Sequence[float]]
@@ -123,7 +124,7 @@ BY_ANNOTATION: Mapping[str, Check] = {
     "int": partial(whole, least=1, below=U32),
     "int | None": partial(none_or, partial(whole, least=1, below=U32)),
     "Interpolation": interpolation_of,
-    "PaddingMode": partial(one_of, choices=("constant", "edge", "reflect", "symmetric")),
+    "PaddingMode": partial(one_of, choices=get_args(PaddingMode)),
     "Sequence[float]": _TWO,
     "Sequence[float] | None": partial(none_or, _TWO),
     "Size": pair_of,

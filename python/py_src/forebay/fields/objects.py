@@ -5,14 +5,14 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Union
+from typing import Any, Union, get_args
 
 from .._arguments import U32, none_or, one_of, real, shown, whole
 from .._choices import BoxFormat, DType
 from ..errors import ConfigError
 from .base import ColumnField, json_path
 
-_format = partial(one_of, choices=("xyxy", "xywh", "cxcywh"))
+_format = partial(one_of, choices=get_args(BoxFormat))
 _pixels = partial(none_or, partial(real, expected="a number of pixels, at least 0", least=0))
 _level = partial(whole, below=256)
 

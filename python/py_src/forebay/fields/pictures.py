@@ -103,12 +103,12 @@ class Image(Field):
             "column": column_of("column of Image", self.column),
             "ops": [op._spec() for op in self.ops],
             "dtype": dtype_of("dtype of Image", self.dtype),
-            "layout": one_of("layout of Image", self.layout, ("NCHW", "NHWC")),
+            "layout": one_of("layout of Image", self.layout, get_args(Layout)),
         }
         if self.views is not None:
             spec["views"] = whole("views of Image", self.views, 1, U32)
         if self.mode != "RGB":
-            spec["mode"] = one_of("mode of Image", self.mode, ("RGB", "L", "RGBA", "I;16"))
+            spec["mode"] = one_of("mode of Image", self.mode, get_args(Mode))
         return spec | {name: True for name in self._CHOICES if flag(f"{name} of Image", getattr(self, name))}
 
 

@@ -7,7 +7,7 @@ import os
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
 from .._arguments import byte_size, one_of
 from .._choices import Compression, Shard
@@ -39,7 +39,7 @@ class _Contents(FileOrder, Generic[ItemT]):
         super().__init__(files, ordered=False, **order)
         self._buffer, self._store = byte_size("buffer", buffer), store
         self._memory = None if memory is None else byte_size("memory", memory)
-        self._compression = one_of("compression", compression, ("auto", "none", "gz", "zst", "bz2", "br"))
+        self._compression = one_of("compression", compression, get_args(Compression))
 
     def _open(self) -> Any:
         """Returns the engine's reader."""
@@ -92,15 +92,6 @@ class _Contents(FileOrder, Generic[ItemT]):
         """
         self._settle()
         return super().state_dict() | {"items": self._ITEMS, "offset": self._offset, "version": self._version}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues at a position, on as many ranks and workers as it was saved on.
-
-        Raises:
-            StateError: It belongs to a different order of files, rank or number of ranks, or is not a state of this
-                class. Iteration raises StaleError if the file that it is in was replaced.
-        """
-        super().load_state_dict(state)
 
 
 class LineLoader(_Contents[bytes]):

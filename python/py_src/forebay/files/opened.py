@@ -6,7 +6,7 @@ import codecs
 import io
 import logging
 import os
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 from .._arguments import one_of
 from .._choices import OpenMode
@@ -249,7 +249,7 @@ def open(
         NotFoundError: There is no such file to read.
         ConfigError: An argument is wrong.
     """
-    mode = one_of("mode", mode, ("rb", "wb", "r", "w", "rt", "wt"))
+    mode = one_of("mode", mode, get_args(OpenMode))
     kind = FileReader if mode.startswith("r") else FileWriter
     if mode.endswith("b"):
         if (encoding, errors, newline) != (None, None, None):

@@ -14,7 +14,7 @@ import random
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from .._arguments import flag, one_of, whole
 from .._choices import Shard
@@ -51,7 +51,7 @@ class FileOrder:
 
     def __init__(self, files: Sequence[File], *, ordered: bool, shuffle: bool, seed: int, epoch: int, shard: Shard) -> None:
         self._files, self._ordered, self._shuffle = files, flag("ordered", ordered), flag("shuffle", shuffle)
-        self._seed, self._shard = whole("seed", seed), one_of("shard", shard, ("auto", "none"))
+        self._seed, self._shard = whole("seed", seed), one_of("shard", shard, get_args(Shard))
         # Rank and number of ranks of the process that this loader was sent from.
         self._sent_world: tuple[int, int] | None = None
         # Process of a worker, and the epoch of its last loop.
@@ -193,7 +193,8 @@ class FileOrder:
         Raises:
             StateError: It belongs to a different order of files or is not a state of this class, or it is within an epoch of a
                 shuffle of a different number of files, of workers, which need as many ranks and workers as before, or of
-                `ordered=False`, where it belongs to one rank alone.
+                `ordered=False`, where it belongs to one rank alone, as all positions in lines and files of tars do. Their
+                iteration raises StaleError if the file that it is in was replaced.
         """
         try:
             epoch, start, taken, shares = (int(state[name]) for name in ("epoch", "start", "taken", "shares"))
