@@ -2,11 +2,16 @@
 //!
 //! The crate's search compares the start of a token, and 32 bits of a hash for its rest. This one compares all bytes.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use aho_corasick::{AhoCorasick, Input, MatchKind};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tokenizers::pipeline::PipelinePatternMatcher;
+
+use crate::document::Document;
+
+/// Fields of an added token that it must have.
+const FLAGS: [&str; 5] = ["single_word", "lstrip", "rstrip", "normalized", "special"];
 
 /// Added tokens.
 pub(crate) struct AddedTokens {
@@ -28,39 +33,35 @@ struct Token {
 }
 
 impl AddedTokens {
-    /// Returns the added tokens of a document of the newest version, whose model is `Null`. `vocab` is the model's, and
-    /// may have a token's id. `None` for tokens that the newer engine does not know.
-    pub(crate) fn new(document: &mut Value, vocab: &Value) -> Option<Self> {
-        document["model"] = words(vocabulary(vocab)?);
-        let added =
-            tokenizers::from_json(&document.to_string()).ok()?.get_added_vocabulary().get_added_tokens_decoder();
-        let is_named = |token: &&Value| token["content"].as_str().is_some_and(|content| !content.is_empty());
-        let names: HashSet<String> = document["added_tokens"]
-            .as_array()?
-            .iter()
-            .filter(is_named)
-            .map(|token| token["content"].to_string())
-            .collect();
-        if added.len() < names.len() {
+    /// Returns the added tokens of a document without normalizers for them; `None` for damaged ones.
+    pub(crate) fn new(document: &Document) -> Option<Self> {
+        let is_whole = |token: &Value| {
+            token["id"].is_u64() && token["content"].is_string() && FLAGS.iter().all(|flag| token[flag].is_boolean())
+        };
+        if !document.added().all(is_whole) {
             return None;
         }
-        document["model"] = words(Map::new());
-        document["added_tokens"] = json!([]);
-        let search = |is_normalized: bool| {
-            let added = added.iter().filter(|(_, token)| token.normalized == is_normalized);
-            let tokens = added.clone().map(|(&id, token)| Token { id, is_special: token.special }).collect();
-            Search::new(added.map(|(_, token)| token.content.as_str()).collect(), tokens)
+        let special: HashSet<&str> = document
+            .added()
+            .filter(|token| token["special"] == true)
+            .filter_map(|token| token["content"].as_str())
+            .collect();
+        // Of equal contents the last one has the flags.
+        let is_normalized: HashMap<&str, bool> = document
+            .added()
+            .filter_map(|token| Some((token["content"].as_str()?, token["normalized"] == true)))
+            .collect();
+        let search = |normalized: bool| {
+            let added = document.added_ids().filter(|(content, _)| is_normalized.get(content) == Some(&normalized));
+            let tokens = added.map(|(content, id)| (content, Token { id, is_special: special.contains(content) }));
+            Search::new(tokens.unzip())
         };
         Some(Self { raw: search(false)?, normalized: search(true)? })
     }
 }
 
 impl Search {
-    fn new(contents: Vec<&str>, tokens: Vec<Token>) -> Option<Self> {
-        let distinct: HashSet<&str> = contents.iter().copied().filter(|content| !content.is_empty()).collect();
-        if distinct.len() < contents.len() {
-            return None;
-        }
+    fn new((contents, tokens): (Vec<&str>, Vec<Token>)) -> Option<Self> {
         let build = || AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&contents).ok();
         let matcher = if contents.is_empty() { None } else { Some(build()?) };
         Some(Self { matcher, tokens })
@@ -80,21 +81,4 @@ impl PipelinePatternMatcher for AddedTokens {
         let mut found = found.map(|place| ((place.start(), place.end()), &tokens[place.pattern().as_usize()]));
         found.find(|(_, token)| !(skips_special && token.is_special)).map(|(place, token)| (place, token.id))
     }
-}
-
-/// Returns the ids of a model's vocabulary; `None` for one with a piece twice.
-fn vocabulary(vocab: &Value) -> Option<Map<String, Value>> {
-    match vocab {
-        Value::Object(vocab) => Some(vocab.clone()),
-        Value::Array(pieces) => {
-            let ids = pieces.iter().enumerate().map(|(id, piece)| Some((piece[0].as_str()?.to_owned(), id.into())));
-            ids.collect::<Option<Map<_, _>>>().filter(|ids| ids.len() == pieces.len())
-        }
-        _ => None,
-    }
-}
-
-/// Returns a model of whole words with this vocabulary.
-fn words(vocab: Map<String, Value>) -> Value {
-    json!({"type": "WordLevel", "vocab": vocab, "unk_token": ""})
 }

@@ -88,7 +88,6 @@ impl Engine {
 impl Fast {
     /// Returns the newer engine, unless it does not know a part of the document.
     fn new(document: &Document, scope: Scope, is_all_special: bool) -> Option<Self> {
-        let document = document.newest().ok()?;
         // The engine asserts some properties of a document.
         let tokenizer = catch_unwind(AssertUnwindSafe(|| Newer::new(document, is_all_special))).ok()??;
         let characters = scope.characters();

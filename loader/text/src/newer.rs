@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use forebay_core::sync::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokenizers::Result;
 use tokenizers::pipeline::{
     PipelineNormalizer, PipelineToken, PipelineTokenizer, PreTokenizer as _, PreTokenizerScratch, Segment, Span,
@@ -12,6 +12,7 @@ use tokenizers::pipeline::{
 
 use crate::added_tokens::AddedTokens;
 use crate::characters::Characters;
+use crate::document::Document;
 use crate::models::Model;
 use crate::words::Words;
 
@@ -49,18 +50,21 @@ struct Scratch {
 }
 
 impl Newer {
-    /// Returns the tokenizer of a document of the newest version; `None` for a document that the engine does not know.
-    /// With `finds_special` special tokens in a text are found.
-    pub(crate) fn new(mut document: Value, finds_special: bool) -> Option<Self> {
+    /// Returns the tokenizer of a document; `None` for a document that the engine does not know. With `finds_special`
+    /// special tokens in a text are found.
+    pub(crate) fn new(document: &Document, finds_special: bool) -> Option<Self> {
         let is_found = |token: &Value| finds_special || token["special"] != true;
-        let has_found = document["added_tokens"].as_array()?.iter().any(is_found);
+        let has_found = document.added().any(is_found);
         let found = match (has_found, finds_special) {
             (false, _) => Found::Nothing,
             (true, true) => Found::All,
             (true, false) => Found::Ordinary,
         };
-        let model = std::mem::take(document.get_mut("model")?);
-        let added = AddedTokens::new(&mut document, &model["vocab"])?;
+        let added = AddedTokens::new(document)?;
+        let mut document = document.newest().ok()?;
+        let words = json!({"type": "WordLevel", "vocab": {}, "unk_token": ""});
+        let model = std::mem::replace(document.get_mut("model")?, words);
+        document["added_tokens"] = json!([]);
         let parts = tokenizers::from_json(&document.to_string()).ok()?;
         Some(Self { parts, added, found, model: Model::of(&model)?, idle: Mutex::new(Vec::new()) })
     }

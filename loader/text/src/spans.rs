@@ -7,9 +7,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use serde_json::Value;
-
 use crate::alphabet::bytes_of;
+use crate::document::Document;
 
 /// Bytes of all tokens of a vocabulary.
 #[derive(Debug)]
@@ -32,16 +31,13 @@ impl TokenBytes {
 
     /// Reads the tokens of a `tokenizer.json`; `None` if its model has no bytes as tokens.
     pub(crate) fn of_json(json: &str) -> Option<Self> {
-        let document: Value = serde_json::from_str(json).ok()?;
+        let document = Document::read(json).ok()?;
         let mut tokens = Vec::new();
-        for (token, id) in document["model"]["vocab"].as_object()? {
+        for (token, id) in document.vocab().as_object()? {
             tokens.extend(bytes_of(token).zip(id.as_u64().and_then(|id| u32::try_from(id).ok())));
         }
-        let added = document["added_tokens"].as_array().into_iter().flatten();
-        let added =
-            added.filter_map(|token| Some((token["content"].as_str()?, u32::try_from(token["id"].as_u64()?).ok()?)));
         let of_model = tokens.iter().map(|(bytes, id)| (*id, bytes.as_slice()));
-        Some(Self::of(of_model.chain(added.map(|(content, id)| (id, content.as_bytes())))))
+        Some(Self::of(of_model.chain(document.added_ids().map(|(content, id)| (id, content.as_bytes())))))
     }
 
     /// Adds to `mask` true for each of the tokens `ids` of `text` that has a byte of `parts`. Returns false if the

@@ -412,6 +412,37 @@ mod tests {
         }
     }
 
+    /// A normalizer makes this token of a text with a cut inside.
+    #[test]
+    fn a_text_with_normalized_added_tokens_is_encoded_as_a_whole() {
+        let mut document: serde_json::Value = serde_json::from_str(&bytes()).unwrap();
+        document["normalizer"] = serde_json::json!({"type": "NFKC"});
+        document["added_tokens"] = serde_json::json!([{"id": 264, "content": "l,l", "single_word": false,
+            "lstrip": false, "rstrip": false, "normalized": true, "special": false}]);
+        let tokenizer = Tokenizer::load(&document.to_string(), &Settings::default()).unwrap();
+        let mut ids = Ids::default();
+        tokenizer.encode(&format!("{}l\u{ff0c}l", "l".repeat(PIECE_BYTES - 1)), &mut ids).unwrap();
+        assert_eq!(ids.as_slice().last(), Some(&264));
+    }
+
+    /// `tokenizers` ignores the ids of added tokens in a file.
+    #[test]
+    fn an_added_token_has_the_id_after_the_vocabulary() {
+        let json = WORDS.replace(r#"{"id": 1, "content": "</s>""#, r#"{"id": 9, "content": "<end>""#);
+        let settings = Settings {
+            bos: End::Token("<end>".into()),
+            eos: End::Token("</s>".into()),
+            allowed: Special::All,
+            encoding: None,
+        };
+        let tokenizer = Tokenizer::load(&json, &settings).unwrap();
+        let (mut ids, mut mask) = (Ids::default(), Vec::new());
+        tokenizer.encode_parts("<end>hello<s>", &[0..5, 10..13], &mut ids, &mut mask).unwrap();
+        assert_eq!(ids.as_slice(), [5, 5, 3, 0, 1]);
+        assert_eq!(mask, [false, true, false, true, false]);
+        assert_eq!(tokenizer.id_max(), 5);
+    }
+
     #[test]
     fn the_head_of_a_long_text_is_encoded_alone() {
         let tokenizer = Tokenizer::load(&bytes(), &Settings::default()).unwrap();

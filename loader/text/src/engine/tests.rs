@@ -223,6 +223,83 @@ fn own_models_have_the_ids_of_the_stable_engine() {
     }
 }
 
+/// The newer engine has its `Metaspace` before the search for these tokens, and the stable engine after it.
+#[test]
+fn an_added_token_is_found_before_spaces_are_replaced() {
+    let metaspace =
+        |scheme| json!({"type": "Metaspace", "replacement": "\u{2581}", "prepend_scheme": scheme, "split": true});
+    let vocab = json!([["<unk>", 0.0], ["\u{2581}a", -1.0], ["a", -2.0], ["\u{2581}", -3.0]]);
+    let model = json!({"type": "Unigram", "unk_id": 0, "byte_fallback": false, "vocab": vocab});
+    for (scheme, expected) in [("always", [1, 5, 1, 4]), ("never", [2, 5, 2, 4])] {
+        let mut document = with_model(Value::Null, metaspace(scheme), model.clone());
+        for (token, content) in ["a a", "<|"].into_iter().enumerate() {
+            document["added_tokens"][token]["content"] = content.into();
+            document["added_tokens"][token]["normalized"] = true.into();
+            document["added_tokens"][token]["special"] = false.into();
+        }
+        let document = Document::read(&document.to_string()).unwrap();
+        let mut ids = Vec::new();
+        Engine::new(&document, &Special::Nothing).unwrap().encode("a<|aa a", &mut ids).unwrap();
+        assert_eq!(PipelineToken::cast_slice(&ids), expected, "{scheme}");
+    }
+}
+
+/// The newer engine has one code for the three patterns of DeepSeek together.
+#[test]
+fn a_pattern_of_deepseek_splits_alone_and_with_others() {
+    let split = |pattern: &str| {
+        json!({"type": "Split", "pattern": {"Regex": pattern},
+        "behavior": "Isolated", "invert": false})
+    };
+    let byte_level = |use_regex: bool| {
+        json!({"type": "ByteLevel", "add_prefix_space": false,
+        "trim_offsets": true, "use_regex": use_regex})
+    };
+    let [numbers, chinese, rest] = tokenizers::utils::DEEPSEEK_PATTERNS.map(split);
+    let mut draw = draws();
+    for (parts, is_fast) in [
+        (vec![numbers.clone(), byte_level(false)], false),
+        (vec![numbers.clone(), chinese.clone(), rest.clone(), byte_level(true)], false),
+        (
+            vec![
+                json!({"type": "Digits", "individual_digits": true}),
+                numbers.clone(),
+                chinese.clone(),
+                rest.clone(),
+                byte_level(false),
+            ],
+            false,
+        ),
+        (vec![numbers, chinese, rest, byte_level(false)], true),
+    ] {
+        let mut document = document(&mut draw, &Value::Null, false);
+        document["pre_tokenizer"]["pretokenizers"] = parts.into();
+        let read = Document::read(&document.to_string()).unwrap();
+        let engine = Engine::new(&read, &Special::Nothing).unwrap();
+        assert_eq!(engine.fast.is_some(), is_fast, "{}", document["pre_tokenizer"]);
+        if is_fast {
+            compare(&document, 300, &mut draw);
+        }
+        engine.encode("12345 中文 the'S", &mut Vec::new()).unwrap();
+    }
+}
+
+/// The stable engine puts a space before a text if its first character is the first one of the text, too.
+#[test]
+fn a_text_that_loses_its_first_character_has_no_space_before_it() {
+    let metaspace = json!({"type": "Metaspace", "replacement": "\u{2581}", "prepend_scheme": "first", "split": true});
+    let model = json!({"type": "WordLevel", "unk_token": "<unk>", "vocab": {"<unk>": 0, "\u{2581}ab": 1, "ab": 2}});
+    let normalizer = json!({"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": false,
+        "strip_accents": null, "lowercase": false});
+    let document = Document::read(&with_model(normalizer, metaspace, model).to_string()).unwrap();
+    let engine = Engine::new(&document, &Special::All).unwrap();
+    for (text, expected) in [("ab", 1), ("\u{200b}ab", 2)] {
+        let mut ids = Vec::new();
+        engine.encode(text, &mut ids).unwrap();
+        assert_eq!(PipelineToken::cast_slice(&ids), [expected], "{text:?}");
+    }
+}
+
 /// The crate's models, its added tokens and its kept words know a text by its hash alone, which these two share.
 #[test]
 fn a_text_has_no_ids_of_a_different_one_with_its_hash() {
