@@ -1,12 +1,13 @@
 //! The two engines of a `tokenizer.json`, and the choice for a text.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use forebay_core::error::{Error, Result};
 use forebay_core::sync::OnceLock;
 use tokenizers::pipeline::PipelineToken;
-use tokenizers_stable::Tokenizer as Stable;
+use tokenizers_stable::{AddedToken, NormalizedString, Normalizer as _, Tokenizer as Stable};
 
 use crate::characters::Characters;
 use crate::document::Document;
@@ -79,10 +80,37 @@ impl Engine {
             stable.with_padding(None);
             stable.with_truncation(None).map_err(|e| e.to_string())?;
             stable.set_encode_special_tokens(!self.is_all_special);
+            check_added_tokens(&stable, self.is_all_special)?;
             Ok(stable)
         });
         made.as_ref().map_err(|reason| Error::config(format!("the tokenizer cannot be used: {reason}")))
     }
+}
+
+/// # Errors
+/// An added token that the normalizer makes empty: the library never ends its search for it. Two that it makes equal:
+/// each process finds one of them at random.
+fn check_added_tokens(tokenizer: &Stable, is_all_special: bool) -> Result<(), String> {
+    let Some(normalizer) = tokenizer.get_normalizer() else { return Ok(()) };
+    let mut tokens: Vec<_> = tokenizer.get_added_tokens_decoder().into_iter().collect();
+    tokens.sort_unstable_by_key(|(id, _)| *id);
+    let mut found: HashMap<String, AddedToken> = HashMap::new();
+    for (_, token) in tokens.into_iter().filter(|(_, token)| token.normalized) {
+        let mut content = NormalizedString::from(token.content.as_str());
+        normalizer.normalize(&mut content).map_err(|e| e.to_string())?;
+        if content.is_empty() {
+            return Err(format!("its normalizer removes the added token {:?}: remove this token", token.content));
+        }
+        if let Some(other) = found.insert(content.get().to_owned(), token.clone())
+            && (is_all_special || !other.special || !token.special)
+        {
+            let (one, other) = (&other.content, &token.content);
+            return Err(format!(
+                "its normalizer makes the added tokens {one:?} and {other:?} equal: remove one of them"
+            ));
+        }
+    }
+    Ok(())
 }
 
 impl Fast {

@@ -115,6 +115,12 @@ impl Tokenizer {
             return Err(Error::config(message).with("start", start));
         }
         let mut document = Document::read(file)?;
+        if document.model()["dropout"].as_f64().is_some_and(|dropout| dropout > 0.0) {
+            return Err(Error::config(
+                "the model of the tokenizer has a `dropout`, so a text has different ids each time, and an epoch cannot \
+                 be planned or resumed: set it to null in the tokenizer.json",
+            ));
+        }
         document.allow(allowed)?;
         let [own_before, own_after] = own_ends(&document)?;
         let before = end_ids("add_bos", bos, own_before, |token| document.id_of(token))?;
@@ -441,6 +447,15 @@ mod tests {
         assert_eq!(ids.as_slice(), [5, 5, 3, 0, 1]);
         assert_eq!(mask, [false, true, false, true, false]);
         assert_eq!(tokenizer.id_max(), 5);
+    }
+
+    #[test]
+    fn random_ids_are_refused() {
+        for (dropout, is_refused) in [("0.1", true), ("0.0", false), ("null", false)] {
+            let json = bytes().replace("\"dropout\":null", &format!("\"dropout\":{dropout}"));
+            let loaded = Tokenizer::load(&json, &Settings::default());
+            assert_eq!(loaded.is_err_and(|e| e.to_string().contains("`dropout`")), is_refused, "{dropout}");
+        }
     }
 
     #[test]

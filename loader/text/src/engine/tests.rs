@@ -284,6 +284,25 @@ fn a_pattern_of_deepseek_splits_alone_and_with_others() {
     }
 }
 
+/// `tokenizers` never ends its search for an empty token, and finds one of two equal ones at random.
+#[test]
+fn added_tokens_that_their_normalizer_makes_empty_or_equal_are_refused() {
+    for (content, message) in [("", "removes the added token \"<|\""), ("<|END|>", "\"<|end|>\" and \"<|\" equal")] {
+        let mut document = with_model(
+            json!({"type": "Sequence", "normalizers": [
+                {"type": "Replace", "pattern": {"Regex": r"^<\|$"}, "content": content}, {"type": "Lowercase"}]}),
+            json!({"type": "Whitespace"}),
+            json!({"type": "WordLevel", "unk_token": "<unk>", "vocab": {"<unk>": 0}}),
+        );
+        for token in 0..2 {
+            document["added_tokens"][token]["normalized"] = true.into();
+        }
+        let document = Document::read(&document.to_string()).unwrap();
+        let e = Engine::new(&document, &Special::All).err().expect("it is refused");
+        assert!(e.to_string().contains(message), "{e}");
+    }
+}
+
 /// The stable engine puts a space before a text if its first character is the first one of the text, too.
 #[test]
 fn a_text_that_loses_its_first_character_has_no_space_before_it() {
