@@ -69,19 +69,19 @@ def continuing_ids(contents: str) -> list[int]:
         model = document["model"]
         vocabulary = model["vocab"]
         pairs = vocabulary.items() if isinstance(vocabulary, dict) else [(piece[0], id) for id, piece in enumerate(vocabulary)]
-        added = {token["id"] for token in document.get("added_tokens") or ()}
+        added = {token["content"] for token in document.get("added_tokens") or ()}
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         raise ConfigError("whole_words of MaskedLM needs a tokenizer.json, such as the file next to a model of BERT") from None
     prefix = model.get("continuing_subword_prefix")
     if prefix:
-        return [id for token, id in pairs if token.startswith(prefix) and id not in added]
+        return [id for token, id in pairs if token.startswith(prefix) and token not in added]
     starts = _starts(document)
     if starts is None:
         raise ConfigError(
             "the vocabulary of the tokenizer marks neither the beginning nor the continuation of a word: pass the ids of the tokens that "
             "continue a word as whole_words of MaskedLM"
         )
-    return [id for token, id in pairs if not token.startswith(starts) and id not in added]
+    return [id for token, id in pairs if not token.startswith(starts) and token not in added]
 
 
 def _starts(document: dict[str, Any]) -> tuple[str, ...] | None:
