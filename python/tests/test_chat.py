@@ -179,6 +179,15 @@ def test_a_completion_is_trained_and_its_prompt_is_not(tmp_path):
     assert texts_of(texts, chat) == [("The sky is blue.</s>", [" blue.</s>"])]
 
 
+def test_a_completion_that_is_a_list_in_json_is_text(tmp_path):
+    answers = ["[1, 2]", "[]", '[{"a": 1}]', '["x"]', "{}"]
+    remote = write(tmp_path / "a", [{"prompt": "[3]", "completion": answer, "other": "none"} for answer in answers])
+    chat = fb.Chat("completion", IDS, prompt="prompt", variables={"eos_token": "</s>"}, pad=0)
+    assert texts_of(remote, chat) == [(f"[3]{answer}</s>", [f"{answer}</s>"]) for answer in answers]
+    pair = fb.Chat("completion", IDS, prompt="prompt", against="other", part="pair", pad=0)
+    assert all(len(one["input_ids"]) == 2 for one in batch(remote, {"input_ids": pair}))
+
+
 def test_preference_pairs_have_the_ids_that_a_collator_joins(tmp_path):
     rows = [{"chosen": [*CHATS[3][:3], {"role": "assistant", "content": "Yes"}], "rejected": [*CHATS[3][:3], {"role": "assistant", "content": "No"}]}]
     remote = write(tmp_path / "a", rows)

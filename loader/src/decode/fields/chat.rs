@@ -206,15 +206,17 @@ struct ChatColumn {
     index: usize,
     name: String,
     is_json: bool,
+    /// True if a sample may have a text instead of messages.
+    may_be_text: bool,
 }
 
 impl ChatColumn {
-    fn find(columns: Columns<'_>, name: &str) -> Result<Self> {
+    fn find(columns: Columns<'_>, name: &str, may_be_text: bool) -> Result<Self> {
         let (index, column) = columns.find(name)?;
         if !is_text(column) && column.encoding != Encoding::Bytes {
             return Err(unsuitable(column, "a Chat field needs columns of JSON documents, text or bytes"));
         }
-        Ok(Self { index, name: name.to_owned(), is_json: column.encoding == Encoding::Json })
+        Ok(Self { index, name: name.to_owned(), is_json: column.encoding == Encoding::Json, may_be_text })
     }
 
     /// Reads the value of a sample. `column` returns its stored bytes.
@@ -227,7 +229,7 @@ impl ChatColumn {
     fn read(&self, bytes: &[u8]) -> Result<Value> {
         let parsed = serde_json::from_slice::<Value>(bytes);
         match parsed {
-            Ok(value) if self.is_json || value.is_array() => Ok(value),
+            Ok(value) if self.is_json || value.is_array() && (!self.may_be_text || is_messages(&value)) => Ok(value),
             Err(e) if self.is_json => Err(Error::decode(format!("the column is not JSON: {e}"))),
             _ => {
                 let text = std::str::from_utf8(bytes).map_err(|_| Error::decode("the text is not UTF-8"))?;
@@ -236,6 +238,12 @@ impl ChatColumn {
         }
         .context("column", || &self.name)
     }
+}
+
+/// True for a list of messages. An answer that is text may be a list in JSON, too.
+fn is_messages(value: &Value) -> bool {
+    let is_message = |item: &Value| item.get("role").or_else(|| item.get("from")).is_some();
+    value.as_array().is_some_and(|items| !items.is_empty() && items.iter().all(is_message))
 }
 
 /// Decoder of the tokens of a conversation.
@@ -258,7 +266,9 @@ impl ChatDecoder {
         chat.check()?;
         let row = chat.row();
         row.check("Chat")?;
-        let further = |name: &Option<String>| name.as_deref().map(|name| ChatColumn::find(columns, name)).transpose();
+        let may_be_text = chat.prompt.is_some() || chat.part == ChatPart::Pair;
+        let find = |name: &str| ChatColumn::find(columns, name, may_be_text);
+        let further = |name: &Option<String>| name.as_deref().map(find).transpose();
         let template = chat.template.as_deref();
         let template =
             template.map(|source| ChatTemplate::new(&chat.template_name, source, chat.date.as_deref())).transpose()?;
@@ -266,10 +276,10 @@ impl ChatDecoder {
         let tokenizer = Tokenizer::load(&chat.tokenizer, &settings)?;
         row.check_ids(tokenizer.id_max(), "Chat")?;
         Ok(Self {
-            column: ChatColumn::find(columns, &chat.column)?,
+            column: find(&chat.column)?,
             prompt: further(&chat.prompt)?,
             against: further(&chat.against)?,
-            tools: further(&chat.tools)?,
+            tools: chat.tools.as_deref().map(|name| ChatColumn::find(columns, name, false)).transpose()?,
             tokenizer,
             of_texts: OnceLock::new(),
             template,
