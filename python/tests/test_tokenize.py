@@ -322,10 +322,14 @@ def test_a_tokenizer_is_a_path_or_its_contents(tmp_path):
         tmp_path: (fb.NotFoundError, "which is a folder: pass the path of a file in it, such as tokenizer.json"),
         tokenizer: (fb.ConfigError, "such as tokenizer.to_str()"),
         b"<!DOCTYPE html>": (fb.ConfigError, "start <!DOCTYPE html>"),
+        '{"tokenizer_class": "LlamaTokenizer"}': (fb.ConfigError, "which is next to its vocab.json and tokenizer_config.json"),
     }
     for given, (error, message) in mistakes.items():
         with pytest.raises(error, match=message):
             rows(remote, fb.Tokenize("text", given, pad=0))
+    for window in (8, fb.TokenWindow(8)):
+        with pytest.raises(fb.ConfigError, match=r"Tokenize makes tokens of texts: pass window=Pack"):
+            rows(remote, fb.Tokenize("text", path, length=8, pad=0, truncate=True), window=window)
     for option in ("form", "method", "overflow", "proportion_unit"):
         window = fb.Pack(8, **{option: "flat"})
         with pytest.raises(fb.ConfigError, match=f"window: {option} is .*, but it is 'flat'"):

@@ -115,10 +115,16 @@ impl Tokenizer {
             return Err(Error::config(message).with("start", start));
         }
         let mut document = Document::read(file)?;
+        if !document.model().is_object() {
+            return Err(Error::config(
+                "the tokenizer is not a tokenizer.json, because it has no `model`: pass the file tokenizer.json of a \
+                 model, which is next to its vocab.json and tokenizer_config.json",
+            ));
+        }
         if document.model()["dropout"].as_f64().is_some_and(|dropout| dropout > 0.0) {
             return Err(Error::config(
-                "the model of the tokenizer has a `dropout`, so a text has different ids each time, and an epoch cannot \
-                 be planned or resumed: set it to null in the tokenizer.json",
+                "the model of the tokenizer has a `dropout`, so a text has different ids each time, and an epoch \
+                 cannot be planned or resumed: set it to null in the tokenizer.json",
             ));
         }
         document.allow(allowed)?;
@@ -513,6 +519,10 @@ mod tests {
         for json in ["", "{}", "[]", "{\"model\": 1}", &WORDS.replace("WordLevel", "Other"), &WORDS[..200]] {
             let e = Tokenizer::load(json, &Settings::default()).unwrap_err();
             assert_eq!(e.kind(), ErrorKind::Config, "{json}");
+        }
+        for json in [r#"{"tokenizer_class": "LlamaTokenizer"}"#, r#"{"a": 0, "b": 1}"#, "{}"] {
+            let e = Tokenizer::load(json, &Settings::default()).unwrap_err();
+            assert!(e.to_string().contains("next to its vocab.json"), "{e}");
         }
     }
 }

@@ -362,7 +362,12 @@ def token_window(name: str, value: Any) -> int | dict[str, int | None] | None:
 
 def loader_window(name: str, value: Any) -> int | dict[str, Any] | None:
     """Returns the engine's form of the `window` of a loader, which may be a `Pack` or a `TokenBatch`."""
-    return _checked(type(value), name, value) if isinstance(value, (Pack, TokenBatch)) else token_window(name, value)
+    if isinstance(value, (Pack, TokenBatch)):
+        return _checked(type(value), name, value)
+    if value is not None and not isinstance(value, TokenWindow) and not hasattr(value, "__index__"):
+        forms = "a window such as TokenWindow(2048, stride=1024), packs such as Pack(2048), or batches such as TokenBatch(16_384)"
+        raise ConfigError(f"{name} is a number of tokens, {forms}, but it is {shown(value)}")
+    return token_window(name, value)
 
 
 _OUTPUTS = get_args(Extra)

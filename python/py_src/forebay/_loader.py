@@ -27,7 +27,7 @@ from .fields import Field, paddings, specs
 from ._groups import Engine, Fetch, Order, Pack, Select, Skip, TokenBatch, TokenWindow, extra_outputs, given, group, loader_window, moved
 from ._mapping.options import Map
 from ._mapping.options import checked as checked_map
-from ._packs import check_pairs, check_rows, ids_of
+from ._packs import check_pairs, check_rows, check_window, ids_of
 from ._observer import observers_of
 from ._position import EpochSetter, LeftEpochs, load
 from .remotes import library_stores
@@ -209,6 +209,8 @@ class Loader(Generic[BatchT], metaclass=_Listed):
         if isinstance(window, (Pack, TokenBatch)):
             check_rows(window, batch_size, map=map, sharding=sharding)
             fields = ids_of(fields)
+        else:
+            check_window(window, fields)
         outputs = specs(fields)
         padding = None if self._makes_packs else paddings(fields)
         check_pairs(padding, map=map, sharding=sharding)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ._convert.ragged import Paddings
-from ._groups import Pack, TokenBatch
+from ._groups import Pack, TokenBatch, loader_window
 from .errors import ConfigError
 from .fields import Chat, Field, Tokenize, Tokens
 
@@ -33,6 +33,16 @@ def ids_of(fields: Mapping[str, Field] | None) -> Mapping[str, Field]:
             raise ConfigError(f"{option} of {kind} is for rows of documents, and window makes the rows: leave {option} out of {kind}")
     # The engine's lists of ids have no padding.
     return {name: replace(field, pad=0)}
+
+
+def check_window(window: object, fields: Mapping[str, Field] | None) -> None:
+    """Refuses a window of stored tokens with a field that makes tokens of texts."""
+    loader_window("window", window)
+    values = fields.values() if isinstance(fields, Mapping) else ()
+    kinds = [type(field).__name__ for field in values if isinstance(field, (Chat, Tokenize))]
+    if window is not None and kinds:
+        advice = "pass window=Pack(...) with the tokens of a pack, or leave window out and pass length to the field"
+        raise ConfigError(f"window={window!r} is for tokens that a data set has, such as Megatron's, and {kinds[0]} makes tokens of texts: {advice}")
 
 
 def check_rows(pack: Pack | TokenBatch, batch_size: object, **arguments: object) -> None:
