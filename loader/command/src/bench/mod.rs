@@ -17,11 +17,14 @@ use crate::text::seconds;
 use crate::{Command, Exit, Session};
 use clap::Args;
 use epoch::Epoch;
-use forebay_loader::config::LoaderConfig;
+use forebay_loader::config::{FetchConfig, LoaderConfig};
 use forebay_loader::delivery::HostDelivery;
 use forebay_loader::sync::Arc;
 use forebay_loader::{Loader, Result};
 use report::Report;
+
+/// Attempts of a fetch: a store that refuses requests as too many is to be measured, too.
+const ATTEMPTS: u32 = 20;
 
 /// Measure a data set on this machine: the store or the disk, decoding, and an epoch; name the limit
 ///
@@ -75,6 +78,7 @@ impl Command for BenchArgs {
             batch_size: self.batch_size,
             shuffle: true,
             threads: self.threads,
+            fetch: FetchConfig { retry: ATTEMPTS, ..FetchConfig::default() },
             fields: Some(fields::of(columns, &first, self.size)),
             ..LoaderConfig::default()
         };

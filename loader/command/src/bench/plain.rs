@@ -3,11 +3,11 @@
 use crate::addresses::{Address, Found};
 use crate::output::Output;
 use crate::{Result, Session};
-use forebay_loader::Error;
 use forebay_loader::objects::Objects;
 use forebay_loader::store::local_folder;
 use forebay_loader::sync::{AtomicU64, AtomicUsize, Ordering, in_threads};
 use forebay_loader::worker::DataSet;
+use forebay_loader::{Error, ErrorKind};
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -33,6 +33,8 @@ pub(super) struct Plain {
     pub(super) is_local: bool,
     pub(super) bytes: u64,
     pub(super) seconds: f64,
+    /// The store did not answer some of the requests.
+    pub(super) has_failed: bool,
 }
 
 /// Returns files of the data set with their lengths: those that its index names, or those at the address.
@@ -74,7 +76,7 @@ pub(super) fn files(
 ///
 /// # Errors
 ///
-/// The first failure of the store or the disk.
+/// The first failure of the disk; of the store, if it answers no request or more attempts would not help.
 pub(super) fn rate(objects: &Objects, files: &[(String, u64)], output: &Output) -> Result<Option<Plain>> {
     let Some((first, _)) = files.first() else { return Ok(None) };
     let is_local = local_path(first).is_some();
@@ -113,11 +115,26 @@ pub(super) fn rate(objects: &Objects, files: &[(String, u64)], output: &Output) 
     };
     let ended = in_threads(READERS, read);
     bar.finish_and_clear();
+    let (bytes, mut has_failed) = (bytes.load(Ordering::Relaxed), false);
     for thread in ended {
-        thread.map_err(|_| Error::internal("a thread that reads has panicked"))??;
+        let read = thread.map_err(|_| Error::internal("a thread that reads has panicked"))?;
+        has_failed |= is_refused(read, bytes)?;
     }
-    let seconds = began.elapsed().as_secs_f64();
-    Ok(Some(Plain { is_local, bytes: bytes.load(Ordering::Relaxed), seconds }))
+    Ok(Some(Plain { is_local, bytes, seconds: began.elapsed().as_secs_f64(), has_failed }))
+}
+
+/// Returns true for a thread that has ended because the store refuses so many requests at a time. The `bytes` of all
+/// threads are its rate.
+///
+/// # Errors
+///
+/// Any other failure.
+fn is_refused(read: Result<()>, bytes: u64) -> Result<bool> {
+    match read {
+        Ok(()) => Ok(false),
+        Err(error) if error.kind() == ErrorKind::Network && bytes > 0 => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 /// Path of a file of this machine.
@@ -145,6 +162,16 @@ mod tests {
         assert_eq!(local_path("/data/a.mds").as_deref(), Some("/data/a.mds"));
         assert_eq!(local_path("s3://bucket/a.mds"), None);
         assert_eq!(local_path("http://host/a.mds"), None);
+    }
+
+    #[test]
+    fn a_store_that_refuses_some_requests_has_a_rate() {
+        let failed = |kind| Err(Error::new(kind, "failed"));
+        assert_eq!(is_refused(Ok(()), 0).ok(), Some(false));
+        assert_eq!(is_refused(failed(ErrorKind::Network), 1).ok(), Some(true));
+        for (kind, bytes) in [(ErrorKind::Network, 0), (ErrorKind::Permission, 1)] {
+            assert_eq!(is_refused(failed(kind), bytes).expect_err("a failure").kind(), kind);
+        }
     }
 
     #[test]

@@ -44,10 +44,11 @@ impl Report {
         let (samples, bytes) = (self.total.0.max(1) as f64, self.total.1 as f64);
         let each = (bytes / samples).max(f64::MIN_POSITIVE);
         let mut rates = Vec::new();
-        if let Some(Plain { is_local, bytes, seconds }) = self.plain {
+        if let Some(Plain { is_local, bytes, seconds, has_failed }) = self.plain {
             let rate = bytes as f64 / seconds.max(f64::MIN_POSITIVE);
             let (part, reads) = if is_local { ("disk", "reads past the page cache") } else { ("store", "bare GETs") };
-            let remark = format!("{reads}, 16 at a time, {} in {seconds:.1} s", text::bytes(bytes));
+            let failed = if has_failed { ", and some were refused" } else { "" };
+            let remark = format!("{reads}, 16 at a time, {} in {seconds:.1} s{failed}", text::bytes(bytes));
             rates.push(Rate { part, samples_per_s: rate / each, bytes_per_s: Some(rate), remark });
         }
         let figures = &self.epoch.figures;
@@ -103,7 +104,7 @@ mod tests {
         let stages = json!({"decode": stage(19.0, 1.0, 0.0, 1900), "next": stage(0.0, 9.9, 0.1, 30)});
         let figures = json!({"stages": stages, "threads": {"decode": 2, "usable": 2}, "counters": {}});
         let epoch = Epoch { samples: 1900, seconds: 10.0, first_batch_s: 0.2, figures };
-        let plain = Some(Plain { is_local: true, bytes: 300_000_000, seconds: 3.0 });
+        let plain = Some(Plain { is_local: true, bytes: 300_000_000, seconds: 3.0, has_failed: false });
         let report = Report { plain, epoch, total: (1000, 100_000_000) };
         let rates = report.rates();
         let found: Vec<_> = rates.iter().map(|rate| (rate.part, rate.samples_per_s.round())).collect();
