@@ -123,7 +123,7 @@ pub(super) fn rate(objects: &Objects, files: &[(String, u64)], output: &Output) 
     Ok(Some(Plain { is_local, bytes, seconds: began.elapsed().as_secs_f64(), has_failed }))
 }
 
-/// Returns true for a thread that has ended because the store refuses so many requests at a time. The `bytes` of all
+/// Returns true for a thread that has ended because the store refuses 16 requests at a time. The `bytes` of all
 /// threads are its rate.
 ///
 /// # Errors

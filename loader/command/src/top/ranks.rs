@@ -59,6 +59,13 @@ mod tests {
     }
 
     #[test]
+    fn the_slow_rank_of_a_staged_job_is_found() {
+        // Of bench/scripts/bottlenecks.py: three ranks, one with an empty cache and a slow store.
+        let found = slow_rank(&job(&[0.000_016, 0.986, 0.000_015])).expect("a slow rank");
+        assert_eq!((&found["rank"], &found["waiting_share"]), (&json!(1), &json!(0.986)));
+    }
+
+    #[test]
     fn ranks_that_are_alike_or_of_different_jobs_have_no_slow_one() {
         assert_eq!(slow_rank(&job(&[0.6, 0.7, 0.75])), None);
         assert_eq!(slow_rank(&job(&[0.9])), None);

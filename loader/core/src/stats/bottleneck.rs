@@ -133,19 +133,40 @@ impl Figures<'_> {
 
     /// Seconds that the loop and the decode threads would take if all data were in memory.
     fn rest_s(&self) -> f64 {
-        let threads = self.now["threads"]["decode"].as_f64().unwrap_or(0.0).max(1.0);
-        (self.stage("decode").busy / threads).max(self.stage("next").output)
+        (self.stage("decode").busy / self.threads()).max(self.stage("next").output)
+    }
+
+    /// Decode threads.
+    fn threads(&self) -> f64 {
+        self.now["threads"]["decode"].as_f64().unwrap_or(0.0).max(1.0)
+    }
+
+    /// Requests that the store refused as too many, and all requests.
+    fn throttled(&self) -> (f64, f64) {
+        let counts = |figures: Self| ["store_throttled", "store_requests"].map(|name| figures.counter(name));
+        let ([throttled, requests], [ever, all]) = (counts(*self), counts(Self { earlier: None, ..*self }));
+        // A request that was refused waits for up to half a minute before its next attempt: while most of them wait, a
+        // short interval has few requests, and no refusal.
+        if throttled == 0.0 && requests < ever { (ever, all) } else { (throttled, requests) }
+    }
+
+    /// Seconds of opening shards, summed over threads; they are a part of those in which `read` is busy.
+    fn opening_s(&self) -> f64 {
+        self.counter("shards_opening_us") / 1e6
     }
 
     fn of_map(&self, waits: &str) -> Option<Bottleneck> {
-        let map = self.stage("map");
-        if map.share() < BUSY {
+        let (map, loop_s) = (self.stage("map"), self.loop_s().max(f64::MIN_POSITIVE));
+        let all = map.busy + map.input + map.output;
+        // Workers with results wait for the loop while it works. If it waits itself, they wait for an earlier result.
+        let for_loop = map.output.min(all * self.stage("next").output / loop_s);
+        let share = map.busy / (map.busy + map.input + for_loop).max(f64::MIN_POSITIVE);
+        if share < BUSY {
             return None;
         }
-        let loop_s = self.loop_s().max(f64::MIN_POSITIVE);
         let [cpus, delay] = ["map_cpu_us", "map_cpu_delay_us"].map(|name| self.counter(name) / 1e6 / loop_s);
         let (workers, ready) = (map.busy / loop_s, cpus + delay);
-        let percent = 100.0 * map.share();
+        let percent = 100.0 * share;
         let may_wait = workers > 1.5 && ready >= LOCK_HELD && ready <= LOCK_READY_MAX * workers;
         if may_wait && cpus <= LOCK_CPUS_MAX && cpus >= LOCK_WORKS * ready {
             let what = format!(
@@ -169,9 +190,10 @@ impl Figures<'_> {
 
     fn of_decoding(&self, waits: &str) -> Option<Bottleneck> {
         let (decode, read) = (self.stage("decode"), self.stage("read"));
-        // Decode threads read samples from the page cache themselves.
-        let worked = decode.busy + read.busy;
-        let share = worked / (worked + decode.input).max(f64::MIN_POSITIVE);
+        // Decode threads read samples from the page cache themselves, and wait for the disk when they open shards.
+        let opening = self.opening_s();
+        let worked = decode.busy + (read.busy - opening).max(0.0);
+        let share = worked / (worked + decode.input + opening).max(f64::MIN_POSITIVE);
         if share < BUSY {
             return None;
         }
@@ -233,8 +255,8 @@ impl Figures<'_> {
             "a full `local` folder needs no downloads in later epochs".to_owned()
         };
         let came = format!("downloads {took}; {:.1} MB/s came", rate / 1e6);
-        let throttled = self.counter("store_throttled");
-        if throttled > THROTTLED * self.counter("store_requests") {
+        let (throttled, requests) = self.throttled();
+        if throttled > THROTTLED * requests {
             let what =
                 format!("the store throttles: it refused {throttled:.0} requests as too many (429, 503); {came}");
             return Some(found(
@@ -254,19 +276,23 @@ impl Figures<'_> {
 
     fn of_reads(&self, waited: f64, waits: &str) -> Option<Bottleneck> {
         let read = self.stage("read");
+        // Most samples of a shard wait while one decode thread opens it.
+        let opening = self.opening_s() / self.threads();
+        let for_disk = read.input.max(opening);
         // Reads that limit the rate wait while the loop works, too.
-        if read.input + read.output - self.stage("next").output < MOST * waited {
+        if for_disk + read.output - self.stage("next").output < MOST * waited {
             return None;
         }
         let rate = self.counter("reads_bytes") / self.loop_s().max(f64::MIN_POSITIVE);
-        let took = format!("reads waited {:.1} s and got {:.1} MB/s, and {waits}", read.input, rate / 1e6);
-        if read.output > read.input {
+        let opened = if opening > read.input { format!(", opening shards took {opening:.1} s") } else { String::new() };
+        let took = format!("reads waited {:.1} s and got {:.1} MB/s{opened}, and {waits}", read.input, rate / 1e6);
+        if read.output > for_disk {
             let what = format!("too little memory for samples: reads waited {:.1} s for it, and {waits}", read.output);
             return Some(found("too small memory", what, "raise `memory` of Engine"));
         }
         // Reads through the page cache are of data that fits into memory.
         let is_first = self.counter("reads_buffered") > self.counter("reads_direct");
-        if is_first && read.input <= SLOW * self.rest_s() {
+        if is_first && for_disk <= SLOW * self.rest_s() {
             let what = format!("a cold page cache: samples were read from disk for the first time: {took}");
             return Some(found("cold cache", what, "later epochs read them from memory"));
         }
@@ -292,6 +318,9 @@ impl Figures<'_> {
         if turn >= MOST * waited {
             let what = format!("a small `prefetch`: the next batch waited {turn:.1} s for its turn; {idle}");
             return found("small prefetch", what, "raise `prefetch` of Engine to 8 or 16, and `memory` for it");
+        }
+        if worked >= BUSY * self.loop_s() {
+            return found("slow consumer", format!("the training step: {waits}"), "");
         }
         found("unknown", format!("unclear: {idle}"), "")
     }

@@ -1,5 +1,6 @@
 use super::*;
 use serde_json::json;
+use std::collections::HashSet;
 
 /// Figures of a loop of ten seconds that waited for eight, on two of two decode threads. `stages` has the seconds busy,
 /// waiting for input and for output, the items and the bytes.
@@ -16,6 +17,9 @@ fn figures(stages: &[(&str, [f64; 5])], counters: &[(&str, u64)]) -> Value {
     }
     all
 }
+
+/// Figures of real loaders with bottlenecks that `bench/scripts/bottlenecks.py` has staged, each with the right limit.
+const STAGED: &str = include_str!("staged.json");
 
 const DECODES: (&str, [f64; 5]) = ("decode", [19.0, 1.0, 0.0, 1000.0, 1e8]);
 const DOWNLOADS: (&str, [f64; 5]) = ("fetch", [12.0, 0.0, 0.0, 30.0, 120e6]);
@@ -35,6 +39,17 @@ fn a_loop_that_waits_little_is_the_limit_itself() {
     let slow = figures(&[("next", [0.0, 0.1, 9.9, 9.0, 0.0]), DECODES], &[]);
     assert_eq!(check(&slow, "slow consumer", "the training step: the loop waited 0.1 of 10.0 s for batches"), "");
     check(&figures(&[("next", [0.0, 9.0, 0.0, 0.0, 0.0])], &[]), "unknown", "unknown: no batch was delivered yet");
+}
+
+#[test]
+fn limits_of_staged_loaders_are_found() {
+    let staged: Vec<Value> = serde_json::from_str(STAGED).expect("a list");
+    for loader in &staged {
+        let found = bottleneck(loader, None);
+        assert_eq!(loader["limit"], found.name, "{}: {found}", loader["scene"]);
+    }
+    let limits: HashSet<_> = staged.iter().map(|loader| loader["limit"].as_str()).collect();
+    assert_eq!(limits.len(), 11, "all but the slow rank, which is found in the figures of several loaders");
 }
 
 #[test]
@@ -100,6 +115,13 @@ fn the_wait_for_shards_is_for_the_store_the_cache_the_cpus_or_the_disk() {
         found(&[DOWNLOADS], &[("store_throttled", 20)], "throttled store", "the store throttles: it refused 20");
     assert!(change.starts_with("lower `fetch_threads`"), "{change}");
     found(&[DOWNLOADS], &[("store_throttled", 1)], "slow store", "the network");
+    // Refused requests that wait, while two others are answered; hundreds that are answered long after a refusal.
+    let early = figures(&[], &[("store_requests", 300), ("store_throttled", 236)]);
+    for (requests, name) in [(302, "throttled store"), (700, "slow store")] {
+        let counters = [FOR_SHARDS, ("store_requests", requests), ("store_throttled", 236)];
+        let now = figures(&[("next", [0.0, 16.0, 4.0, 19.0, 0.0]), DOWNLOADS], &counters);
+        assert_eq!(bottleneck(&now, Some(&early)).name, name);
+    }
     let fast = ("fetch", [12.0, 0.0, 0.0, 30.0, 4e9]);
     // The loop worked for two seconds, so it can wait for others of two seconds.
     let came = |us: u64| [("fetching_us", us)];
@@ -146,7 +168,7 @@ fn reads_are_slow_or_the_first_ones_or_lack_memory() {
     let begin = "a cold page cache: samples were read from disk for the first time";
     assert_eq!(check(&reads(8.0, 99), "cold cache", begin), "later epochs read them from memory");
     let ahead = [("next", [0.0, 1.1, 6.1, 9.0, 0.0]), ("read", [0.0, 0.9, 0.0, 9.0, 0.0])];
-    check(&figures(&ahead, &[("reads_bytes", 4_000_000)]), "unknown", "unclear");
+    check(&figures(&ahead, &[("reads_bytes", 4_000_000)]), "slow consumer", "the training step");
     let no_slots = figures(&[("read", [0.0, 1.0, 6.0, 9.0, 0.0])], &[]);
     assert_eq!(check(&no_slots, "too small memory", "too little memory for samples"), "raise `memory` of Engine");
 }
@@ -164,7 +186,7 @@ fn batches_that_may_not_begin_lack_memory_or_prefetch() {
     check(&schedule(1.0, 1.0), "unknown", "unclear: decode threads were busy 10% of the time, and the loop waited 8.0");
     // A rank that waits for a slower one in each step, and seldom for its own data.
     let kept_up = figures(&[("next", [0.0, 0.5, 6.5, 30.0, 0.0]), ("schedule", [0.1, 4.9, 0.0, 30.0, 0.0])], &[]);
-    check(&kept_up, "unknown", "unclear: decode threads were busy 10% of the time, and the loop waited 0.5 of 7.0 s");
+    check(&kept_up, "slow consumer", "the training step: the loop waited 0.5 of 7.0 s for batches");
 }
 
 #[test]
