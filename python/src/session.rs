@@ -188,12 +188,11 @@ impl Session {
         let session = self.get(py)?;
         enter::enter(py, || {
             let (state, trainer) = session.state()?;
-            let mut document: Value = serde_json::from_str(&state.to_json()).expect("a checkpoint is JSON");
-            if let Some(TrainerPosition { epoch: Some(epoch), is_over }) = trainer {
-                document[TRAINER_EPOCH] = epoch.into();
-                if is_over {
-                    document[IS_OVER] = true.into();
-                }
+            let Some(TrainerPosition { epoch: Some(epoch), is_over }) = trainer else { return Ok(state.to_json()) };
+            let mut document = serde_json::to_value(&state).expect("plain maps and numbers");
+            document[TRAINER_EPOCH] = epoch.into();
+            if is_over {
+                document[IS_OVER] = true.into();
             }
             Ok(document.to_string())
         })

@@ -271,12 +271,11 @@ impl ImageDecoder {
             return Ok(());
         }
         let scale = scale(field, format, &self.steps.stages[0]);
-        let shared = self.counts.shared;
-        let part = match group {
-            Some(group) => self.share(&file, field, group, scale, later, key),
-            None => None,
-        };
-        self.count_pixels(if self.counts.shared == shared { stored_size.pixels() } else { 0 });
+        let share = group.and_then(|group| self.share(&file, field, group, scale, later, key));
+        let is_decoded = share.as_ref().is_some_and(|share| share.is_decoded);
+        let part = share.map(|share| share.part);
+        self.counts.shared += u64::from(is_decoded);
+        self.count_pixels(if is_decoded { 0 } else { stored_size.pixels() });
         if part.is_none() && self.stream(&file, target, scale, key, row)? {
             return Ok(());
         }

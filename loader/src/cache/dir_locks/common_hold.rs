@@ -58,8 +58,7 @@ impl DirLocks {
     /// Locks an evicted copy that this process has open, which the common hold has left without a lock.
     pub(in crate::cache) fn announce_evicted(&mut self, copy: u64) {
         if self.shared.get_mut(&copy).is_some_and(Users::take_unlocked) {
-            let outcome = self.file().map(|file| file.try_shared(copy));
-            self.note(outcome);
+            self.lock_copy(copy);
         }
     }
 
@@ -80,6 +79,11 @@ impl DirLocks {
         self.is_in_common_hold(position) || (is_copy && self.common.is_some())
     }
 
+    fn lock_copy(&mut self, copy: u64) {
+        let outcome = self.file().map(|file| file.try_shared(copy));
+        self.note(outcome);
+    }
+
     fn needs_exact_holds(&mut self) -> bool {
         self.strictest_limit().is_some() || self.is_locked_elsewhere(claim::EXACT)
     }
@@ -89,10 +93,7 @@ impl DirLocks {
         let range = claim::HOLD..claim::HOLD + shards;
         let copies = self.shared.range_mut(claim::OPEN..claim::OPEN_END);
         let copies: Vec<u64> = copies.filter_map(|(at, users)| users.take_unlocked().then_some(*at)).collect();
-        for copy in copies {
-            let outcome = self.file().map(|file| file.try_shared(copy));
-            self.note(outcome);
-        }
+        copies.into_iter().for_each(|copy| self.lock_copy(copy));
         let mut held: BTreeSet<u64> = self.exclusive.range(range.clone()).copied().collect();
         for (position, users) in self.shared.range_mut(range.clone()) {
             users.is_locked = true;

@@ -2,7 +2,7 @@
 
 use super::survey::TarSurvey;
 use crate::catalog::cache_folder::unfinished;
-use crate::catalog::found_files;
+use crate::catalog::found_files::{self, FoundFile};
 use crate::catalog::parallel::in_threads;
 use crate::catalog::pass::{Pass, Surveyed};
 use crate::catalog::requests::peek;
@@ -16,6 +16,7 @@ use crate::sources::{ShardNames, kind_of_folder, names_of_kind, shard_names};
 use crate::stats::Stats;
 use crate::store::{StoreConfig, Stores, Version, local_folder, redact};
 use crate::sync::{Arc, AtomicU64, Ordering};
+use std::path::Path;
 
 /// Tars of a remote folder, to make an index of them.
 pub struct TarSet {
@@ -58,8 +59,13 @@ impl TarSet {
                 (list.to_owned(), files)
             }
         };
+        Self::open(&stores, root, &files, unfinished().as_deref())
+    }
+
+    /// Opens the tars `files` of `root`. An interrupted pass keeps its results in the folder `unfinished`.
+    fn open(stores: &Stores, root: String, files: &[FoundFile], unfinished: Option<&Path>) -> Result<Self> {
         let remote = stores.open(&root)?;
-        let pass = Pass::new(TarSurvey, &remote, &root, &files, unfinished().as_deref(), false, Unpacking::new(None))?;
+        let pass = Pass::new(TarSurvey, &remote, &root, files, unfinished, false, Unpacking::new(None))?;
         Ok(Self { root, pass, read: AtomicU64::new(0), samples: AtomicU64::new(0) })
     }
 
@@ -167,7 +173,6 @@ mod tests {
     use super::*;
     use crate::sources::Names;
     use crate::sync::AtomicUsize;
-    use std::path::Path;
 
     /// Folder of two tars, and of entries that are kept.
     fn two_tars() -> tempfile::TempDir {
@@ -188,10 +193,7 @@ mod tests {
         let root = folder.display().to_string();
         let names = Names::Listed(["0.tar", "1.tar"].map(str::to_owned).to_vec());
         let files = found_files::find(names, Some(folder), || Ok(Vec::new())).unwrap();
-        let (remote, unfinished) = (stores.open(&root).unwrap(), folder.join("unfinished"));
-        let pass =
-            Pass::new(TarSurvey, &remote, &root, &files, Some(&unfinished), false, Unpacking::new(None)).unwrap();
-        TarSet { root, pass, read: AtomicU64::new(0), samples: AtomicU64::new(0) }
+        TarSet::open(&stores, root, &files, Some(&folder.join("unfinished"))).unwrap()
     }
 
     /// Returns the number of parts that are read for the index.

@@ -7,6 +7,13 @@ use crate::decode::shared_source::{SharedPart, Union, bound, contains};
 use crate::decode::steps::resolve_like;
 use forebay_picture::geometry::{Region, Scale, Stage};
 
+/// Part of a file that a picture shares with further ones.
+pub(super) struct Share {
+    pub(super) part: SharedPart,
+    /// An earlier picture has decoded it.
+    pub(super) is_decoded: bool,
+}
+
 impl ImageDecoder {
     /// Plans the first stage, and returns the shared part of the file that it needs. The first picture of a group
     /// decodes that part if this takes less time than decoding for each picture alone.
@@ -18,12 +25,11 @@ impl ImageDecoder {
         scale: Scale,
         later: impl Iterator<Item = Target<'f>>,
         key: DrawKey,
-    ) -> Option<SharedPart> {
-        let part = match self.shared.decided(group, scale) {
-            Some(decided) => {
-                self.counts.shared += u64::from(decided.is_some());
-                decided?
-            }
+    ) -> Option<Share> {
+        let earlier = self.shared.decided(group, scale);
+        let is_decoded = earlier.is_some();
+        let part = match earlier {
+            Some(decided) => decided?,
             None => {
                 let region = self.union(file, scale, later, key);
                 // Damage outside of a picture's region has no effect on it, so errors are the same as in separate
@@ -34,7 +40,7 @@ impl ImageDecoder {
         };
         let grid = file.orientation.grid(file.stored_size, scale);
         let needed = self.resizer.plan_reduced(&self.steps.stages[0], file.moved, grid);
-        contains(self.shared.pixels(part).region(), needed).then_some(part)
+        contains(self.shared.pixels(part).region(), needed).then_some(Share { part, is_decoded })
     }
 
     /// Returns the part of the file that the current picture and the pictures of `later` need together, if it is
