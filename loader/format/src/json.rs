@@ -209,7 +209,9 @@ fn is_string(token: &[u8], text: &str) -> bool {
 ///
 /// [`crate::ErrorKind::Format`] for broken escapes, half surrogate pairs and bytes that are not UTF-8.
 pub fn unescape(token: &[u8]) -> Result<String> {
-    serde_json::from_slice(token).map_err(|e| Error::format("not a JSON string").caused_by(e))
+    // Checked before, in vectors: the parser does it byte by byte.
+    let token = simdutf8::compat::from_utf8(token).map_err(|e| Error::format("not a JSON string").caused_by(e))?;
+    serde_json::from_str(token).map_err(|e| Error::format("not a JSON string").caused_by(e))
 }
 
 /// Returns the bytes of the scalar at the start of `rest`, if it is one of the usual ones: a string without escapes,

@@ -72,7 +72,7 @@ impl JsonValue {
                 }
                 match &value[1..value.len() - 1] {
                     plain if !plain.contains(&b'\\') => {
-                        std::str::from_utf8(plain).map_err(|_| Error::decode("the text is not UTF-8"))?;
+                        simdutf8::compat::from_utf8(plain).map_err(|_| Error::decode("the text is not UTF-8"))?;
                         row.copy_from(plain)
                     }
                     _ => row.copy_from(json::unescape(value).map_err(|e| e.of_kind(ErrorKind::Decode))?.as_bytes()),

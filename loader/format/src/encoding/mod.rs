@@ -333,7 +333,7 @@ impl fmt::Display for Encoding {
 }
 
 fn text(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|e| Error::format("the text is not UTF-8").caused_by(e))
+    simdutf8::compat::from_utf8(bytes).map_err(|e| Error::format("the text is not UTF-8").caused_by(e))
 }
 
 fn brief(text: &str) -> &str {

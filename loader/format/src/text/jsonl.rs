@@ -125,7 +125,7 @@ fn content(column: &Column, object: &[u8], range: std::ops::Range<usize>, side: 
         (Encoding::Str, Some(b'"')) if !token.contains(&b'\\') => {
             return Ok(Span::Sample(range.start + 1..range.end - 1));
         }
-        (Encoding::Str, Some(b'"')) => side.extend(json::unescape(token)?.bytes()),
+        (Encoding::Str, Some(b'"')) => side.extend(json::unescape(token)?.into_bytes()),
         // Python's bool is an int, so the reference's writer accepts it.
         (Encoding::StrInt, Some(b't')) => side.push(b'1'),
         (Encoding::StrInt, Some(b'f')) => side.push(b'0'),

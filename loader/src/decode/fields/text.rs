@@ -47,8 +47,8 @@ impl FieldKind for Text {
 }
 
 fn check(text: &[u8]) -> Result<()> {
-    let refused = |e: std::str::Utf8Error| Error::decode("the text is not UTF-8").with("byte", e.valid_up_to());
-    std::str::from_utf8(text).map(|_| ()).map_err(refused)
+    let refused = |e: simdutf8::compat::Utf8Error| Error::decode("the text is not UTF-8").with("byte", e.valid_up_to());
+    simdutf8::compat::from_utf8(text).map(|_| ()).map_err(refused)
 }
 
 /// Decoder that copies UTF-8.

@@ -244,7 +244,7 @@ impl TokenizeDecoder {
     }
 
     fn text<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, str>> {
-        match (std::str::from_utf8(bytes), self.errors) {
+        match (simdutf8::compat::from_utf8(bytes), self.errors) {
             (Ok(text), _) => Ok(Cow::Borrowed(text)),
             (Err(_), TextErrors::Replace) => Ok(String::from_utf8_lossy(bytes)),
             (Err(e), TextErrors::Strict) => {
