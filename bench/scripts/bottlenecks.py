@@ -4,7 +4,7 @@
 
 Each one is real: a store that is slow or refuses requests, a disk under a limit of the kernel, functions that keep Python's
 lock, steps that sleep. The times that have to fit together are measured first, so the speed of the machine does not
-matter. `stats` has the figures since the start of a loader, `top` those of an interval in the middle of its run, and `bench`
+matter. `stats` has the figures since the start of a loader, `top` has the figures of an interval in the middle of its run, and `bench`
 is run on the data sets that have the bottleneck without a training step. The exit status is 1 unless all names are right.
 `--figures` writes the figures of all loaders as lines of JSON.
 

@@ -349,14 +349,17 @@ def given(name: str, value: Any) -> dict[str, Any]:
     return {option: setting for option, setting in group(name, value).items() if setting is not None}
 
 
-def token_window(name: str, value: Any) -> int | dict[str, int | None] | None:
-    """Returns the engine's form of a number of tokens or a `TokenWindow`."""
+_TOKEN_WINDOW = "a window such as TokenWindow(2048, stride=1024)"
+
+
+def token_window(name: str, value: Any, forms: str = f"or {_TOKEN_WINDOW}") -> int | dict[str, int | None] | None:
+    """Returns the engine's form of a number of tokens or a `TokenWindow`. An error names these and further `forms`."""
     if value is None:
         return None
     if isinstance(value, TokenWindow):
         return _checked(TokenWindow, name, value)
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise ConfigError(f"{name} is a number of tokens, or a window such as TokenWindow(2048, stride=1024), but it is {shown(value)}")
+        raise ConfigError(f"{name} is a number of tokens, {forms}, but it is {shown(value)}")
     return whole(name, value, 1, U32)
 
 
@@ -364,10 +367,7 @@ def loader_window(name: str, value: Any) -> int | dict[str, Any] | None:
     """Returns the engine's form of the `window` of a loader, which may be a `Pack` or a `TokenBatch`."""
     if isinstance(value, (Pack, TokenBatch)):
         return _checked(type(value), name, value)
-    if value is not None and not isinstance(value, TokenWindow) and not hasattr(value, "__index__"):
-        forms = "a window such as TokenWindow(2048, stride=1024), packs such as Pack(2048), or batches such as TokenBatch(16_384)"
-        raise ConfigError(f"{name} is a number of tokens, {forms}, but it is {shown(value)}")
-    return token_window(name, value)
+    return token_window(name, value, f"{_TOKEN_WINDOW}, packs such as Pack(2048), or batches such as TokenBatch(16_384)")
 
 
 _OUTPUTS = get_args(Extra)

@@ -54,12 +54,12 @@ _log = logging.getLogger("forebay")
 
 
 class _Listed(ABCMeta):
-    """Class with a `help` of the named members. Special methods, such as `__reduce__`, would fill half a screen of it."""
+    """Class with a `help` of the members that programs use. Special methods, such as `__reduce__`, would fill half a screen of it."""
 
     def __dir__(cls) -> list[str]:
         # Mocks and Ray, which need all names, do not ask through this function.
         is_help = sys._getframe(1).f_code is inspect.classify_class_attrs.__code__
-        return [name for name in super().__dir__() if not (is_help and name.startswith("__"))]
+        return [name for name in super().__dir__() if not (is_help and (name.startswith("__") or name == "batch_sampler"))]
 
 
 _on_devices: weakref.WeakSet[Loader] = weakref.WeakSet()
@@ -160,9 +160,6 @@ class Loader(Generic[BatchT], metaclass=_Listed):
         skip: Samples that an epoch leaves out instead of failing.
         world: Rank of this process. None: found from its launcher.
     """
-
-    batch_sampler: EpochSetter
-    """Object with `sampler.set_epoch`, for trainers."""
 
     def __init__(
         self,
@@ -297,9 +294,6 @@ class Loader(Generic[BatchT], metaclass=_Listed):
             return GenericAlias(cls, batch)
 
         def __getattr__(self, name: str) -> Any:
-            if name == "batch_sampler":
-                # Not a property, since `help` has what programs use.
-                return EpochSetter(self._session, self.batch_size)
             if name in ("dataset", "sampler"):
                 name += (
                     "; forebay.integrations has a DataLoader with one: torch.DataLoader(loader) there, for Accelerate "
@@ -325,6 +319,11 @@ class Loader(Generic[BatchT], metaclass=_Listed):
     def batch_size(self) -> int:
         """Rows of a batch on each device."""
         return self._batch.rows
+
+    @property
+    def batch_sampler(self) -> EpochSetter:
+        """Object with `sampler.set_epoch`, for trainers."""
+        return EpochSetter(self._session, self.batch_size)
 
     @property
     def adapter(self) -> Adapter:
