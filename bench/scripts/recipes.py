@@ -28,7 +28,7 @@ SOLARIZED, SOLARIZED_FROM = 0.2, 128
 
 
 class View(NamedTuple):
-    """One of DINO's crops, or several that differ in their draws alone."""
+    """One of DINO's crops, or several that differ only in their draws."""
 
     name: str
     count: int

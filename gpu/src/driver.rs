@@ -53,7 +53,7 @@ const FUNCTIONS: [&str; 33] = [
     "cuLaunchKernel",
 ];
 
-/// Loads and initialises the library at `path`, or the one of the environment variable, or the system's. Must be called
+/// Loads and initialises the library at `path`, or at the environment variable's path, or the system's. Must be called
 /// before anything else of cudarc. A process has one driver library, and a request for a second one is an error.
 ///
 /// # Errors

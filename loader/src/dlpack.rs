@@ -1,6 +1,6 @@
 //! DLPack, the exchange format of tensor libraries: the plain structures and the export of a [`Tensor`].
 //!
-//! The layout is the one of DLPack 1.0 (`DLManagedTensorVersioned`) and of the older `DLManagedTensor`. An exported
+//! The layout follows DLPack 1.0 (`DLManagedTensorVersioned`) and the older `DLManagedTensor`. An exported
 //! tensor owns a share of its batch's memory, which the deleter releases on any thread.
 
 use crate::batch::Tensor;

@@ -125,7 +125,7 @@ fn stored_kind(encoding: &Encoding) -> Option<&'static str> {
 pub(crate) type Locate<'a> = &'a (dyn Fn(Error) -> Error + Sync);
 
 /// Returns the columns of `sample`: name, kind of value, value. Columns of bytes are read directly into their objects.
-/// None for a sample that is split in memory alone.
+/// None for a sample that is split only in memory.
 pub(crate) fn decoded_in_parts<'py>(
     py: Python<'py>,
     sample: &StoredSample,

@@ -1,4 +1,4 @@
-"""Token ids and labels of conversations: the texts and masks are these of `transformers`, and packs have the labels."""
+"""Token ids and labels of conversations: the texts and masks equal the output of `transformers`, and packs have the labels."""
 
 import dataclasses
 import io

@@ -1,4 +1,4 @@
-"""Masks of whole words: the words are these of the tokenizer, and the draws belong to the document."""
+"""Masks of whole words: the words come from the tokenizer, and the draws belong to the document."""
 
 import json
 import random

@@ -3,7 +3,7 @@
 Each framework has a separate process, in which a loop over the loader with framework="dlpack" (no conversion) and one through
 the framework alternate. The step is empty. A rate is the rate of the second of two epochs, from the last batch of the first one
 to its own last batch, so that the start of an epoch counts and the start of the job does not. FOLDER is a data set of
-`forebay-bench synth`, or a different one with JPEGs in the column `image` and numbers in `class`; the one of --tokens has arrays in
+`forebay-bench synth`, or a different one with JPEGs in the column `image` and numbers in `class`; the data set of --tokens has arrays in
 `tokens`.
 """
 

@@ -197,7 +197,7 @@ fn drain(loader: &Loader, mut each: impl FnMut(&Batch) -> Result<()>) -> Result<
 struct Sum {
     rows: u64,
     sum: u64,
-    /// Depends on the samples alone.
+    /// Depends only on the samples.
     unordered: u64,
 }
 

@@ -8,7 +8,7 @@ use forebay_loader::sync::Arc;
 use forebay_loader::{Error, ErrorKind, Result};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Feature bit of versions after the bindings': DMA between devices on the PCI bus, by the kernel alone.
+/// Feature bit of versions after the bindings': DMA between devices on the PCI bus, by the kernel without cuFile.
 const P2P_SUPPORTED: u32 = 4;
 
 /// Driver, opened for the process. It is never closed, because libraries in the process may use cuFile.

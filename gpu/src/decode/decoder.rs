@@ -25,7 +25,7 @@ pub(crate) struct CudaPictureDecoder(pub(super) Arc<DecoderCore>);
 pub(super) struct DecoderCore {
     state: Mutex<DecodeState>,
     resources: DecodeResources,
-    /// Stream for reads of undecoded flags alone.
+    /// Stream only for reads of undecoded flags.
     flags_stream: Arc<Stream>,
     /// Pool of the flags' memory.
     flags_pool: Arc<BlockPool>,

@@ -117,7 +117,7 @@ fn undecoded_pictures_after_a_failed_group_are_found() {
     decoder.warm(&rig, &form);
     rig.fail("cuLaunchKernel", 700);
     form.submit(&decoder, form.fill(&rig, 60, &[], &[]), &all()).expect_err("a failure");
-    // In the second group slot, and then in the one of the failed group.
+    // In the second group slot, and then in the failed group's.
     for _ in 0..2 {
         let filled = form.fill_with(&rig, 60, &[], |row| (row == 7).then_some(UNDECODED));
         let undecoded = form.submit(&decoder, filled, &all()).expect("finished").undecoded;

@@ -45,7 +45,7 @@ Examples:
   forebay doctor data/train data/val --skip near-duplicates
   forebay doctor 'train-{000..146}.tar' --samples 20000")]
 pub(crate) struct DoctorArgs {
-    /// Folders, URLs or lists of files, as the `remote` of a Loader; none: check the machine alone
+    /// Folders, URLs or lists of files, as the `remote` of a Loader; none: check only the machine
     #[arg(value_name = "URL")]
     addresses: Vec<String>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(crate) struct DoctorArgs {
     /// Read this part of the samples, such as 0.1
     #[arg(long, value_name = "PART", value_parser = fraction)]
     fraction: Option<f64>,
-    /// Run these checks alone, such as labels,duplicates; `environment` is the machine
+    /// Run only these checks, such as labels,duplicates; `environment` is the machine
     #[arg(long, value_delimiter = ',', value_name = "NAMES", help = names())]
     checks: Vec<String>,
     /// Leave these checks out
@@ -85,7 +85,7 @@ const LISTED_MAX: u64 = 1 << 20;
 fn names() -> String {
     let checks = CHECKS.iter().map(|check| format!("{} ({})", check.name, check.about));
     let names: Vec<String> = checks.chain([format!("{ENVIRONMENT} (this machine)")]).collect();
-    format!("Run these checks alone: {}", names.join("; "))
+    format!("Run only these checks: {}", names.join("; "))
 }
 
 fn size(text: &str) -> Result<u64, String> {

@@ -1,7 +1,7 @@
 //! Form of the results: text with or without colours, or JSON.
 //!
 //! A command prints records: each has a JSON form, and a form for people. Results go to the standard output, progress
-//! and errors to the standard error. Progress is shown on a terminal alone.
+//! and errors to the standard error. Progress is shown only on a terminal.
 
 use crate::exit::Exit;
 use crate::text::one_line;
@@ -163,7 +163,7 @@ impl Output {
         self.print(&table.trim_fmt());
     }
 
-    /// Bar on the standard error for work of `total` steps, on a terminal alone.
+    /// Bar on the standard error for work of `total` steps, only on a terminal.
     pub(crate) fn progress(&self, total: u64, unit: &str) -> ProgressBar {
         self.bar(
             total,

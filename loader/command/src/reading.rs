@@ -27,8 +27,8 @@ pub(crate) enum Piece {
 }
 
 impl Reading {
-    /// Starts to read the object at `url` from the byte `first` on, with at most `ahead_bytes` in flight or ready. One
-    /// with an `entry` of a list must be the same still.
+    /// Starts to read the object at `url` from the byte `first` on, with at most `ahead_bytes` in flight or ready. If
+    /// `entry` is given, the object must still be as it was listed there.
     ///
     /// # Errors
     ///

@@ -125,7 +125,7 @@ impl RunFile {
         let wrong = |message: &str| Error::config(message).with("file", &self.name);
         let process = &self.document["process"];
         let (Some(pid), Some(host)) = (process["pid"].as_u64(), process["host"].as_str()) else {
-            return Err(wrong("the file of the run names no process: it is of an earlier version"));
+            return Err(wrong("the file of the run names no process: an earlier version wrote it"));
         };
         let here = rustix::system::uname().nodename().to_string_lossy().into_owned();
         if host != here {

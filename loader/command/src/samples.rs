@@ -97,7 +97,7 @@ pub(crate) enum Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// Returns the content of the value `bytes` of `column`. Of pictures the headers alone are read.
+    /// Returns the content of the value `bytes` of `column`. Of pictures only the headers are read.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ use std::ops::Range;
 /// Name the samples of a step of a run
 ///
 /// The order is a function of the loader's arguments, so the file of a run names the samples of every step, before and
-/// after it happened. Only indexes are read, and shards for the keys of tars alone.
+/// after it happened. Only indexes are read, and shards only for the keys of tars.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

@@ -4,7 +4,7 @@
 //! file puts in the version that no listing had. Every later response is compared with that version. Only a proof of a
 //! change is one:
 //!
-//! * Two versions of different forms are of different origins, such as the MD5 digest in a listing and the SHA-256
+//! * Two versions of different forms have different origins, such as the MD5 digest in a listing and the SHA-256
 //!   digest in a response, and are not compared.
 //! * The tags of a store are equal for equal content. Several web servers behind one address may have different tags,
 //!   since they often follow from the time at which the server got its copy. A different tag of a web server is a proof
@@ -218,7 +218,7 @@ impl Form {
     }
 }
 
-/// Returns true if `found` differs from the entity tag in a listing, and is of the same origin.
+/// Returns true if `found` differs from the entity tag in a listing, and has the same origin.
 pub fn is_different(listed: &str, found: &str) -> bool {
     let (listed, found) = (unquoted(listed), unquoted(found));
     !is_weak(listed) && listed != found && Form::of_tag(listed) == Form::of_tag(found)
@@ -325,7 +325,7 @@ mod tests {
         for (key, found) in [("k", tag("\"a\"")), ("t", Found { is_time: true, ..tag("early") })] {
             assert!(!one.is_changed(key, found));
         }
-        // Listings are compared by each process, and times are of one server.
+        // Listings are compared by each process, and times come from one server.
         assert_eq!([one.record("listed"), one.record("t"), one.record("absent")], [None, None, None]);
         let record = one.record("k").unwrap();
         assert!(!two.is_changed_record("k", &record), "the first version that it sees");

@@ -4,7 +4,7 @@ use std::any::Any;
 
 /// Equality of a value with a value of any type. Every type with [`PartialEq`] has it.
 pub trait Identity: Any {
-    /// Returns true if `other` is of the same type and equal.
+    /// Returns true if `other` has the same type and is equal.
     fn is_equal(&self, other: &dyn Any) -> bool;
 }
 

@@ -6,7 +6,7 @@ use super::ids::{Rank, SampleId, StreamId};
 use super::partition::Cell;
 use super::shuffle::Cursor;
 
-/// Positions of a stretch of a canonical node's part of the epoch. The partners of a sample are of its stretch: their
+/// Positions of a stretch of a canonical node's part of the epoch. The partners of a sample are in its stretch: their
 /// shards are in use at about the same time, and the stretch does not depend on the world or on a checkpoint.
 pub const NEIGHBOURS: u64 = 1024;
 

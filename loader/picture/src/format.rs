@@ -13,7 +13,7 @@ pub trait PictureFormat: Sync {
     /// Returns true if `bytes` start as a file of this format does.
     fn is_start(&self, bytes: &[u8]) -> bool;
 
-    /// Returns the picture's size, from headers alone.
+    /// Returns the picture's size, from its headers.
     ///
     /// # Errors
     /// Damaged or truncated headers.

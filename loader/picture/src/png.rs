@@ -113,7 +113,7 @@ fn damaged(e: png::DecodingError) -> Error {
     Error::decode("the PNG cannot be decoded").caused_by(e)
 }
 
-/// Reads the picture's size from the header alone.
+/// Reads the picture's size from its header.
 pub fn size(bytes: &[u8]) -> Result<Size> {
     let side = |at: usize| bytes.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
     match (bytes.get(12..16), side(16), side(20)) {

@@ -1,6 +1,6 @@
 //! Locks on single bytes of the stream's `index.json`: the communication between processes.
 //!
-//! The locks are of the kind that belongs to an open file description (`F_OFD_SETLK`), taken through one descriptor per
+//! The locks belong to an open file description (`F_OFD_SETLK`), taken through one descriptor per
 //! directory and process. They conflict between processes and between containers that share the file, they vanish with
 //! the process, and they leave nothing on disk. Within a process they do not conflict, so `dir_locks` counts their
 //! users there. A lock needs no byte to exist at its position, so positions are free to carry meaning:
@@ -18,7 +18,7 @@
 //! | [`KEEP_ZIP`] | processes that keep compressed files | shared |
 //! | [`NEED`] | processes with a consumer that waits for room | shared |
 //! | [`LOCAL_ONLY`] | processes that have no remote to fetch evicted shards from | shared |
-//! | [`GUEST`] | processes of users that may only read the index, so that they have shared locks alone | shared |
+//! | [`GUEST`] | processes of users that may only read the index, so that they have only shared locks | shared |
 //! | [`PROBE`] | for a moment, a process that finds out if it can lock exclusively | exclusive |
 //! | [`remote`] | processes that fetch from that remote, if the index has no hashes | shared |
 //! | [`LIMIT`] + limit in bytes | processes with a `cache_limit` | shared |

@@ -64,7 +64,7 @@ impl DirLocks {
         Self { index: Some(dir.join(INDEX_BASENAME)), ..Self::within_process() }
     }
 
-    /// Locks within this process alone, for shards that are read elsewhere.
+    /// Locks only within this process, for shards that are read elsewhere.
     pub(super) fn within_process() -> Self {
         Self {
             index: None,

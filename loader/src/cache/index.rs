@@ -61,7 +61,7 @@ pub(crate) struct IndexSource<'a, 'f, T> {
     pub(crate) is_current: &'a dyn Fn(&File) -> bool,
     /// Returns the remote index and is called at most once; `None` for streams without a remote.
     pub(crate) fetch: Option<&'f mut dyn FnMut() -> Result<Vec<u8>>>,
-    /// True if the directory is for the index alone: a full disk is then no error either.
+    /// True if the directory is only for the index: a full disk is then no error either.
     pub(crate) is_optional: bool,
 }
 
@@ -260,7 +260,7 @@ pub(crate) fn record_remote(dir: &Path, remote: &str) {
 }
 
 /// Lets the users that may write `dir`, and may replace any file in it, also write the index `file`: they need locks on
-/// it. With the sticky bit each user can replace their own files alone.
+/// it. With the sticky bit each user can replace only their own files.
 fn share_as(dir: &Path, file: &File) {
     let (Ok(folder), Ok(meta)) = (std::fs::metadata(dir), file.metadata()) else { return };
     let (folder, mode) = (folder.mode(), meta.mode());

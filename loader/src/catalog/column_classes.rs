@@ -16,7 +16,7 @@ pub(super) struct ColumnClasses<'a> {
 
 impl<'a> ColumnClasses<'a> {
     /// Compares the classes `names` of the columns that `read` names, or of all columns without it, with the classes in
-    /// the first table that has the column. `shard` is of the table with `names`.
+    /// the first table that has the column. `shard` belongs to the table with `names`.
     ///
     /// # Errors
     ///

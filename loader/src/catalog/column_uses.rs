@@ -3,7 +3,7 @@
 use crate::decode::FieldSpec;
 use crate::format::{ColumnForm, ColumnUse};
 
-/// Returns the columns that `fields` read as texts alone.
+/// Returns the columns that `fields` read only as texts.
 pub(crate) fn texts_of(fields: &[(String, FieldSpec)]) -> Vec<String> {
     let all = || fields.iter().flat_map(|(_, field)| field.columns());
     let texts: Vec<&str> = fields.iter().flat_map(|(_, field)| field.texts()).collect();

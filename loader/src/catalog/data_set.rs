@@ -105,7 +105,7 @@ pub(super) struct Document {
     pub(super) folder: PathBuf,
     /// True if the shards are read there, too: the folder is opened as the cache itself.
     pub(super) is_in_place: bool,
-    /// True if the shards of a remote on this machine are read where they are, and the index alone is copied.
+    /// True if the shards of a remote on this machine are read where they are, and only the index is copied.
     pub(super) needs_no_copy: bool,
     /// Windows that are the samples of chunks of tokens, instead of documents.
     pub(super) window: Option<TokenWindow>,

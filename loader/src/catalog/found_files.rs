@@ -25,7 +25,7 @@ pub(super) struct FoundFile {
 }
 
 /// Returns the files of `names`, which are in `folder` if that is on this machine. `list` lists all files of their
-/// folder, and is called for patterns alone.
+/// folder, and is called only for patterns.
 ///
 /// # Errors
 ///

@@ -42,7 +42,7 @@ pub(super) struct Head {
     version: u32,
     /// Kind of the files, and the options on which the index depends.
     made_as: String,
-    /// Files that the index is of, in their order.
+    /// Files that the index describes, in their order.
     pub(super) files: Vec<KeptFile>,
     /// Digest of the index next to the files that it was taken from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -129,7 +129,7 @@ impl<S: SurveyFiles> IndexOrigin for S {
         let Ok(old) = read_regular(&folder.join(INDEX_BASENAME), INDEX_BYTES_MAX) else { return };
         let (Ok(old), Ok(new)) = (KeptIndex::parse(&old), KeptIndex::parse(new)) else { return };
         for shard in old.outdated(&new, |document| self.index(document)).unwrap_or_default() {
-            log::info!("{} is of different files now: its copy is removed", shard.raw_data.basename);
+            log::info!("{} has different files now: its copy is removed", shard.raw_data.basename);
             for file in shard.files().flat_map(|pair| [Some(pair.raw), pair.zip]).flatten() {
                 // Absent, as a rule. A copy that cannot be removed has the length of the new file, or is replaced.
                 let _ = std::fs::remove_file(folder.join(&*file.basename));
@@ -213,15 +213,15 @@ impl KeptFile {
 }
 
 impl Head {
-    /// Checks that the index is of `files`, as far as their versions and lengths are known. If it `is_verified`, only
-    /// by their names.
+    /// Checks that the index describes `files`, as far as their versions and lengths are known; if it `is_verified`,
+    /// only by their names.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] with the first file that it is not of.
+    /// [`crate::ErrorKind::Format`] with the first file that it does not describe.
     pub(super) fn check_files(&self, files: &[FoundFile], is_verified: bool) -> Result<()> {
         if !self.files.iter().map(|file| &file.name).eq(files.iter().map(|file| &file.name)) {
-            return Err(Error::format("the index is of different files").with("files", files.len()));
+            return Err(Error::format("the index belongs to different files").with("files", files.len()));
         }
         let is_outdated = |(kept, found): &(&KeptFile, &FoundFile)| kept.is_outdated(found.bytes, &found.version);
         match self.files.iter().zip(files).filter(|_| !is_verified).find(is_outdated) {

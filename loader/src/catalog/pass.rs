@@ -81,7 +81,7 @@ pub(super) trait Survey: Sync {
 /// File that was surveyed, or is known without a survey.
 #[derive(Clone)]
 pub(super) struct Surveyed<C> {
-    /// Entry of an index of this file alone.
+    /// Entry of an index of only this file.
     pub(super) entry: Shard,
     /// Counts that the entry was made of; `None` for an entry of an earlier run.
     pub(super) counts: Option<C>,

@@ -55,7 +55,7 @@ pub(super) struct JournalEntry<T> {
 }
 
 impl<T: Journaled> JournalEntry<T> {
-    /// Returns true if the entry is of the file that `found` is the front of.
+    /// Returns true if the entry describes the file with the front `found`.
     pub(super) fn is_of(&self, found: &Peek) -> bool {
         let version = found.version.as_ref().map(Version::to_string);
         self.value.stored_bytes() == found.len

@@ -27,7 +27,7 @@ pub(crate) fn position_in(shard: &Shard, index: u32) -> Vec<(&'static str, Strin
     }
 }
 
-/// Files without a table of their samples come from different programs, which know the compressed files alone.
+/// Files without a table of their samples come from different programs, which know only the compressed files.
 fn stored_name(shard: &Shard) -> &str {
     let zip = shard.zip_data.as_ref().filter(|_| !shard.layout.format.has_table());
     &zip.unwrap_or(&shard.raw_data).basename

@@ -4,7 +4,7 @@ use super::stream::IndexedStream;
 use crate::config::{LoaderConfig, LoaderWindow};
 use crate::error::{Error, Result};
 
-/// Checks that options of windows are given for files of tokens alone.
+/// Checks that options of windows are given only for files of tokens.
 pub(super) fn check_windows(config: &LoaderConfig, opened: &[IndexedStream]) -> Result<()> {
     let has_tokens = |stream: &IndexedStream| {
         stream.cache.shards.iter().any(|shard| shard.layout.is_plain()) || stream.cache.shards.is_empty()

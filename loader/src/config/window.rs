@@ -16,7 +16,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 options! {
-    /// Windows of tokens. A JSON document may have the number of tokens alone.
+    /// Windows of tokens. A JSON document may have only the number of tokens.
     #[derive(Copy, PartialEq, Eq)]
     pub struct TokenWindow {
         /// Tokens of a sample.

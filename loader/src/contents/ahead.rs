@@ -19,7 +19,7 @@ const REQUESTS_MAX: usize = 1024;
 /// Part of the content of an object.
 #[derive(Debug)]
 pub enum Event<T> {
-    /// The object is open, and is of this version, if its store has versions.
+    /// The object is open, and has this version, if its store has versions.
     Begin(Option<String>),
     /// Lines or files.
     Item(T),

@@ -24,7 +24,7 @@ impl ObjectScratch {
     /// Draws an object into the started picture: calls `paint` with each of its pixels.
     ///
     /// # Errors
-    /// A segmentation that pycocotools refuses, or that is of a picture of a different size.
+    /// A segmentation that pycocotools refuses, or that describes a picture of a different size.
     pub(super) fn draw(&mut self, object: &[u8], paint: impl Fn(&mut [u8; 3])) -> Result<()> {
         let Self { mask, painted, numbers } = self;
         let size = painted.region().size();
@@ -49,7 +49,7 @@ fn add_polygons(object: &[u8], mask: &mut ObjectMask, numbers: &mut Vec<f64>) ->
     let mut count = 0;
     let polygon = |range: std::ops::Range<usize>| {
         read_numbers(&object[range], numbers).context("polygon", || count)?;
-        // pycocotools refuses the object by its first polygon alone.
+        // pycocotools refuses the object only by its first polygon.
         if count == 0 && numbers.len() <= 4 {
             return Err(Error::decode("the first polygon of the object has fewer than three corners"));
         }

@@ -47,7 +47,7 @@ impl LengthIndex {
         let Self { config, stats, .. } = self;
         let Some([(_, field)]) = config.fields.as_deref() else {
             return Err(Error::config(
-                "lengths in tokens are the lengths of one field: pass a Tokenize or Tokens field alone",
+                "lengths in tokens are the lengths of one field: pass only a Tokenize or Tokens field",
             ));
         };
         let topology = Topology::detect()?;

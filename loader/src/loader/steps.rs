@@ -3,8 +3,8 @@
 //! A step is a batch on all ranks. Its number counts the batches of all epochs from the first, also after a resume.
 //!
 //! Epochs of packs differ a little in length, so the number of a step follows from the lengths of all earlier epochs. A
-//! run knows these of the epochs that it has begun, and a checkpoint has the number of its epoch's first step. The
-//! rest are planned, once each.
+//! run knows the lengths of the epochs that it has begun, and a checkpoint has the number of its epoch's first step.
+//! The rest are planned, once each.
 
 use super::planner::Planner;
 use super::position::Position;

@@ -297,7 +297,7 @@ fn a_plan_is_made_once_for_all_that_ask_for_it() {
         assert!(!std::ptr::eq(plan.cells().shares(), second.cells().shares()), "{other:?}");
         assert_eq!(plan.cells().state(plan.cells().sample_in_epoch()), other);
     }
-    // A plan of a checkpoint is not the one of a new run.
+    // The plan of a checkpoint differs from the plan of a new run.
     let resumed = loader.planner.plan(0, Some(&first.cells().state(0))).expect("a plan");
     assert!(!is_same(0, None, &resumed));
 }

@@ -111,7 +111,7 @@ impl Drop for Server {
     }
 }
 
-/// Binds the socket of this process in a folder of its user alone, and removes sockets of processes that were killed.
+/// Binds the socket of this process in a folder of only its user, and removes sockets of processes that were killed.
 fn bound() -> io::Result<(StdUnixListener, PathBuf)> {
     let folder = socket_folder();
     match DirBuilder::new().mode(0o700).create(&folder) {
@@ -121,7 +121,7 @@ fn bound() -> io::Result<(StdUnixListener, PathBuf)> {
     let found = std::fs::symlink_metadata(&folder)?;
     let is_private = found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 == 0;
     if !found.is_dir() || !is_private {
-        return Err(io::Error::other("it is not a folder of this user alone (mode 700)"));
+        return Err(io::Error::other("it is not a folder of only this user (mode 700)"));
     }
     remove_dead(&folder);
     let path = socket_of(std::process::id());

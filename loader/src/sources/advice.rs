@@ -103,7 +103,7 @@ fn for_content(name: &str, front: &[u8]) -> Option<String> {
     ))
 }
 
-/// Returns advice for a folder with the file `base`, which is of a different kind.
+/// Returns advice for a folder with the file `base`, which has a different kind.
 fn for_unknown(base: &str) -> Option<String> {
     let (stem, extension) = base.rsplit_once('.')?;
     (!stem.is_empty() && !extension.is_empty()).then(|| {

@@ -3,7 +3,7 @@
 //! * `::` separates lists, and braces expand as in Python's package `braceexpand`.
 //! * `pipe:` and a usual command is the address that the command reads. No command is run.
 //! * `*`, `?` and `**` are wildcards: the names are known after the folder is listed.
-//! * All files of a list are of one kind, and below one folder of one store, which is opened like any remote.
+//! * All files of a list have one kind, and are below one folder of one store, which is opened like any remote.
 
 use super::files::FILE;
 use super::kind::{FileKind, check_name};
@@ -70,7 +70,7 @@ impl Names {
 /// # Errors
 ///
 /// [`ErrorKind::Config`] for braces without counterpart, more than [`NAMES_MAX`] names, pipes of unknown commands,
-/// names that are of different kinds, are used twice, or have several roots; [`ErrorKind::Unsupported`] for
+/// names that have different kinds, are used twice, or have several roots; [`ErrorKind::Unsupported`] for
 /// addresses with a query and for compressions that cannot be read.
 pub fn shard_names(list: &str) -> Result<Option<ShardNames>> {
     names_of(list, None)
@@ -221,7 +221,7 @@ fn check(url: &str, kind: &'static FileKind, is_given: bool) -> Result<()> {
     if !is_given && kind_of(path).context(noun, shown)? != Some(kind) {
         let extensions = kind.extensions;
         let message = format!(
-            "the list has {noun}s, but this entry is of a different kind: the name of a {noun} ends in {extensions}"
+            "the list has {noun}s, but this entry has a different kind: the name of a {noun} ends in {extensions}"
         );
         return Err(Error::config(message).with("entry", shown()));
     }
@@ -355,7 +355,7 @@ mod tests {
         assert_eq!(found.names.listed(), ["a/0.JPG", "b/0.JPG", "a/1.png"]);
         for list in ["/data/0.jpg::/data/0.tar", "/data/0.jpg::/data/x"] {
             let e = shard_names(list).unwrap_err();
-            assert!(e.to_string().contains("the list has files, but this entry is of a different kind"), "{e}");
+            assert!(e.to_string().contains("the list has files, but this entry has a different kind"), "{e}");
         }
     }
 
@@ -411,7 +411,7 @@ mod tests {
             ("sftp://me:secret@h/x.tar::sftp://h/x.tar", ErrorKind::Config, "root sftp://...@h"),
             ("/data/{0..2}.tar::/data/1.tar", ErrorKind::Config, "twice: remove one, and use `repeat` of a stream"),
             ("/data/x.tar::file:///data/x.tar", ErrorKind::Config, "(file x.tar)"),
-            ("s3://b/x.tar::s3://b/y.zip", ErrorKind::Config, "but this entry is of a different kind"),
+            ("s3://b/x.tar::s3://b/y.zip", ErrorKind::Config, "but this entry has a different kind"),
             ("s3://b/x.tar::s3://b/train", ErrorKind::Config, "(entry s3://b/train)"),
             ("s3://b/x.tar::", ErrorKind::Config, "empty entry"),
             ("pipe:cat /data/x", ErrorKind::Config, "(entry /data/x)"),

@@ -25,7 +25,7 @@ pub(super) fn address(command: &str) -> Result<String> {
     if writes && program.schemes.iter().any(reads) { Ok(address.to_owned()) } else { Err(not_run(command)) }
 }
 
-/// The error has the program alone: the rest of a command may have keys.
+/// The error has only the program: the rest of a command may have keys.
 fn not_run(command: &str) -> Error {
     let program = command.split_whitespace().next().unwrap_or_default();
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_./".contains(&b);

@@ -203,7 +203,7 @@ fn ones(words: &[u64]) -> u64 {
     words.iter().map(|word| u64::from(word.count_ones())).sum()
 }
 
-/// Position of one number `nth` of `word`, which has more ones than that.
+/// Position of the bit number `nth` that is set in `word`, which has more set bits than `nth`.
 fn nth_one(mut word: u64, nth: u32) -> u32 {
     for _ in 0..nth {
         word &= word - 1;

@@ -181,7 +181,7 @@ fn count_of(cell: &Cell<'_>) -> u32 {
     count.unwrap_or(NO_COUNT)
 }
 
-/// Returns a number for the class of a cell. Numbers that are equal are of one class.
+/// Returns a number for the class of a cell. Numbers that are equal have one class.
 fn class_of(cell: &Cell<'_>) -> u64 {
     let hash = |tag: u8, bytes: &[u8]| {
         // FNV-1a, with bits that are mixed as in SplitMix64.

@@ -3,7 +3,7 @@
 //!
 //! * [`Verification`] — a data set, in a folder or behind a URL, that is checked and repaired shard by shard, by any
 //!   number of threads;
-//! * `check` compares the files of one shard, from their bytes alone.
+//! * `check` compares the files of one shard, only from their bytes.
 
 mod check;
 #[cfg(test)]
@@ -49,7 +49,7 @@ enum ShardsLocation {
     Folder(PathBuf),
     /// A folder with shards that come from a remote, opened as a cache.
     Cache { folder: PathBuf, catalog: Catalog },
-    /// A remote alone.
+    /// Only a remote.
     Remote(Remote),
 }
 

@@ -5,11 +5,11 @@
 //! rate times its latency. So the limit is twice the number of parts that this product has: of the highest rate of the
 //! last rounds of parts, and the shortest time to the head of a response. As long as the network is not full, the rate
 //! grows with the limit, and the limit grows by half in each round. Afterwards the rate stays, and the limit with it. A
-//! rate or a latency that was extreme by chance is forgotten after some rounds. [`Trials`] find out whether more parts
-//! than that are a gain, and whether as many are one: a server that queues requests has a latency that grows with the
-//! limit.
+//! rate or a latency that was extreme by chance is forgotten after some rounds. [`Trials`] find out whether still more
+//! parts raise the rate, and whether fewer would lower it: a server that queues requests has a latency that grows with
+//! the limit.
 //!
-//! The rate of a round is of the bytes that arrive in it, the bytes of unfinished parts included: parts often end
+//! The rate of a round counts the bytes that arrive in it, the bytes of unfinished parts included: parts often end
 //! together, and the bytes of parts that end in a round may have arrived before. Rounds in which no part waited for a
 //! slot are not measured, and a round begins with its first part: otherwise the rate would be the rate of the demand.
 //!

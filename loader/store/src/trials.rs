@@ -6,13 +6,14 @@
 //! next one doubles each time that nothing is gained.
 //!
 //! The parts that rate and latency ask for are used at once, but at most half as many again as there were when the rate
-//! last rose, and no more than that if more have lowered the rate. Where a server queues requests, or is slower with
-//! more of them, each further part raises the latency, which would ask for more parts without an end.
+//! last rose. If more parts have lowered the rate, the limit is the number at that rise. Where a server queues
+//! requests, or is slower with more of them, each further part raises the latency, which would ask for more parts
+//! without an end.
 //!
 //! If the rate stays below half of its earlier value, the network has changed, and the search begins again. Throttling
 //! does not change its result: the limit rises to it again.
 
-/// Rounds of a trial. The highest rate counts, as it does of the rounds before.
+/// Rounds of a trial. The highest rate counts, as in the rounds before.
 const ROUNDS: usize = 3;
 
 /// Rounds before the first trial, and most rounds between two of them.
@@ -58,7 +59,7 @@ pub(super) struct Trials {
     risen: (f64, usize),
     /// Most parts that rate and latency may ask for.
     filling_max: usize,
-    /// Last rounds with more parts and a lower rate than those.
+    /// Last consecutive rounds with more parts and a lower rate than in `risen`.
     lower: usize,
 }
 

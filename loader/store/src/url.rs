@@ -188,7 +188,7 @@ impl RemoteLocation {
         match scheme {
             "file" => match rest.strip_prefix("localhost").unwrap_or(rest) {
                 path if path.contains('?') => {
-                    reject("a file:// remote cannot have a query: pass the path alone if ? is part of its name")
+                    reject("a file:// remote cannot have a query: pass a plain path if ? is part of its name")
                 }
                 path if path.starts_with('/') => Ok(Self::File(PathBuf::from(path))),
                 _ => reject("a file:// remote needs an absolute path, with three slashes: file:///data/train"),
@@ -369,7 +369,7 @@ fn split_library_url(url: &str) -> Result<(String, String)> {
 pub(crate) fn no_transport(remote: &str) -> Error {
     match remote.split_once("://") {
         Some((SFTP, _)) => {
-            let message = format!("sftp:// remotes are opened by the Python package alone: use it, or one of {FORMS}");
+            let message = format!("only the Python package opens sftp:// remotes: use it, or one of {FORMS}");
             Error::new(crate::ErrorKind::Unsupported, message)
         }
         _ => Error::config(format!("unknown scheme: use {FORMS}")),

@@ -36,7 +36,7 @@
 //!
 //! The ids of a file of ranks are tiktoken's. `tiktoken-rs` has a copy of its code, and is the stable engine. A
 //! conversion to a `tokenizer.json` is not exact, because a list of merges gives an order to pairs with equal
-//! ranks. So `rank_pairs` has the merges of tiktoken, and of the newer engine the splits alone: for the patterns
+//! ranks. So `rank_pairs` has the merges of tiktoken, and of the newer engine only the splits: for the patterns
 //! that it has code for, texts without an allowed special token, and characters that both engines treat alike.
 //!
 //! The crate 1.0 finds a word, a piece or an added token by a part of its hash, in its vocabularies and its cache: one

@@ -26,7 +26,7 @@ pub(crate) enum Model {
 }
 
 impl Model {
-    /// Returns the model of a document of the newest version; `None` for one that the stable engine alone has.
+    /// Returns the model of a document of the newest version; `None` for one that only the stable engine has.
     pub(crate) fn of(model: &Value) -> Option<Self> {
         match model["type"].as_str()? {
             "BPE" => Merges::of_model(model).map(Self::Pairs),

@@ -1,7 +1,7 @@
 //! Pieces of a long text that have the ids of the whole text.
 //!
 //! All known patterns match a text from the left to the right without a look behind, so the matches after a boundary
-//! depend on the text after it alone. A boundary is at each position before a space and after a character that is not
+//! depend only on the text after it. A boundary is at each position before a space and after a character that is not
 //! white space: no pattern has a match with such a pair inside, and only matches of white space look ahead. The same
 //! holds before a line break or a full stop of Chinese and Japanese, and after a letter. Texts of scripts without
 //! spaces have these.

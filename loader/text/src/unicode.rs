@@ -1,10 +1,10 @@
-//! Characters that the two engines treat in different ways, because their tables are of different versions of Unicode.
+//! Characters that the two engines treat in different ways, because their tables follow different versions of Unicode.
 //! The tests compare the engines. First and last characters of ranges.
 
-/// With different classes in the patterns.
+/// Characters with different classes in the patterns that split texts.
 #[rustfmt::skip]
 pub(crate) const PATTERNS: &[(u32, u32)] = &[
-    // It is an s without case, so it ends a contraction in one engine alone.
+    // It is an s without case, so it ends a contraction in only one engine.
     (0x17f, 0x17f), (0x295, 0x295), (0x88f, 0x88f), (0xc5c, 0xc5c), (0xcdc, 0xcdc), (0x1acf, 0x1add), (0x1ae0, 0x1aeb),
     (0x20c1, 0x20c1), (0x2b96, 0x2b96), (0x3040, 0x3040), (0x3097, 0x3098), (0xa7ce, 0xa7cf),
     (0xa7d2, 0xa7d2), (0xa7d4, 0xa7d4), (0xa7f1, 0xa7f1), (0xfbc3, 0xfbd2), (0xfd90, 0xfd91),
@@ -19,7 +19,7 @@ pub(crate) const PATTERNS: &[(u32, u32)] = &[
     (0x3_23b0, 0x3_3479),
 ];
 
-/// With a different property besides: a decomposition, a case, a class for words, digits or punctuation.
+/// Further characters with a different property: a decomposition, a case, a class for words, digits or punctuation.
 #[rustfmt::skip]
 pub(crate) const REST: &[(u32, u32)] = &[
     (0x61d, 0x61d), (0x7fd, 0x7fd), (0x897, 0x89f), (0x8ca, 0x8d3), (0x9fd, 0x9fe), (0xa76, 0xa76),

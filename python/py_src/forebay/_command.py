@@ -38,7 +38,7 @@ class Results:
                 raise IoError(f"the standard output cannot be written: {error}") from None
 
     def progress(self, text: str) -> None:
-        """Shows how far the work is, on a terminal alone: one line, which the next one replaces."""
+        """Shows how far the work is, only on a terminal: one line, which the next one replaces."""
         if (text or self._has_progress) and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
             print(f"\r\x1b[K{visible(text)}", end="", file=sys.stderr, flush=True)
             self._has_progress = bool(text)

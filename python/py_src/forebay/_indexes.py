@@ -189,7 +189,7 @@ def index_lengths(
     """Counts the tokens of each sample once, and keeps the numbers in the cache of this machine, where loaders that pack find them.
 
     Nothing is read of Megatron's files but their index, and of token ids in MDS shards, in columns of fixed size or of `bytes`, but the
-    offsets of the samples. Of Parquet and Arrow files the column is read alone. Texts are read and encoded, in one process of the
+    offsets of the samples. Of Parquet and Arrow files only the column is read. Texts are read and encoded, in one process of the
     machine, with all of its CPUs; a run that was stopped continues where it was when it is started again. The numbers are made again when
     the tokenizer, an argument of the field on which they depend, the encoder's version or a file changes.
 

@@ -128,7 +128,7 @@ class Loader(Generic[BatchT], metaclass=_Listed):
                     ...
 
     A batch is a dict of the outputs in `fields`. Each loop is an epoch, or the
-    rest of the one of `load_state_dict`. An epoch that a `break` has left is
+    rest of the loaded state's. An epoch that a `break` has left is
     used up. One iterator is alive at a time. `len(loader)` is the number of
     batches of a whole epoch. All errors are classes of `forebay.errors`.
 

@@ -111,7 +111,7 @@ class EpochSetter:
     """Stand-in for a DataLoader's batch sampler, with the attributes that Lightning reads; it is not iterated.
 
     Lightning 2.6 looks for `sampler.set_epoch`, and with DeepSpeed for `batch_size`. Accelerate and Transformers look at
-    the batch sampler of a torch `DataLoader` alone.
+    only the batch sampler of a torch `DataLoader`.
     """
 
     def __init__(self, session: _forebay.Session, batch_size: int) -> None:

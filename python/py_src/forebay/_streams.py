@@ -74,7 +74,7 @@ def config_of(stream: Stream, split: str | None = None, select: Mapping[str, Any
     if split is not None:
         config.setdefault("split", split)
     if is_dataset_dict(stream.remote):
-        # The split is taken here: the files are of one.
+        # The split is taken here: all files are in one.
         config["remote"] = arrow_files(dataset_of(stream.remote, config.pop("split", None)))
     elif is_dataset(stream.remote):
         config["remote"] = arrow_files(stream.remote)

@@ -193,7 +193,7 @@ def test_every_transform_without_a_translation_is_named():
         (v2.RandomResizedCrop(8, antialias=False), "antialias=True"),
         (v2.Resize(8, antialias=False), "antialias=True"),
         (v2.Pad(-1), "padding of Pad"),
-        (v1.RandomCrop(9, 2, pad_if_needed=True, padding_mode="reflect"), "use the one of v2"),
+        (v1.RandomCrop(9, 2, pad_if_needed=True, padding_mode="reflect"), "use RandomCrop of torchvision.transforms.v2"),
         (v2.Grayscale(1), "three channels"),
         (v2.TenCrop(8, vertical_flip=True), "pass vertical_flip=False"),
         (v2.ToDtype(torch.float32), "scale=True"),

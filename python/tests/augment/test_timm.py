@@ -216,7 +216,7 @@ def test_a_mixup_is_translated():
             fb.from_timm(mixup(multi_label=True), x=x, y=y)
     with pytest.raises(fb.ConfigError, match="num_classes=9"):
         fb.from_timm(mixup(), x=x, y=fb.OneHot("class", 8))
-    with pytest.raises(fb.ConfigError, match="for timm's Mixup alone"):
+    with pytest.raises(fb.ConfigError, match="only for timm's Mixup"):
         fb.from_timm(data.create_transform(224), x=x)
 
 

@@ -119,7 +119,7 @@ def test_none_takes_the_saved_value(run_url, no_whole_load):
     ("change", "message"),
     [
         ({"large": torch.zeros(70, 100)}, r"model.large has the shape \(100, 70\) in the checkpoint, and \(70, 100\) in into"),
-        ({"half": torch.zeros(5000)}, "model.half is of torch.bfloat16 in the checkpoint, and of torch.float32 in into"),
+        ({"half": torch.zeros(5000)}, "model.half has the type torch.bfloat16 in the checkpoint, and torch.float32 in into"),
         ({"more": torch.zeros(1)}, "model.more is not in the checkpoint"),
         ({"large": 5}, "model.large is a tensor in the checkpoint, and 5 in into"),
         ({"large": torch.zeros(100, 70, device="meta")}, "model.large has no memory on the device meta"),

@@ -128,13 +128,13 @@ def test_damage_is_found_before_torch_sees_it(run_url):
     content[9 << 20] ^= 1
     write(part, bytes(content))
     digest = saved.parts["rank-00000.pt"].digests[1]
-    with pytest.raises(fb.ChecksumError, match=f"damaged in its bytes 8388608 to 16777216: .* has to be {digest}"):
+    with pytest.raises(fb.ChecksumError, match=f"damaged in its bytes 8388608 to 16777216: .* instead of {digest}"):
         saved.load()
     write(part, bytes(content[:-1]))
-    with pytest.raises(fb.ChecksumError, match=f"has {len(content) - 1} bytes and has to have {len(content)}"):
+    with pytest.raises(fb.ChecksumError, match=f"has {len(content) - 1} bytes instead of {len(content)}"):
         saved.load()
     fb.remove_files([part])
-    with pytest.raises(fb.NotFoundError, match="is missing, which the checkpoint's commit has: load a different step"):
+    with pytest.raises(fb.NotFoundError, match="is missing, although the checkpoint's commit names it: load a different step"):
         saved.load()
 
 

@@ -55,6 +55,6 @@ def test_columns_follow_from_the_types(ray, tmp_path):
 def test_a_type_without_an_encoding_is_named(ray, tmp_path):
     from forebay.integrations.ray import write_mds
 
-    with pytest.raises(Exception, match="column 'b' is of the type bool"):
+    with pytest.raises(Exception, match="column 'b' has the type bool"):
         write_mds(ray.data.from_items([{"b": True}]), str(tmp_path / "out"))
     assert not (tmp_path / "out" / "index.json").exists()

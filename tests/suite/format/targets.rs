@@ -95,7 +95,7 @@ pub(crate) fn parquet(bytes: &[u8]) {
             partitions: [].into(),
             classes: None,
         };
-        // More rows than bytes are of a few pages that are repeated: possible, but slow.
+        // More rows than bytes come from a few repeated pages: possible, but slow.
         let rows = 0..rows.min(10_000);
         let recipe = RowGroups { file: Arc::new(file), first: 0, groups: groups.into(), rows: rows.clone() };
         let parts = recipe.ranges().into_iter().map(|range| {
@@ -128,7 +128,7 @@ pub(crate) fn arrow(bytes: &[u8]) {
         };
         let rows = batches.iter().map(|batch| batch.rows).fold(0, u64::saturating_add);
         let batches = batches.clone().into();
-        // More rows than bytes are of types without bytes, or are compressed: possible, but slow.
+        // More rows than bytes have types without bytes, or are compressed: possible, but slow.
         let rows = 0..rows.min(10_000);
         let recipe = RowBatches { file: Arc::new(file), batches, first: 0, rows: rows.clone() };
         let parts = recipe.ranges().into_iter().map(|range| {

@@ -277,7 +277,7 @@ fn shards_without_weight_are_never_used_and_heavy_ones_are_spread_over_the_epoch
     let uses_of = |shard: u32| uses.iter().filter(|used| used.shard == ShardId(shard)).count();
     assert_eq!(uses_of(3), 0);
     assert!((20..30).contains(&uses_of(7)), "{}", uses_of(7));
-    // Half of the draws are of one shard, and no part of the epoch is without them.
+    // Half of the draws belong to one shard, and no part of the epoch is without them.
     let mut batches_without = 0;
     for batch in batches(&plan, Rank(0)) {
         let heavy = batch.iter().filter(|row| shape_index(&plan, row) == 7).count();

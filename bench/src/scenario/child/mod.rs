@@ -74,7 +74,7 @@ pub(super) struct Digest {
     pub(super) tokens: u64,
     /// Differs for different ends of documents.
     documents: u64,
-    /// Differs for different ids alone.
+    /// Differs only for different ids.
     pub(super) ids: u64,
 }
 

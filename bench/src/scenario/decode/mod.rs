@@ -3,7 +3,7 @@
 //! together or in groups. Alternatively the time of each of the engine's stages ([`stages`]).
 //!
 //! The pictures are in memory. The programs take turns for several rounds, and the best round counts. Time is the
-//! thread's CPU time. So a busy moment of the machine does not affect one of them alone.
+//! thread's CPU time. So a busy moment of the machine does not affect only one of them.
 
 //!
 //! * `groups` sorts pictures by their headers.

@@ -290,7 +290,7 @@ impl Outcome {
     }
 }
 
-/// Returns a note for every figure in which forebay.streaming is slower.
+/// Adds a note with every figure in which forebay.streaming is slower.
 fn verdict(report: &mut Report) {
     let mut behind = Vec::new();
     for row in report.rows.iter().filter(|row| row.name == OURS) {

@@ -39,7 +39,7 @@ impl Report {
         output.bytes(format!("\n{}\n", lines.collect::<Vec<_>>().join("\n")).as_bytes());
     }
 
-    /// The reading, the decoding and the loader. Bytes are of stored samples.
+    /// The reading, the decoding and the loader. Bytes count stored samples.
     fn rates(&self) -> Vec<Rate> {
         let (samples, bytes) = (self.total.0.max(1) as f64, self.total.1 as f64);
         let each = (bytes / samples).max(f64::MIN_POSITIVE);

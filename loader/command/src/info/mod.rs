@@ -27,7 +27,7 @@ const FETCH_BYTES_MAX: &str = "64mb";
 /// Show a data set: format, samples, columns with types and examples, sizes, lengths, the cost of an epoch
 ///
 /// Most facts are from the index. For the facts about values some samples are read, the same ones each time; of
-/// pictures the headers alone.
+/// pictures only the headers.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -40,7 +40,7 @@ pub(crate) struct InfoArgs {
     addresses: Vec<String>,
     #[command(flatten)]
     data: DataArgs,
-    /// Samples that are read, spread over the data set; 0 reads the index alone
+    /// Samples that are read, spread over the data set; 0 reads only the index
     #[arg(long, value_name = "N", default_value_t = 256)]
     samples: u64,
     /// Most bytes of shards that are fetched for the samples; one shard is fetched in any case

@@ -152,7 +152,7 @@ impl PreviewArgs {
             return Ok((title, run::rows(run, step, self.rank, shape, library, each)?));
         }
         let [address] = &self.addresses[..] else {
-            return Err(Error::config("write one URL: a preview is of one data set").with("URLs", self.addresses.len()));
+            return Err(Error::config("write one URL: a preview shows one data set").with("URLs", self.addresses.len()));
         };
         let data = self.data.open(address, library.clone())?;
         let name = data.describe().swap_remove(0).name;

@@ -24,7 +24,7 @@ pub(super) struct Picture {
     stored_size: Size,
     /// Rows of red, green and blue.
     pub(super) rgb: Vec<u8>,
-    /// True for a mask: its colours are of a palette.
+    /// True for a mask: its colours come from a palette.
     pub(super) is_mask: bool,
     /// Left, top, right and bottom of boxes, as shares of the picture's sides.
     pub(super) boxes: Vec<[f64; 4]>,

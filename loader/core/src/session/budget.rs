@@ -1,7 +1,7 @@
 //! Samples of an epoch that were left out, up to a batch.
 //!
 //! An engine decodes ahead, so its count includes samples of later batches. The remaining room of a batch depends on
-//! the batches up to it alone.
+//! only the batches up to it.
 
 use std::collections::BTreeMap;
 

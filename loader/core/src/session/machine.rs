@@ -113,7 +113,7 @@ impl<T, S> Machine<T, S> {
         self.named.or(self.starting).unwrap_or_else(|| self.own_epoch())
     }
 
-    /// The sample at which `epoch` begins: the one of the loaded state, if it is of this epoch, or 0.
+    /// The sample at which `epoch` begins: the loaded state's, if that state is in this epoch, or 0.
     pub(super) fn loaded_sample(&self, epoch: u64) -> u64 {
         self.loaded.filter(|loaded| loaded.epoch == epoch).map_or(0, |loaded| loaded.sample)
     }

@@ -290,7 +290,7 @@ impl Figures<'_> {
             let what = format!("too little memory for samples: reads waited {:.1} s for it, and {waits}", read.output);
             return Some(found("too small memory", what, "raise `memory` of Engine"));
         }
-        // Reads through the page cache are of data that fits into memory.
+        // Reads through the page cache are for data that fits into memory.
         let is_first = self.counter("reads_buffered") > self.counter("reads_direct");
         if is_first && for_disk <= SLOW * self.rest_s() {
             let what = format!("a cold page cache: samples were read from disk for the first time: {took}");

@@ -227,7 +227,7 @@ impl<'a> Records<'a> {
                                the option `transpose`";
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
-            kind => return Err(Error::format(format!("a chunk is of the unknown type {kind:#x}"))),
+            kind => return Err(Error::format(format!("a chunk has the unknown type {kind:#x}"))),
         }
         if head.record_bytes > CHUNK_BYTES_MAX {
             let message = "a chunk has records of more than 4 GiB: write the file with a smaller group_size";

@@ -9,7 +9,7 @@ pub const CLASSES_NOTE: &str = "huggingface";
 /// Lists of class names below each field of the root that has any, in the order of the note.
 pub type ClassNames = BTreeMap<String, Vec<Vec<String>>>;
 
-/// Returns the names in the note [`CLASSES_NOTE`]; none if it is of a different form.
+/// Returns the names in the note [`CLASSES_NOTE`]; none if it has a different form.
 pub fn class_names(note: Option<&str>) -> ClassNames {
     let note = note.and_then(|note| serde_json::from_str::<Json>(note).ok()).unwrap_or_default();
     let Some(features) = note["info"]["features"].as_object() else { return ClassNames::new() };

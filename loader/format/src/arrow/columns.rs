@@ -33,7 +33,7 @@ impl TableColumn {
 }
 
 /// Returns the columns `wanted` of a table with `fields`, each once; without that all fields of the root with values
-/// that can be delivered. The table may lack those that are `optional`, or have nulls alone there.
+/// that can be delivered. The table may lack those that are `optional`, or have only nulls there.
 ///
 /// # Errors
 ///

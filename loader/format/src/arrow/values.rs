@@ -70,7 +70,7 @@ impl Values {
             return Ok(Self { nullable: Vec::new(), dictionary: None, kind: ArrowKind::Constant(value.clone()) });
         }
         let other =
-            || Error::format("the rows are of a different table than the index declares").with("column", &column.name);
+            || Error::format("the rows are not from the table that the index declares").with("column", &column.name);
         let mut nullable: Vec<ArrayRef> = Vec::new();
         for name in &column.path {
             let found = match nullable.last() {

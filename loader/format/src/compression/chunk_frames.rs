@@ -113,7 +113,7 @@ fn unpack(packed: &[u8], raw_bytes_max: u64, out: &mut Vec<u8>) -> Result<()> {
 /// Tables at the front of a chunk.
 struct Head<'a> {
     items: u32,
-    /// As many as there are of the items, and one more, as far as the front has them.
+    /// One offset for each item and one more, as far as the front has them.
     offsets: &'a [[u8; 4]],
     /// Table of the frames, as far as the front has it.
     frames: &'a [u8],

@@ -38,7 +38,7 @@ struct FoundFile<'a> {
 type ValueRanges = Vec<(Range<usize>, Value)>;
 
 impl Template {
-    /// Returns the form of the entry `text`, which is the one of `shard`. `None` if it is unusual.
+    /// Returns the form of the entry `text`, which describes `shard`. `None` if it is unusual.
     pub(super) fn of(text: &[u8], shard: &Shard) -> Option<Self> {
         let mut ranges = ValueRanges::new();
         let (mut keys, mut is_usual) = (Vec::new(), true);

@@ -67,7 +67,7 @@ struct BlockRange {
     message: Message,
 }
 
-/// Reads the description of the message in `block`, which is of this `kind`.
+/// Reads the description of the message in `block`, which has this `kind`.
 fn block_range<R: ReadAt + ?Sized>(file: &R, block: &Block, kind: MessageHeader) -> Result<BlockRange> {
     let start = u64::try_from(block.offset()).map_err(|_| damaged())?;
     let damaged = || damaged().with("byte", start);

@@ -132,7 +132,7 @@ impl ColumnCounts {
         if self.encoding() == Encoding::Str { self.records } else { self.records.saturating_sub(self.empty) }
     }
 
-    /// Encoding of all values: documents, if they are of several kinds.
+    /// Encoding of all values: documents, if they have several kinds.
     fn encoding(&self) -> Encoding {
         let is_cell = self.kinds & kind::CELL != 0;
         let is_exact = self.kinds & kind::EXACT != 0;

@@ -49,7 +49,7 @@ fn check_values(columns: &[Column], optional: &[String], scratch: &Scratch) -> R
 /// Columns that are read, each with its number among all, and the names of those that records may lack.
 type ProjectedColumns = (Vec<(usize, Column)>, Vec<String>);
 
-/// Returns the columns `wanted` alone, each with its number among `columns`, and the names of those with a default;
+/// Returns only the columns `wanted`, each with its number among `columns`, and the names of those with a default;
 /// without `wanted`, the columns that every record has. `None` if a column is lacking: the layout then stays as it
 /// is, so that an error can name the columns that it has.
 fn projected(columns: &[Column], optional: &[String], wanted: Option<&[ColumnUse<'_>]>) -> Option<ProjectedColumns> {

@@ -17,7 +17,7 @@ pub struct LineRange {
     pub samples: u64,
     /// Line of the first record, from 1.
     pub line: u64,
-    /// Numbers of records that follow different lines than the one of the record before, and how many such lines there
+    /// Numbers of records that follow different lines than the record before, and how many such lines there
     /// are up to there: the lines of quoted cells, and empty ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more_lines: Vec<(u64, u64)>,

@@ -53,7 +53,7 @@ pub struct Chunk {
     /// Path below the index.
     #[serde(rename = "filename")]
     pub name: String,
-    /// Bytes of the chunk before it is compressed, or of its items alone, which earlier versions counted.
+    /// Bytes of the chunk before it is compressed, or only of its items, which earlier versions counted.
     #[serde(rename = "chunk_bytes")]
     bytes: u64,
     /// Number of items.
@@ -188,7 +188,7 @@ impl DataSet {
         }
     }
 
-    /// Returns the bytes of each chunk. All are of one version of LitData, unless several have added to the data set:
+    /// Returns the bytes of each chunk. All come from one version of LitData, unless several wrote to the data set:
     /// then the length of each is requested.
     fn plain_sizes(&self, files: &dyn Fronts) -> Result<Vec<u64>> {
         let ends: Vec<&Chunk> = [self.chunks.first(), self.chunks.last()].into_iter().flatten().collect();

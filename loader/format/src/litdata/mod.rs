@@ -4,7 +4,7 @@
 //!   chunk:  u32 n | u32 offset[0..=n] | item | item ...
 //!   item:   u32 size of each leaf | leaf | leaf ...     a chunk of trees
 //!           token | token ...                           a chunk of tokens, where a sample may also be a window of
-//!                                                       them, whatever item they are of
+//!                                                       them, whatever their item is
 //! ```
 //!
 //! * `document` — LitData's `index.json`: the chunks, and the tree of an item; `members` — its parts;

@@ -70,7 +70,7 @@ impl Bounds {
     }
 }
 
-/// Returns the range of a chunk's values, if it is of a known type and order.
+/// Returns the range of a chunk's values, if it has a known type and order.
 fn values(chunk: &ColumnChunkMetaData, found: &Statistics, order: ColumnOrder) -> Option<Values> {
     let column = chunk.column_descr();
     let (logical, converted) = (column.logical_type_ref(), column.converted_type());

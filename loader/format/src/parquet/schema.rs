@@ -159,5 +159,5 @@ fn as_view(field: &FieldRef) -> Field {
 
 /// Returns the error of a file with columns that a second program must have changed.
 pub(crate) fn different_file() -> Error {
-    Error::format("the index is of a different file")
+    Error::format("the index belongs to a different file")
 }

@@ -166,7 +166,7 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the chunks that have the samples as records: a damaged one loses its own records alone.
+    /// Returns the chunks that have the samples as records: a damaged one loses only its own records.
     fn as_chunks(&self) -> Option<&RecordChunks> {
         None
     }

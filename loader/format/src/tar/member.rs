@@ -222,7 +222,7 @@ impl<'a, R: ReadAt + ?Sized> Members<'a, R> {
             Some(name) => self.member.name.extend_from_slice(name),
             None => self.member.name.extend_from_slice(&header.path_bytes()),
         }
-        // Old archives mark a directory by the slash alone.
+        // Old archives mark a directory only by the slash.
         self.member.is_file = matches!(kind, b'0' | b'\0' | b'7' | b'S') && !self.member.name.ends_with(b"/");
         let mut content = self.at + BLOCK;
         self.member.sparse = None;

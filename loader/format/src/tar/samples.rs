@@ -84,7 +84,7 @@ pub fn front_fields(front: &[u8]) -> Result<FieldCounts> {
     }
 }
 
-/// Counts the first sample of `archive` alone.
+/// Counts only the first sample of `archive`.
 ///
 /// # Errors
 ///

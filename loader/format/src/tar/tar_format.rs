@@ -143,7 +143,7 @@ fn is_unpacked(column: &ColumnUse<'_>) -> bool {
 }
 
 impl Tar {
-    /// Returns the columns `wanted` alone, and the names of those with a default, which are optional; without `wanted`,
+    /// Returns only the columns `wanted`, and the names of those with a default, which are optional; without `wanted`,
     /// the columns that every sample has. A name may be several, as in "jpg;png". `None` if one without a default is
     /// lacking: the layout then stays as it is, so that an error can name its columns.
     fn projected_columns(

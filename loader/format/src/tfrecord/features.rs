@@ -122,7 +122,7 @@ impl FeatureCounts {
         self.features.as_ref().is_some_and(|all| all.is_empty() || all.values().any(|feature| feature.values.1 == 0))
     }
 
-    /// Returns the counts of `samples` records like these. Lists are of any length then.
+    /// Returns the counts of `samples` records like these. Lists have any length then.
     pub fn of_samples(&self, samples: u64) -> Self {
         let values = |values: (u64, u64)| if values.1 > 1 { (values.0, values.1 + 1) } else { values };
         let count = |n: u64| if n == self.samples { samples } else { n.min(samples.saturating_sub(1)) };

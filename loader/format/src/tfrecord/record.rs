@@ -8,7 +8,7 @@ use crate::read_at::{AHEAD_BYTES, ReadAt};
 use crate::table::OffsetTable;
 use forebay_core::error::{Error, Result};
 
-/// Bytes before the data of a record: its length, and the CRC of that.
+/// Bytes before the data of a record: its length, and the CRC of the length.
 pub(super) const HEAD_BYTES: usize = 12;
 /// Bytes after the data: their CRC.
 pub(super) const TAIL_BYTES: usize = 4;
@@ -25,7 +25,7 @@ const RECOUNT: &str = "The file was written again after its records were counted
 /// Most bytes of a record.
 const RECORD_BYTES_MAX: u64 = u32::MAX as u64 - FRAME_BYTES;
 
-/// CRC of `bytes` in the form that the files have: a CRC of bytes that contain CRCs would be weak.
+/// CRC of `bytes` as the files store it, masked: an unmasked CRC of bytes that contain CRCs would be weak.
 pub(super) fn masked_crc(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
@@ -86,7 +86,7 @@ pub(super) fn data(sample: &[u8]) -> Result<Range<usize>> {
     Ok(HEAD_BYTES..HEAD_BYTES + data.len())
 }
 
-/// Returns the compression of a file that begins with `front`. TensorFlow has none in the names of files.
+/// Returns the compression of a file that begins with `front`. TensorFlow's file names do not show it.
 pub fn compression_of(front: &[u8]) -> Option<Compression> {
     match front {
         // The length of a first record may have any bytes.
@@ -263,7 +263,7 @@ fn read_record<R: ReadAt + ?Sized>(file: &R, place: &Range<u64>, record: &mut Ve
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Format`] for a front that is not one of a TFRecord file.
+/// [`crate::ErrorKind::Format`] for a front that does not begin a TFRecord file.
 pub fn front_features(front: &[u8]) -> Result<FeatureCounts> {
     let (mut counts, mut rest, mut damage) = (FeatureCounts::default(), front, None);
     while let Some(head) = rest.first_chunk() {

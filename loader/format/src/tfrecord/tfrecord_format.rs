@@ -76,7 +76,7 @@ impl Layout {
     }
 }
 
-/// Makes the layout with these columns and encodings, which are from some records alone if it `is_sampled`.
+/// Makes the layout with these columns and encodings, which are from only some records if it `is_sampled`.
 ///
 /// # Errors
 ///
@@ -172,7 +172,7 @@ impl TfRecord {
         columns.iter().zip(&self.parts).map(|(column, part)| name_of(&column.encoding, *part)).collect()
     }
 
-    /// Returns the columns `wanted` alone, their parts, and the names of those with a default, which are optional;
+    /// Returns only the columns `wanted`, their parts, and the names of those with a default, which are optional;
     /// without `wanted`, the columns that every record has. Each record has its bytes, too. `None` if a column is
     /// lacking: the layout then stays as it is, so that an error can name the columns that it has.
     fn projected_columns(

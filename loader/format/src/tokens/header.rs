@@ -121,7 +121,7 @@ impl Header {
         self.dtype.size() as u64
     }
 
-    /// Number of tokens, by the offset and the length of the last sequence alone: a writer puts each after the one
+    /// Number of tokens, only by the offset and the length of the last sequence: a writer puts each after the one
     /// before.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::shuffle::{Cursor, Shuffle};
 /// List of draws with its own deal and shuffle.
 #[derive(Debug)]
 pub(crate) struct Sequence {
-    /// The stream, if all draws are of one stream.
+    /// The stream, if all draws belong to one stream.
     pub(crate) stream: Option<StreamId>,
     pub(crate) draws: Arc<Draws>,
     pub(crate) partition: Partition,

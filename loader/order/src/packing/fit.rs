@@ -35,7 +35,7 @@ impl BestFit {
             packs[at as usize] = pack;
             let sequences = &mut self.sequences[pack as usize];
             *sequences += 1;
-            // A pack without room for one token is of no use to any fragment.
+            // A pack without room for one token is useless for every fragment.
             if free > tokens && *sequences < config.sequences_max() {
                 self.open.put(pack, free - tokens);
             }

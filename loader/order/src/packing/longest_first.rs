@@ -6,7 +6,7 @@ use super::fragments::Fragment;
 /// Sort by counting, with memory that its uses share.
 #[derive(Debug, Default)]
 pub(super) struct LongestFirst {
-    /// Number of fragments of each occupied length, then the start of these in `sorted`.
+    /// Number of fragments of each occupied length, then the start of these fragments in `sorted`.
     starts: Vec<u32>,
     sorted: Vec<u32>,
 }

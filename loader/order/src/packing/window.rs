@@ -23,7 +23,7 @@ pub(super) struct Packer {
     best_fit: BestFit,
     rows: RowBatches,
     fragments: Vec<Fragment>,
-    /// By fragment: its pack.
+    /// Pack of each fragment.
     packs: Vec<u32>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Packer {
 #[derive(Debug, Default)]
 pub(super) struct PackWindow {
     documents: Vec<Document>,
-    /// Pack by pack; in a pack in the order of the documents.
+    /// Fragments by pack, and within a pack in the order of the documents.
     fragments: Vec<Fragment>,
     /// First fragment of each pack, and their number at the end.
     starts: Vec<u32>,

@@ -7,7 +7,7 @@ use crate::numbers::Numbers;
 /// Bounds of the positions of a span's draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stretch {
-    /// A draw of the span; all of them are of one unit.
+    /// A draw of the span; all draws of a span belong to one unit.
     pub(crate) draw: u64,
     /// No draw of the span has a position before this.
     pub(crate) first: u64,

@@ -72,7 +72,7 @@ pub use turbo::{Subsampling, Turbo, encode, to_baseline};
 
 /// Decoder of regions of JPEG files. A decoder belongs to one thread and keeps its state from picture to picture.
 pub trait JpegDecoder: Send {
-    /// Returns the picture's size, from the header alone.
+    /// Returns the picture's size, from its header.
     ///
     /// # Errors
     /// Bytes that are not a JPEG header.

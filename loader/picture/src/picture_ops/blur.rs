@@ -47,7 +47,7 @@ pub fn gaussian_blur(shape: Shape, pixels: &mut [u8], size: [usize; 2], sigma: [
 }
 
 /// Sets `weights` to the middle of a Gaussian kernel and those after it, without the ones that have no effect. A
-/// deviation that is not above 0 gives the middle alone.
+/// deviation that is not above 0 gives only the middle.
 fn half_gaussian(size: usize, sigma: f64, weights: &mut Vec<f32>) {
     let reach = if sigma > 0.0 { size / 2 } else { 0 };
     let weight = |i: usize| (-0.5 * (i as f64 / sigma).powi(2)).exp();

@@ -105,7 +105,7 @@ fn identity(side: usize) -> Vec<f32> {
     let end = (side as f32 - 1.0) / side as f32;
     let step = if side > 1 { (end + end) / (side - 1) as f32 } else { 0.0 };
     let offset = |i: usize| if i < side / 2 { step * i as f32 - end } else { end - step * (side - 1 - i) as f32 };
-    // One position alone is the start.
+    // A single position is the start.
     (0..side).map(|i| if side == 1 { -end } else { offset(i) }).collect()
 }
 

@@ -4,7 +4,7 @@
 //! read soon, and for each that it has open, would need a time that grows with their square: a tenth of a second for
 //! the first batch from a cache of 10,000 small shards. Yet the only process that needs to know them is one that
 //! evicts or replaces a shard. So, while no job limits the directory, an epoch holds all shards together with one lock
-//! on a range, and their users are counted in this process alone: no other process evicts any shard meanwhile.
+//! on a range, and their users are counted only in this process: no other process evicts any shard meanwhile.
 //!
 //! A process that finds a common hold in its way locks [`EXACT`](claim::EXACT); a job with a limit has announced that.
 //! Then a thread of each epoch, which sleeps until something changes in the directory, makes the hold exact: it locks

@@ -157,7 +157,7 @@ fn options_of_folders_are_rejected_with_a_list() {
     for (stream, message) in [
         (with_split("s3://b/0.tar", "train"), "`split` is a folder of a data set"),
         (with_manifest, "`manifest` names the files"),
-        (remote("s3://b/0.tar::s3://b/0.parquet"), "but this entry is of a different kind"),
+        (remote("s3://b/0.tar::s3://b/0.parquet"), "but this entry has a different kind"),
         (remote("s3://b/0.tar.xz"), "cannot be unpacked"),
     ] {
         let e = resolved(&Store::default(), &stream).unwrap_err();

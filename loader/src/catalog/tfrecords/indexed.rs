@@ -14,7 +14,7 @@ use std::ops::Range;
 const FRONT_BYTES: usize = 256 << 10;
 const FRONT_BYTES_MAX: usize = 256 << 20;
 
-/// Bytes of a record that show if an index is of its file: its head.
+/// Bytes of a record that show if an index belongs to its file: its head.
 const PROBE_BYTES: u64 = pass::FRONT_BYTES as u64;
 
 /// Returns the indexes next to `files`, with the features of the first records; `None` for files without one, and for

@@ -12,7 +12,7 @@ use crate::store::Remote;
 use crate::sync::Arc;
 use std::collections::HashSet;
 
-/// Most bytes of a file: offsets are of 32 bits.
+/// Most bytes of a file: offsets have 32 bits.
 const BYTES_MAX: u64 = u32::MAX as u64;
 
 /// End of the name of an unpacked file, if the name of the compressed one has none for its compression.

@@ -1,7 +1,7 @@
 //! Compositions: operations that draw which of several operations are applied.
 //!
 //! They are generic over the operations that they hold, so that the tables of operations are above this file: those on
-//! pixels alone, and those that change the frame as well.
+//! only pixels, and those that change the frame as well.
 
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,7 @@
 //!
 //! Reasons:
 //!
-//! * Partners are of the plan, not of the batch as for a [`Mix`](super::mix): a rank has only a part of the global
+//! * Partners come from the plan, not from the batch as for a [`Mix`](super::mix): a rank has only a part of the global
 //!   batch, so partners of the batch would depend on the number of ranks. Here a sample has the same partners on any
 //!   number of ranks, with any number of threads, and after a resume.
 //! * Partners are neighbours in the shuffled order, at most [`NEIGHBOURS`](crate::order::NEIGHBOURS) positions away and

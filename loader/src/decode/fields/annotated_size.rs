@@ -30,7 +30,7 @@ impl AnnotatedSize {
         self.find(document)?.map_or(Ok(()), |size| check_size(size, picture))
     }
 
-    /// As [`check`](Self::check), but a value that is no [height, width] is of a different kind, and is not compared:
+    /// As [`check`](Self::check), but a value that is no [height, width] is not compared:
     /// documents of boxes may have a `size` of any meaning.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ pub struct Chat {
     /// Column of the tools, as JSON. A sample may lack it.
     #[serde(default)]
     pub tools: Option<String>,
-    /// Column of the prompt: messages, or text. The column itself is the completion, which alone is trained.
+    /// Column of the prompt: messages, or text. The column itself is the completion: only it is trained.
     #[serde(default)]
     pub prompt: Option<String>,
     /// Column of the second conversation of a pair. The messages that both begin with are the prompt.

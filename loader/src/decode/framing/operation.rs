@@ -26,7 +26,7 @@ pub trait Reframe {
         None
     }
 
-    /// Returns true if it draws. Otherwise the result depends on the picture's size alone.
+    /// Returns true if it draws. Otherwise the result depends only on the picture's size.
     fn is_random(&self) -> bool {
         true
     }

@@ -4,7 +4,7 @@ use crate::catalog::IndexedStream;
 use crate::error::Result;
 use crate::subsets::question::Reply;
 
-/// Opens the stream with the columns of a question alone.
+/// Opens the stream with only the columns of a question.
 pub(super) type Open<'a> = &'a dyn Fn(&[String]) -> Result<IndexedStream>;
 
 /// Way of a source to the answers.

@@ -133,7 +133,7 @@ impl Filters<'_> {
                 let bounds = shard.layout.column(name).and_then(|column| table.bounds(column));
                 bounds.is_none_or(|bounds| bounds.has_nulls)
             }
-            // The counts of foreign programs show the fields of the first samples alone.
+            // The counts of foreign programs show the fields of only the first samples.
             None => shard.layout.is_sampled() || shard.layout.may_lack(name),
         };
         let columns: Vec<&str> =
@@ -211,7 +211,7 @@ impl Filters<'_> {
         }
     }
 
-    /// Opens the stream of `config` with `fields` alone, and with all samples.
+    /// Opens the stream of `config` with only `fields`, and with all samples.
     fn open_with(&self, config: &StreamConfig, fields: Vec<(String, FieldSpec)>) -> Result<IndexedStream> {
         let stream = StreamConfig { select: SelectConfig::default(), ..config.clone() };
         let (fields, skip) = (Some(fields), SkipConfig::default());
@@ -248,7 +248,7 @@ fn folder_of(stream: &Stream, question: &Question) -> Option<PathBuf> {
     let counts_tokens = matches!(question, Question::Tokens { .. });
     let is_table = |shard: &Shard| shard.recipe.as_deref().is_some_and(<dyn Recipe>::is_table);
     let folder = if stream.dir.has_remote() {
-        // The folder of tables is of the columns that all fields read, and tokens are of one field's columns.
+        // The folder of tables has the columns that all fields read, and tokens only one field's columns.
         let shared = counts_tokens && stream.index.shards.iter().any(is_table);
         let shared = if shared { writable_local(&stream.name) } else { None };
         shared.unwrap_or_else(|| stream.dir.folder().to_owned())

@@ -19,7 +19,7 @@ use std::ops::Range;
 /// Bytes that are read at once.
 const READ_BYTES: u64 = 4 << 20;
 
-/// Samples of at least this size are read at the offsets of their columns alone: smaller ones are faster in one piece.
+/// Samples of at least this size are read only at the offsets of their columns: smaller ones are faster in one piece.
 const LARGE_BYTES: u32 = 32 << 10;
 
 /// Attempts to read a shard that a foreign program removes each time before it can be opened.

@@ -57,7 +57,7 @@ impl Sizes {
     }
 }
 
-/// Fetches the offsets of the samples of `shard` alone; `None` if they have to be fetched with the samples.
+/// Fetches only the offsets of the samples of `shard`; `None` if they have to be fetched with the samples.
 ///
 /// # Errors
 ///

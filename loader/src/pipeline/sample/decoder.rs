@@ -157,7 +157,7 @@ impl RowDecoder {
         let offload = self.offload.as_deref().filter(|_| self.keeps_encoded);
         let offload = offload.filter(|offload| offload.takes_pictures_of(task, self.pictures));
         let taker = offload.map(|offload| EncodedPictures { offload, at, taken: Cell::new(0) });
-        // Of a partner, the composition alone has rows.
+        // Of a partner, only the composition has rows.
         let composition = batch.layout.composed.as_ref().map(|composed| &composed.composition);
         let of_partner = composition.filter(|_| batch.is_partner(at.row));
         let is_unused = |output| of_partner.is_some_and(|composition| !composition.has(output));

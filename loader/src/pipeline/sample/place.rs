@@ -215,7 +215,7 @@ impl PlaceStage {
 }
 
 /// Composes the `kept` rows of `groups` with the rows of their partners: pictures in the slot's `bytes`, and the rest
-/// in the `lists` of the outputs without fixed shape. Afterwards the lists have the kept rows alone.
+/// in the `lists` of the outputs without fixed shape. Afterwards the lists have only the kept rows.
 fn compose(
     batch: &BatchBuilder,
     (ComposedLayout { composition, places }, groups): (&ComposedLayout, &RowGroups),

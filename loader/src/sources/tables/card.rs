@@ -38,7 +38,7 @@ pub(super) enum SplitFiles<'a> {
     },
 }
 
-/// Returns the ones of `files` that belong to `split`, by the configurations of `card`; `None` if it has none, or
+/// Returns the files among `files` that belong to `split`, by the configurations of `card`; `None` if it has none, or
 /// `split` is a folder that no configuration has.
 ///
 /// # Errors

@@ -294,7 +294,7 @@ fn of_split<'a>(files: &[&'a str], split: &str) -> Result<Vec<&'a str>> {
     Ok(chosen(&splits, split, "split", &|split| split.to_owned())?.clone())
 }
 
-/// Checks that all files are of one kind.
+/// Checks that all files have one kind.
 fn one_kind<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<FolderFiles> {
     let mut found: Option<FolderFiles> = None;
     for name in names {

@@ -8,8 +8,8 @@ use std::ops::Range;
 /// Least bytes of a record: its length, and two CRCs.
 const FRAME_BYTES: u64 = 16;
 
-/// Names of an index of the TFRecord file `name`: the ones of DALI's `tfrecord2idx` and of the package `tfrecord`, with
-/// which both let their users choose.
+/// Names of an index of the TFRecord file `name`, as users of DALI's `tfrecord2idx` and of the package `tfrecord`
+/// choose them. Neither program fixes the name.
 pub fn index_names(name: &str) -> Vec<String> {
     let stem =
         EXTENSIONS.iter().find(|extension| ends_with(name, extension)).map(|found| &name[..name.len() - found.len()]);

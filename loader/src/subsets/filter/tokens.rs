@@ -19,7 +19,7 @@ pub(super) enum Token {
     Sign(&'static str),
 }
 
-/// Signs, the ones of two characters before their beginnings.
+/// Signs. Each sign of two characters is before its first character.
 const SIGNS: [&str; 12] = ["<=", ">=", "==", "!=", "<", ">", "=", "(", ")", "[", "]", ","];
 
 /// Returns the tokens of `text`.

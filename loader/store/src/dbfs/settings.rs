@@ -23,7 +23,7 @@ pub struct DbfsSettings {
 
 impl DbfsSettings {
     /// Reads the environment, or the section that `DATABRICKS_CONFIG_PROFILE` names, else `DEFAULT`, of
-    /// `~/.databrickscfg`. All values are of one of the two, so that a token goes only to the workspace that it is
+    /// `~/.databrickscfg`. All values come from one of the two, so that a token goes only to the workspace that it is
     /// written with: the environment if it has both a workspace and its credentials, else the named section, else the
     /// environment if it has any of them.
     ///

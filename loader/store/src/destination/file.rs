@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// Start and end of the names of files that are being written, which listings leave out.
 const TEMPORARY: (&str, &str) = (".forebay-", ".tmp");
 
-/// Follows the start in the names of files that have a lock while they are written. Writers over a network have none.
+/// Second part of the names of files that are locked while they are written. Files of writers over a network lack it.
 const LOCKED: &str = "locked-";
 
 /// Most names that are tried for a temporary file. Each is drawn from 2^64.
@@ -28,11 +28,11 @@ const NAMES_MAX: usize = 100;
 
 /// Folder. Files appear under their names when they are complete and on disk.
 ///
-/// A temporary file has a lock of `flock` as long as it is written. One without a lock is of a process that was killed,
+/// A temporary file is locked by `flock` while it is written. A file without a lock was left by a killed process,
 /// and may be removed.
 ///
-/// Folders are created as files need them. One that was created for a file that is discarded is removed as well, unless
-/// there is a second file in it.
+/// Folders are created as files need them. If a file is discarded, the folders that were created for it are removed
+/// as well, unless a second file is in them.
 pub(crate) struct FileTarget {
     root: PathBuf,
     /// Temporary files that are written, by their keys.
@@ -58,7 +58,7 @@ impl FileTarget {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tried < NAMES_MAX => tried += 1,
                 // A parallel upload has discarded its file, and the folder with it.
                 Err(e) if e.kind() == io::ErrorKind::NotFound && tried < NAMES_MAX => tried += 1,
-                // A second process has taken it for a file without a writer.
+                // A second process has removed it as a file without a writer.
                 Ok(file) if !lock(&file)? && tried < NAMES_MAX => tried += 1,
                 Ok(file) => {
                     self.written.lock().insert(temporary.clone(), Arc::new(file));
@@ -242,7 +242,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Returns true for a folder that is above the one that is read: its files would be listed without end.
+    /// Returns true for a folder above the folder in work: its files would be listed without end.
     fn is_above(&self, meta: &fs::Metadata, is_link: bool) -> bool {
         let is_it = |path: &Path| fs::metadata(path).is_ok_and(|m| (m.dev(), m.ino()) == (meta.dev(), meta.ino()));
         self.above.contains(&(meta.dev(), meta.ino()))
@@ -251,7 +251,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns nothing for a path that does not exist, such as one below a file, one with a longer name than files have,
+/// Returns nothing for a path that does not exist, such as a path below a file, a name that is too long for a file,
 /// and a link to itself.
 fn unless_absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {

@@ -49,7 +49,7 @@ pub(super) async fn retried<T>(
     let result = attempts(context, name, once, async |time| context.pause(time).await).await;
     result.map_err(|error| {
         let error = error.with("step", step);
-        // A listing is of the whole destination.
+        // A listing covers the whole destination.
         let error = if job.key.is_empty() { error } else { error.with("key", &job.key) };
         error.with("destination", &job.name)
     })

@@ -1,6 +1,6 @@
 //! Buckets of emulators of Google Cloud Storage as destinations.
 //!
-//! Emulators have the JSON interface alone: no uploads in parts that are joined, so an object is one request.
+//! Emulators have only the JSON interface: no uploads in parts that are joined, so an object is one request.
 
 use super::protocol::GcsProtocol;
 use crate::context::ThreadContext;

@@ -31,7 +31,7 @@ pub(crate) struct HfProtocol {
     /// Address of the page about the data set.
     page: String,
     authorization: Option<HeaderValue>,
-    /// Commit of the revision at the first response. All later requests are for it, so that an epoch is of one commit
+    /// Commit of the revision at the first response. All later requests are for it, so that an epoch has one commit
     /// even if the branch moves.
     commit: OnceLock<String>,
     redirects: Redirects,

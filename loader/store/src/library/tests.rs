@@ -245,7 +245,7 @@ fn a_closed_queue_fails_its_exchanges_and_without_one_the_error_names_the_scheme
     let stores = Stores::new(StoreConfig::default(), &Arc::new(Stats::default()), Clock::system()).expect("threads");
     let error = |remote: &str| stores.open(remote).expect_err("no transport");
     assert_eq!(error("sftp://host/set").kind(), ErrorKind::Unsupported);
-    assert!(error("sftp://host/set").to_string().contains("by the Python package alone"));
+    assert!(error("sftp://host/set").to_string().contains("only the Python package"));
     assert_eq!(error(REMOTE).kind(), ErrorKind::Config);
     assert!(error(REMOTE).to_string().contains("unknown scheme: use s3://"), "{}", error(REMOTE));
 }

@@ -172,7 +172,7 @@ impl Objects {
         object.root.peek_encoded((&object.key, Encoded::AsStored), bytes, ended)
     }
 
-    /// Fetches a range of an object, which may be of a `version` alone, and waits for it.
+    /// Fetches a range of an object, if wanted only of a `version`, and waits for it.
     ///
     /// # Errors
     ///

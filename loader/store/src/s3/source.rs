@@ -1,6 +1,6 @@
 //! Sources of credentials that a profile or the environment names: commands, services and roles.
 //!
-//! object_store has providers for the machine's own credentials alone. `profile` finds the source; `requests` gets its
+//! object_store has providers only for the machine's own credentials. `profile` finds the source; `requests` gets its
 //! credentials; `provided` keeps them until they expire or are rejected.
 
 use crate::{Error, Result};

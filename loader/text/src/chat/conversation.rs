@@ -75,7 +75,7 @@ impl Conversation {
         self.messages.len()
     }
 
-    /// True if the message is of the model.
+    /// True if the message is the model's.
     pub(super) fn is_assistant(&self, message: usize) -> bool {
         self.messages.get(message).is_some_and(|message| message.is_assistant)
     }

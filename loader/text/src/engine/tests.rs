@@ -319,7 +319,7 @@ fn a_text_that_loses_its_first_character_has_no_space_before_it() {
     }
 }
 
-/// The crate's models, its added tokens and its kept words know a text by its hash alone, which these two share.
+/// The crate's models, its added tokens and its kept words know a text only by its hash, which these two share.
 #[test]
 fn a_text_has_no_ids_of_a_different_one_with_its_hash() {
     let [known, other] =

@@ -181,7 +181,7 @@ def _padded(name: str, ragged: Ragged, padding: Padding) -> tuple[Any, Any]:
 
 
 def joined(name: str, rows: Sequence[Any], padding: Padding) -> tuple[Any, Any]:
-    """Returns arrays of numpy, or tensors of torch, that differ in their first dimension alone as one, and their lengths."""
+    """Returns arrays of numpy, or tensors of torch, that differ only in their first dimension, as one, and their lengths."""
     import numpy
 
     first = rows[0]

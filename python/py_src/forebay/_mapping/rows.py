@@ -126,7 +126,7 @@ def _shapes_differ(name: str, shape: tuple[int, ...], row: int, other: tuple[int
     if shape and other and shape[1:] == other[1:]:
         pads = f"fill the rows up to the longest one, as in Map({pads})"
     else:
-        pads = f"return arrays of one shape, or arrays that differ in the first dimension alone, which Map({pads}) fills"
+        pads = f"return arrays of one shape, or arrays that differ only in the first dimension, which Map({pads}) fills"
     return RowsDiffer(other_row, problem, f"{pads}, or return a list, such as [x] or x.tolist(), which stays a list")
 
 

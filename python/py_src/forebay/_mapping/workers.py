@@ -41,7 +41,7 @@ class Workers:
         self.count = count
         self._open_caller = open_caller
         self._pid = os.getpid()
-        # For the worker threads alone: the consumer takes no lock.
+        # Only for the worker threads: the consumer takes no lock.
         self._lock = threading.Lock()
         # Rows by batch; None ends a thread. A batch that was dropped, as `break` does, is not mapped any more.
         self._queue: queue.SimpleQueue[tuple[weakref.ref[MappedBatch], Sequence[int]] | None] = queue.SimpleQueue()
@@ -93,7 +93,7 @@ class Workers:
                 try:
                     thread.start()
                 except BaseException as error:
-                    # Those that have started map the rows alone.
+                    # The threads that have started map all rows.
                     self._threads.remove(thread)
                     self._error = error
                     break

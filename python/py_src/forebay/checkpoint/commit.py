@@ -191,7 +191,7 @@ def parse(file: str, text: bytes) -> Commit:
             )
         recorded = body.pop("digest")
         if (computed := _digest(body)) != recorded:
-            raise ChecksumError(f"{file} is damaged: its digest is {computed} and has to be {recorded}")
+            raise ChecksumError(f"{file} is damaged: its digest is {computed} instead of {recorded}")
         parts = [_part(part, int(body["block_bytes"])) for part in body["parts"]]
         time, step = datetime.datetime.fromisoformat(body["time"]), body["step"]
         if time.tzinfo is None or not (step is None or isinstance(step, int)):

@@ -56,7 +56,7 @@ class Folder:
             raise ConfigError(f"keep removes older checkpoints next to {self.url}: save to a folder inside of a folder")
 
     def check_ranks(self, count: int) -> None:
-        """Raises ConfigError for a state of one rank alone if there are several: a checkpoint has the state of rank 0."""
+        """Raises ConfigError for a state of only one rank if there are several: a checkpoint has the state of rank 0."""
         if count > 1 and is_of_one_rank(self.data):
             raise ConfigError(
                 "data has a position of load_files(ordered=False), load_lines or load_tars within an epoch, which different ranks cannot "
@@ -108,7 +108,7 @@ class Folder:
         try:
             last = marks.token_of(self.url, self.store)
         except AccessError:
-            # A job may have the right to write alone, and its parts are in the store by now.
+            # A job may be allowed only to write, and its parts are in the store by now.
             return
         if last != self._token:
             raise StateError(

@@ -120,7 +120,7 @@ class Match:
         elif saved.size() != into.size():
             self._problem(name, f"has the shape {tuple(saved.size())} in the checkpoint, and {tuple(into.size())} in into")
         elif saved.dtype != into.dtype:
-            self._problem(name, f"is of {saved.dtype} in the checkpoint, and of {into.dtype} in into")
+            self._problem(name, f"has the type {saved.dtype} in the checkpoint, and {into.dtype} in into")
         elif saved.is_meta or into.is_meta:
             self._problem(name, "has no memory on the device meta" + (", where it was saved from" if saved.is_meta else ""))
         elif into.layout is torch.strided and any(step == 0 < size - 1 for size, step in zip(into.size(), into.stride())):

@@ -99,7 +99,7 @@ class Checkpoint:
         if not names:
             raise ConfigError(f"{self.url} was saved by torch.distributed.checkpoint: load it with its StorageReader")
         if number is None:
-            # Without communication: a program may load on one rank alone.
+            # Without communication: a program may load on only one rank.
             rank, ranks = group.rank_and_ranks()
             if len(names) not in (1, ranks):
                 raise ConfigError(

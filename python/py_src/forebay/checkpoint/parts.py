@@ -28,7 +28,7 @@ _KEPT = 3
 
 
 class PartWriter(FileWriter):
-    """Part that is written. It appears when it is closed; `part` describes it then."""
+    """Part under construction. It appears when it is closed; `part` describes it then."""
 
     def __init__(self, url: str, name: str, store: StoreOptions | None = None, size: int | None = None) -> None:
         super().__init__(f"{url}/{name}", store, size)
@@ -51,7 +51,7 @@ class PartWriter(FileWriter):
         self._cut(array, lambda block: block)
 
     def _cut(self, data: Any, own: Callable[[Any], Any]) -> None:
-        """Cuts bytes into blocks. `own` makes of a whole one the bytes that are sent."""
+        """Cuts bytes into blocks. `own` returns the bytes to send of a whole block."""
         at = 0
         while at < len(data):
             end = at + self._block_bytes - len(self._buffer)
@@ -88,7 +88,7 @@ class PartWriter(FileWriter):
 
 
 class Buffers:
-    """Memory of blocks, which is used again: the first use of fresh memory takes longer than a fast network."""
+    """Arrays for blocks, which are reused: the first use of fresh memory takes longer than a fast network."""
 
     def __init__(self) -> None:
         self._free: list[Any] = []
@@ -101,7 +101,7 @@ class Buffers:
         return numpy.zeros(size, numpy.uint8) if fits is None else self._free.pop(fits)
 
     def give(self, array: Any) -> None:
-        """Takes an array back, which has no user any more."""
+        """Takes back an array that is not used any more."""
         self._free.append(array)
 
 
@@ -121,11 +121,11 @@ class Blocks:
         try:
             self._ranges = opened(store).open(self._url, first if self._has_front else 1)
         except NotFoundError as error:
-            raise NotFoundError(f"{self._url} is missing, which the checkpoint's commit has: load a different step") from error
+            raise NotFoundError(f"{self._url} is missing, although the checkpoint's commit names it: load a different step") from error
         self.front: bytes = self._ranges.front()
         if self._ranges.size != part.size:
             raise ChecksumError(
-                f"{self._url} has {self._ranges.size} bytes and has to have {part.size}: load a different step"
+                f"{self._url} has {self._ranges.size} bytes instead of {part.size}: load a different step"
             )
         self.block_bytes: int = part.block_bytes
 
@@ -153,8 +153,8 @@ class Blocks:
         if computed != (recorded := self._part.digests[number]):
             start = number * self.block_bytes
             raise ChecksumError(
-                f"{self._url} is damaged in its bytes {start} to {start + self.length(number)}: their {HASH} is {computed} and "
-                f"has to be {recorded}: load a different step"
+                f"{self._url} is damaged in its bytes {start} to {start + self.length(number)}, which have the {HASH} {computed} "
+                f"instead of {recorded}: load a different step"
             )
 
 
@@ -174,7 +174,7 @@ class Filled:
 
 
 class Fetched:
-    """Block in a buffer, which is free again when this object is dropped."""
+    """Block in a buffer. The buffer is free again when this object is dropped."""
 
     def __init__(self, blocks: Blocks, number: int, buffers: Buffers) -> None:
         import numpy
@@ -205,7 +205,7 @@ class Fetched:
 
 
 class Sequential:
-    """Blocks of a part that is read from its start to its end, with jumps: blocks after the last one are fetched ahead."""
+    """Blocks of a part in order, with jumps: blocks after the last one are fetched ahead."""
 
     def __init__(self, blocks: Blocks) -> None:
         self._blocks, self._buffers = blocks, Buffers()
@@ -236,7 +236,7 @@ class Sequential:
 
 
 class PartReader(PositionedFile):
-    """Part that is read, or the bytes `span` of it. `block` returns the bytes of a block, verified, by its number."""
+    """File object of a part, or of its bytes `span`. `block` returns the verified bytes of a block by its number."""
 
     def __init__(self, block: Callable[[int], Any], part: CheckpointPart, span: range | None = None) -> None:
         self._block, self._block_bytes = block, part.block_bytes

@@ -153,7 +153,7 @@ def _examine(found: Found, url: str, text: bytes) -> None:
         if size == -1:
             found.problem = f"{part.name} is missing"
         elif size != part.size:
-            found.problem = f"{part.name} has {size} bytes and has to have {part.size}"
+            found.problem = f"{part.name} has {size} bytes instead of {part.size}"
         if found.problem is not None:
             return
 

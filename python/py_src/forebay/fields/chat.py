@@ -45,7 +45,7 @@ class Chat(FileField, elsewhere=_OF_LIBRARIES):
         template: Chat template: its text, or its path or URL. None: the file `chat_template.jinja` next to the tokenizer, or
             the `chat_template` of `tokenizer_config.json` there.
         tools: Column with the tools as JSON, a list of schemas; a sample may lack it. None: no tools.
-        prompt: Column with the prompt of a completion: both are messages, or both are texts. The completion alone is trained. Texts
+        prompt: Column with the prompt of a completion: both are messages, or both are texts. Only the completion is trained. Texts
             have no template, and end with the tokenizer's `eos_token`.
         against: Column with the second conversation of a preference pair. The messages that both begin with are the prompt, unless
             `prompt` has it.

@@ -255,7 +255,7 @@ def token_rows(field: Any) -> dict[str, Any]:
 
 
 _MULTIPLE_MAX = 1 << 20
-"""Largest multiple of a padded length; longer rows than that need no multiple."""
+"""Largest multiple of a padded length."""
 
 
 def padding_of(field: Any) -> Padding | None:

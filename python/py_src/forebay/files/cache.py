@@ -53,7 +53,7 @@ class FileCache:
 
 
 def is_of_list(file: File, etag: str | None, modified: float | None) -> bool:
-    """Returns false if bytes with this entity tag, or of this time, are of a different version than the one in the list."""
+    """Returns false if bytes with this entity tag, or of this time, have a different version than the one in the list."""
     if file.etag is not None and etag is not None:
         return file.etag == etag
     if file.modified is None:

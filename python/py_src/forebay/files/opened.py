@@ -114,7 +114,7 @@ class _Chunks(PositionedFile):
 class FileReader(io.BufferedReader):
     """File of a store that is read: by `open(url)`.
 
-    Sequential reads fetch ahead. All bytes are of one version: an error is raised if the file is replaced meanwhile. One thread at a
+    Sequential reads fetch ahead. All bytes have one version: an error is raised if the file is replaced meanwhile. One thread at a
     time uses it: open the file in each thread.
     """
 

@@ -190,11 +190,12 @@ class FileOrder:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues at a position, without workers on any number of ranks.
 
+        Iteration over lines or files of tars raises StaleError if the file at the position was replaced.
+
         Raises:
-            StateError: It belongs to a different order of files or is not a state of this class, or it is within an epoch of a
-                shuffle of a different number of files, of workers, which need as many ranks and workers as before, or of
-                `ordered=False`, where it belongs to one rank alone, as all positions in lines and files of tars do. Their
-                iteration raises StaleError if the file that it is in was replaced.
+            StateError: It is not a state of this class, or belongs to a different order of files. A state within an epoch also
+                fails if a shuffle has a different number of files, if there are workers and the number of ranks or workers
+                differs, and, with `ordered=False` or in lines and files of tars, on a different rank.
         """
         try:
             epoch, start, taken, shares = (int(state[name]) for name in ("epoch", "start", "taken", "shares"))
@@ -218,7 +219,7 @@ class FileOrder:
         is_within = bool(start or taken or ahead or offset)
         if shuffle and is_within and (files := state.get("files")) not in (None, len(self._files)):
             raise StateError(
-                f"the state is of a shuffle of {files} files, but this list has {len(self._files)}, and the order depends on their "
+                f"the state belongs to a shuffle of {files} files, but this list has {len(self._files)}, and the order depends on their "
                 "number: load the files of the state's list, or begin with the next epoch"
             )
         division = self._divided()

@@ -343,7 +343,7 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
     """Keras's callback of this name, which also saves and restores the position in the data.
 
     A job that starts again with the same `backup_dir` continues in the middle of the epoch: with the weights of the last
-    backup and with the batch that follows it. That epoch has the remaining steps alone, which Keras numbers from 0.
+    backup and with the batch that follows it. That epoch has only the remaining steps, which Keras numbers from 0.
 
     Args:
         batches: The training data that `fit` gets.

@@ -45,7 +45,7 @@ _LIBRARIES = {"s3": "s3fs", "gs": "gcsfs"}
 class CheckpointIO(_CheckpointIO):
     """Plugin of Lightning's Trainer that saves checkpoints with a commit, each whole or absent.
 
-    A checkpoint replaces the one of its path when it is complete. Paths are URLs of stores or local ones; a checkpoint is a
+    A complete checkpoint replaces an earlier one at its path. Paths are URLs of stores or local paths; a checkpoint is a
     folder. For saves behind training wrap it: `AsyncCheckpointIO(CheckpointIO())`. Lightning then removes an old checkpoint
     while the new one is still being saved: the removal waits until a newer one is whole.
 
@@ -64,7 +64,7 @@ class CheckpointIO(_CheckpointIO):
                 fsspec.register_implementation(scheme, _FileSystem, clobber=True)
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
-        """Saves a checkpoint. Lightning calls it on rank 0 alone."""
+        """Saves a checkpoint. Lightning calls it only on rank 0."""
         if storage_options is not None:
             raise TypeError("storage_options are not taken: pass CheckpointIO(store=forebay.StoreOptions(...))")
         step, epoch = checkpoint.get("global_step"), checkpoint.get("epoch")

@@ -44,7 +44,7 @@ def write_mds(
     Args:
         dataset: Dataset of Ray Data.
         out: Folder that all nodes write to: of a store such as "s3://bucket/train", or of a file system that they share. Nothing in
-            it is removed: a new or empty folder has the data set alone.
+            it is removed: a new or empty folder has only the data set.
         columns: Encoding of each column. None: all columns, by their types.
         compression: As in MDSWriter.
         hashes: As in MDSWriter.
@@ -121,7 +121,7 @@ def _encoding(name: str, kind: Any) -> str:
     element = getattr(kind, "value_type", None) or getattr(kind, "scalar_type", None)
     if element is not None and (pyarrow.types.is_integer(element) or pyarrow.types.is_floating(element)):
         return f"ndarray:{numpy.dtype(element.to_pandas_dtype())}"
-    raise ConfigError(f"column {name!r} is of the type {kind}, which has no encoding: name the columns and theirs in `columns`")
+    raise ConfigError(f"column {name!r} has the type {kind}, which has no encoding: name the columns and their encodings in `columns`")
 
 
 def _value(kind: str, row: Mapping[str, Any], name: str) -> Any:

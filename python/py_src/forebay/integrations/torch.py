@@ -132,7 +132,7 @@ class Batches(torch.utils.data.Dataset):
         if number != self._next:
             raise ConfigError(
                 f"batch {number} is asked for after batch {self._next - 1}: a library has put a different sampler into this DataLoader, "
-                "but the loader's order is final and has this rank's share alone"
+                "but the loader's order is final and has only this rank's share"
             )
         self._next += 1
         try:

@@ -46,7 +46,7 @@ def from_timm(transforms: Any, **fields: native.Image | mix.OneHot | mix.MultiHo
 def _mix(mixup: Any, fields: dict[str, Any]) -> mix.Mix:
     """Returns the mix of a `Mixup`, or of its `FastCollateMixup`."""
     if type(mixup).__name__ not in ("Mixup", "FastCollateMixup"):
-        raise ConfigError(f"from_timm makes a Mix of fields for timm's Mixup alone, but it is {shown(mixup)}")
+        raise ConfigError(f"from_timm makes a Mix of fields only for timm's Mixup, but it is {shown(mixup)}")
     # timm's class takes any further mode for "batch", and its collation has one more.
     modes = ("pair", "elem", "half") if type(mixup).__name__ == "FastCollateMixup" else ("pair", "elem")
     mode = mixup.mode if mixup.mode in modes else "batch"
@@ -90,7 +90,7 @@ def _keep_ratio(transform: Any) -> native.ImageOp:
 
 
 def _erasing(transform: Any) -> native.ImageOp:
-    # num_splits counts in batches alone, and a recipe gets one picture at a time.
+    # num_splits matters only in batches, and a recipe gets one picture at a time.
     value: Any = "random" if transform.per_pixel else "random_colour" if transform.rand_color else 0.0
     ratio = tuple(math.exp(logarithm) for logarithm in transform.log_aspect_ratio)
     scale = (transform.min_area, transform.max_area)

@@ -192,7 +192,7 @@ _JOINT_IN_A_MAP = (
 _AROUND = "it is a class around a list of transforms: pass its attribute `transforms`"
 
 _FOR_BOXES = frozenset(("ConvertBoundingBoxFormat", "ClampBoundingBoxes", "SanitizeBoundingBoxes"))
-"""Transforms of boxes alone."""
+"""Transforms of only boxes."""
 
 _AFTER_NORMALIZE = (row.LinearTransformation, row.RandomErasing)
 """Operations that can follow `Normalize`."""

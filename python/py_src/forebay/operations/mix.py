@@ -124,7 +124,7 @@ class Mix(Field):
         p: Probability that a batch is mixed; of a pair of samples or a sample, if `mode` is "pair" or "elem".
         mode: "previous": a sample is mixed with the one before it, as in torchvision. The remaining modes are from timm's `Mixup`, with its boxes: a
             sample is mixed with the one as far from the end of the batch as it is from the start; "batch" draws once, "pair" for each pair
-            and "elem" for each sample. "half" is as "elem", and the batch, with all of its outputs, keeps the first half of its samples alone.
+            and "elem" for each sample. "half" is as "elem", and all outputs of the batch keep only the first half of its samples.
         weights: Weight of each operation of the list. None: 1.
         **fields: Each output's name and its `Image`, of a fixed size and for `MixUp` of a float type, `OneHot` or `MultiHot`.
 

@@ -133,13 +133,15 @@ def _crop(transform: Any) -> native.ImageOp:
         left, right, top, bottom = padding
         padding = (left, top, right, bottom)
     if not is_v2 and padding and transform.pad_if_needed and transform.padding_mode in ("reflect", "symmetric"):
-        raise ConfigError("it mirrors the borders of `padding` again where a picture is still too small: use the one of v2")
+        raise ConfigError(
+            "it mirrors the borders of `padding` again where a picture is still too small: use RandomCrop of torchvision.transforms.v2"
+        )
     return native.RandomCrop(transform.size, padding, transform.pad_if_needed, transform.fill, transform.padding_mode)
 
 
 def _ten_crop(transform: Any) -> native.ImageOp:
     if transform.vertical_flip:
-        raise ConfigError("the second five crops are of the picture mirrored left to right: pass vertical_flip=False")
+        raise ConfigError("the second five crops show the picture mirrored left to right: pass vertical_flip=False")
     return native.TenCrop(transform.size)
 
 

@@ -118,7 +118,7 @@ def connect(server: Server, timeout: float) -> Any:
 
 
 def _explained(error: BaseException, server: Server) -> Error | None:
-    """Returns the error of a failed login with the change that helps; None if it is of a different kind."""
+    """Returns the error of a failed login with the change that helps; None for a different kind of error."""
     from paramiko import ssh_exception
 
     hosts = os.environ.get(_KNOWN_HOSTS) or "~/.ssh/known_hosts"

@@ -185,7 +185,7 @@ const STORE: &[Layer] = &[
             "forebay_core",
         ],
     ),
-    // Its XML interface is the one of S3.
+    // Its XML interface is like S3's.
     layer(
         &["gcs"],
         &["context", "credentials", "destination", "failure", "http", "key", "s3", "url", "forebay_core"],

@@ -4,7 +4,7 @@ use super::super::rust_files::RustFile;
 use super::table::{Crate, TABLE};
 use crate::violation::Violation;
 
-/// Checks that `unsafe` is used in the listed modules alone, and in each of them.
+/// Checks that `unsafe` is used only in the listed modules, and in each of them.
 pub(super) fn check(crates: &[Crate], files: &[RustFile<'_>]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for file in files {

@@ -44,7 +44,7 @@ fn of_stream(stream: usize, run: &CheckRun<'_>, findings: &mut Findings) {
             }
         } else {
             for shard in encodings.values().flatten() {
-                let message = format!("shards alone have column `{column}`");
+                let message = format!("shards have column `{column}`, and the rest do not");
                 let problem =
                     Problem::new(Severity::Warning, NAME, message, "write the shards again, with equal columns");
                 findings.add(problem, Subject::Named(run.source.name_of_shard(stream, *shard)), "");

@@ -71,7 +71,7 @@ impl Check for Empty {
             let column = run.column(id);
             let rows = [
                 (&found.empty, "are empty"),
-                (&found.blank, "have white space alone"),
+                (&found.blank, "have only white space"),
                 (&found.messages, "have messages without text"),
             ];
             for (examples, words) in rows {

@@ -170,7 +170,7 @@ fn above(classes: &Classes, classes_max: u64, column: &str, findings: &mut Findi
     }
 }
 
-/// Finds names of classes that differ in case or white space alone.
+/// Finds names of classes that differ only in case or white space.
 fn variants(classes: &Classes, column: &str, findings: &mut Findings) {
     let mut found: BTreeMap<String, Vec<(&Class, u64, SampleId)>> = BTreeMap::new();
     for (class, (count, sample)) in &classes.found {
@@ -183,7 +183,7 @@ fn variants(classes: &Classes, column: &str, findings: &mut Findings) {
         names.sort_by_key(|(_, count, _)| std::cmp::Reverse(*count));
         let usual = names[0].0;
         for (class, count, sample) in &names[1..] {
-            let message = format!("classes of {column} differ in case or white space alone");
+            let message = format!("classes of {column} differ only in case or white space");
             let problem = Problem::new(Severity::Warning, NAME, message, "write them in one way");
             let detail = format!("class {class} besides {usual}, {count} samples");
             findings.add(problem, Subject::Sample(*sample), detail);

@@ -29,7 +29,7 @@ impl Check for Splits {
                 let alone = classes.found.iter().filter(|(class, _)| !elsewhere.contains(class));
                 for (class, (_, sample)) in alone {
                     let message =
-                        format!("classes of column `{}` are in one data set alone", run.source.columns.name(*id));
+                        format!("classes of column `{}` are in only one data set", run.source.columns.name(*id));
                     let advice = "check the lists of classes of the data sets: their numbers may differ";
                     let problem = Problem::new(Severity::Warning, "splits", message, advice);
                     findings.add(problem, Subject::Sample(*sample), format!("class {class}"));

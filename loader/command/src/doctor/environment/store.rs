@@ -12,14 +12,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Requests for the latency, which is the middle of their times.
 const REQUESTS: usize = 5;
 
-/// Time for an answer, with its attempts.
+/// Longest wait for an answer, all attempts included.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// Difference of the clocks at which signatures are refused.
 const SKEW_MAX_S: u64 = 300;
 
-/// Time that a signature or credentials should last at least.
-const RIGHT_MIN_S: u64 = 12 * 3600;
+/// Shortest time for which a signature or credentials should be valid.
+const VALID_MIN_S: u64 = 12 * 3600;
 
 pub(super) fn check(session: &Session, address: &str, findings: &mut Findings) {
     if !is_url(address) || local_folder(address).is_some() {
@@ -73,12 +73,12 @@ fn peek(objects: &Objects, url: &str) -> Result<Peek> {
     answer.recv_timeout(ANSWER_MAX).map_err(|_| Error::internal("the store does not answer"))?
 }
 
-/// Reports a right that has ended, or ends soon, by its fact, its words and advice, and its end in seconds since 1970.
+/// Reports a signature or credentials by their end, in seconds since 1970. `words` name them in a finding.
 fn limited((fact, words, advice): (&str, &str, &str), end: u64, now: SystemTime, name: &str, findings: &mut Findings) {
     let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (severity, message) = match end.checked_sub(now) {
         None | Some(0) => (Severity::Error, format!("{words} has ended")),
-        Some(left) if left < RIGHT_MIN_S => (Severity::Warning, format!("{words} ends soon")),
+        Some(left) if left < VALID_MIN_S => (Severity::Warning, format!("{words} ends soon")),
         Some(left) => return findings.fact(fact, format!("{name}: {} hours are left", left / 3600)),
     };
     let detail = format!("{} minutes", end.abs_diff(now) / 60);
@@ -104,7 +104,7 @@ fn end_of_signature(address: &str) -> Option<u64> {
 fn seconds_of(text: &str) -> Option<u64> {
     let text = text.replace("%3A", "").replace("%3a", "");
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
-    // A day alone is its start.
+    // A day without a time is its start.
     let day = digits.get(..8)?;
     let part = |from: usize| digits.get(from..from + 2).unwrap_or("00");
     let (hour, minute, second) = (part(8), part(10), part(12));

@@ -21,7 +21,7 @@ pub(in super::super) struct BlockRow<'a> {
 impl<'a> BlockRow<'a> {
     #[inline(always)]
     pub(super) fn at(self, offset: u32) -> &'a [i16; BLOCK] {
-        self.coefficients[offset as usize..].first_chunk().expect("offsets are of whole blocks")
+        self.coefficients[offset as usize..].first_chunk().expect("offsets count whole blocks")
     }
 }
 

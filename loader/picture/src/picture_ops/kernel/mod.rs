@@ -79,7 +79,7 @@ impl Kernels {
         dispatch!(self.0.level(), turn_hue(pixels, shift));
     }
 
-    /// Blends every byte of `pixels` with the one of `degenerate`, see [`blended`].
+    /// Blends every byte of `pixels` with the same byte of `degenerate`, see [`blended`].
     pub(super) fn blend(self, degenerate: &[u8], pixels: &mut [u8], factor: f32) {
         dispatch!(self.0.level(), blend(degenerate, pixels, factor));
     }

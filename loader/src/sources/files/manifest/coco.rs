@@ -174,7 +174,7 @@ pub(super) fn annotations(bytes: &[u8]) -> Result<Annotations> {
         found.segmentations.push(text);
     }
     if without_image > 0 {
-        log::warn!("{without_image} annotations are of images that the file does not have, and are left out");
+        log::warn!("{without_image} annotations name images that the file does not have, and are left out");
     }
     let documents =
         objects.iter().zip(&images).map(|(objects, image)| objects.document(image)).collect::<Result<_>>()?;

@@ -13,7 +13,7 @@ pub struct Known {
     pub bytes: Option<u64>,
 }
 
-/// Facts about a tar in a file about it alone.
+/// Facts about a tar in a file about only that tar.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TarFacts {
     /// Number of its samples.

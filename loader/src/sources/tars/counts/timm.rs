@@ -10,7 +10,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<KnownTar>> {
     let Some(Json::Object(splits)) = info.get("splits") else { return Ok(Vec::new()) };
     let mut entries = Vec::new();
     for (name, split) in splits {
-        // Without both lists it is of a different program, such as the data set card of Hugging Face.
+        // Without both lists it comes from a different program, such as the data set card of Hugging Face.
         let list = |key| split.get(key).and_then(Json::as_array);
         let (Some(files), Some(lengths)) = (list("filenames"), list("shard_lengths")) else { continue };
         if files.len() != lengths.len() {

@@ -208,8 +208,8 @@ class _Load:
         target = self._planner.resolve_tensor(item).detach()
         if target.size() != tensor.size():
             raise ConfigError(
-                f"{item.storage_index.fqn} has the shape {tuple(tensor.size())} in {self._reader.path}, and has to have "
-                f"{tuple(target.size())}"
+                f"{item.storage_index.fqn} has the shape {tuple(tensor.size())} in {self._reader.path}, and "
+                f"{tuple(target.size())} in the state to load: make the model with the checkpoint's sizes"
             )
         return tensor, target
 

@@ -47,7 +47,7 @@ class CheckpointSaver(_CheckpointSaver):
         overwrite: Replace a checkpoint of the same name, which stays whole until the commit. It also allows a run to start
             before the last checkpoint of its folder.
         keep: Checkpoints in `folder` that stay after the commit of a new one; older ones are removed. None: all.
-        weights_only: Save the model alone.
+        weights_only: Save only the model.
         ignore_keys: As in Composer: patterns of the keys that are left out, or a function that removes them.
         wait: Wait for the commit. Without it, training continues as soon as the state is copied to host memory, and the end
             of training waits.

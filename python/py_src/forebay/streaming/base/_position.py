@@ -64,7 +64,7 @@ class Position:
         """Notes an iterator that has not begun its epoch."""
         self._start, self._counts, self._is_ended = None, None, False
         if self._left_out is None and not self._is_loaded:
-            # The iterator before was the one of the epoch without samples.
+            # The iterator before belonged to the epoch without samples.
             self._left_out = 0
         self._is_loaded = False
 
