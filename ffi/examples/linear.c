@@ -3,7 +3,7 @@
  *     cc linear.c $(pkg-config --cflags --libs forebay) -o linear && ./linear data
  *
  * Writes a data set of points y = x0 - 2 x1 + 3 x2 + x3 / 2 + 1 / 4 into FOLDER, fits a linear model to it in ten epochs,
- * and resumes from a checkpoint in the middle of one. The further examples of this name do the same in their languages.
+ * and resumes from a checkpoint in the middle of one. The examples of this name in other languages do the same.
  */
 #include "forebay.h"
 #include <stdio.h>

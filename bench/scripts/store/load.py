@@ -175,7 +175,7 @@ def multi_storage_client(config):
 
     def contents():
         client, keys = listed()
-        # Its own type has no lines, and cannot be sent to a second process: torch's DataLoader would wait for it forever.
+        # Its own type has no lines, and cannot be sent to another process: torch's DataLoader would wait for it forever.
         is_copied = config["workers"] or config["batch_size"]
         read = (lambda key: bytes(client.read(key))) if is_copied else client.read
         yield from threads(keys, read, config["threads"])

@@ -22,7 +22,7 @@ pub(super) fn names() -> String {
     INDEXED.each_ref().map(|format| format.name).join(", ")
 }
 
-/// Returns a noun for the data sets with the index `bytes`, if it is one in the form of a second program.
+/// Returns a noun for the data sets with the index `bytes`, if it is one in the form of another program.
 pub(super) fn foreign_index(bytes: &[u8]) -> Option<&'static str> {
     let foreign = INDEXED.iter().filter_map(|format| format.foreign.as_ref());
     foreign.filter(|foreign| (foreign.is_document)(bytes)).map(|foreign| foreign.noun).next()

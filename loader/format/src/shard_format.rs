@@ -27,7 +27,7 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
     /// Calls `put` with each key of the format in a shard's entry of an index, and its value.
     fn describe(&self, columns: &[Column], put: &mut dyn FnMut(&str, Json));
 
-    /// Returns true if data sets of this format have the index of a second program, which becomes ours when it is read.
+    /// Returns true if data sets of this format have the index of another program, which becomes ours when it is read.
     fn has_foreign_index(&self) -> bool {
         false
     }

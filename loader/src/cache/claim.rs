@@ -242,7 +242,7 @@ impl LockFile {
             return None;
         }
         let start = u64::try_from(lock.l_start).unwrap_or(0);
-        // A length of 0 means "to the end". The engine has no such locks, but a foreign program may.
+        // A length of 0 means "to the end". The engine has no such locks, but another program may.
         let end = match u64::try_from(lock.l_len) {
             Ok(0) | Err(_) => range.end,
             Ok(len) => start.saturating_add(len),

@@ -12,16 +12,16 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Most locks in a row that can be open copies of shards: a longer run is a lock of a foreign program.
+/// Most locks in a row that can be open copies of shards: a longer run is a lock of another program.
 const COPIES_IN_ROW_MAX: u64 = 1 << 16;
 
 /// Reason why no limit can be kept in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LimitRefusal {
-    /// Its index belongs to a different user than this process, or than a second process that uses it: the user that
+    /// Its index belongs to a different user than this process, or than another process that uses it: the user that
     /// may only read it has no exclusive locks.
     DifferentUser,
-    /// Its file system has no locks on bytes, and a second process uses it.
+    /// Its file system has no locks on bytes, and another process uses it.
     InUse(Errno),
     /// Its file system has no locks.
     NoLocks(Errno),
@@ -216,7 +216,7 @@ impl DirLocks {
     }
 
     /// Returns the shards, of `count`, with a lock of the kind at `start` in any process. Numbers that the index does
-    /// not have belong to a foreign program.
+    /// not have belong to another program.
     pub(super) fn shards(&mut self, start: u64, count: usize) -> HashSet<u32> {
         let positions = self.positions(start..start + count as u64, count as u64);
         positions.into_iter().map(|position| (position - start) as u32).collect()

@@ -141,7 +141,7 @@ impl FileCache {
         let total = Total::lock(&self.folder).map_err(io::Error::other)?;
         fs::create_dir_all(&folder)?;
         let copy = folder.join(name);
-        // A second process had the same file at the same time.
+        // Another process had the same file at the same time.
         let is_second = copy.exists();
         fs::rename(path, copy)?;
         if is_second {

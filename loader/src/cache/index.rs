@@ -2,7 +2,7 @@
 //!
 //! An extended attribute of the file names the remote that the directory belongs to, because two remotes may have equal
 //! indexes: one without hashes describes any data of the same sizes. Where the file system has no such attributes, or
-//! a foreign program has written the file, only the bytes of the indexes are compared.
+//! another program has written the file, only the bytes of the indexes are compared.
 
 use super::turn::{Turn, take_turn};
 use super::wait_policy::WaitPolicy;

@@ -26,7 +26,7 @@
 //! They belong to an open file and vanish with the process that holds them. They announce which process fetches which
 //! shard, reserved room, shards that wait to be read, open copies of shards, the progress of a fetch, consumers that
 //! wait for room, and the limit of every job. The end of a lock is no event, so a process that releases something which
-//! a second process may wait for sets the times of the directory, which wakes them. An epoch without a limit holds all
+//! another process may wait for sets the times of the directory, which wakes them. An epoch without a limit holds all
 //! shards with one lock until a process asks which of them are in use (see `dir_locks::common_hold`). Where locks do
 //! not work, two jobs may fetch the same shard and evict shards of both, but neither ever reads wrong data.
 //!

@@ -262,7 +262,7 @@ impl Admission {
     ///
     /// `files` must have all raw files that are not on disk yet; compressed ones are written if `keep_zip` is set and
     /// ignored otherwise. Sizes are checked before anything is written, and the shard is visible only when it is
-    /// complete. A foreign program may remove it at any time, also before this returns: a reader then finds no file.
+    /// complete. Another program may remove it at any time, also before this returns: a reader then finds no file.
     ///
     /// # Errors
     ///

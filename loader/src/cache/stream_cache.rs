@@ -189,7 +189,7 @@ impl StreamCache {
             }
             LimitRefusal::InUse(errno) => Error::config(format!(
                 "`cache_limit` needs locks, which the file system of the cache folder does not have ({errno}), and \
-                 a second process uses the folder: give each process a separate `local`, or choose one on a local disk"
+                 another process uses the folder: give each process a separate `local`, or choose one on a local disk"
             )),
             LimitRefusal::NoLocks(errno) => Error::config(format!(
                 "`cache_limit` needs locks, which the file system of the cache folder does not have ({errno}): choose \

@@ -159,7 +159,7 @@ fn create(path: &Path, mode: WriteMode<'_>) -> Result<(File, Option<PathBuf>), E
         let fd = rustix::fs::open(&tmp, flags | OFlags::TRUNC, permissions)?;
         return Ok((fd.into(), Some(tmp)));
     }
-    // Without locks a second process may be writing the same file, so each uses its own name.
+    // Without locks another process may be writing the same file, so each uses its own name.
     let mut own = path.as_os_str().to_owned();
     own.push(format!(".{}.{:x}.tmp", std::process::id(), unique()));
     let own = PathBuf::from(own);

@@ -1,6 +1,6 @@
 //! Mapped files from which small samples are copied without a system call.
 //!
-//! A read of 4 kB from the page cache takes 1.7 microseconds; a copy from a mapping takes 0.6. But if a second process
+//! A read of 4 kB from the page cache takes 1.7 microseconds; a copy from a mapping takes 0.6. But if another process
 //! truncates the file during the copy, the process ends (SIGBUS), and if it overwrites the bytes, there is a data race.
 //! So a file is read through its mapping only under a read lease (`F_SETLEASE` of fcntl(2)), which the kernel grants
 //! when the file is not open for writing. A process that then opens it for writing or truncates it has to wait for up
@@ -35,7 +35,7 @@ const F_GETLEASE: libc::c_int = 1025;
 /// Time for which a lease counts as held after a check.
 const LEASE_CHECK_MS: u64 = 5_000;
 
-/// Shortest usable lease-break time. A copy may begin `LEASE_CHECK_MS` after a second process has begun to wait, and
+/// Shortest usable lease-break time. A copy may begin `LEASE_CHECK_MS` after another process has begun to wait, and
 /// must end in the rest of the time.
 const BREAK_TIME_MIN_S: u64 = 30;
 

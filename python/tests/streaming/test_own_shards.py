@@ -264,7 +264,7 @@ def test_a_reader_that_is_assigned_in_the_engine_s_stream_shares_its_limit(tmp_p
 
 
 class Contested(MDSReader):
-    """Reader of a shard that a second process removes before each read, unless the folder is locked."""
+    """Reader of a shard that another process removes before each read, unless the folder is locked."""
 
     def __getitem__(self, at):
         with _locks.locked(self.dirname, None, blocking=False) as is_free:

@@ -159,7 +159,7 @@ def test_empty_lists_are_not_missing(field, expected):
 
 @pytest.mark.parametrize("place", ["folder", "index"])
 def test_fields_of_tars_that_a_foreign_program_has_counted_may_be_missing(place, tmp_path):
-    """The counts of a foreign program show the fields of the first samples, which all have them."""
+    """The counts of another program show the fields of the first samples, which all have them."""
     late = [(f"{i:03}", {"cls": b"%d" % i} | ({"txt": b"t"} if i < 6 or i % 3 else {})) for i in range(24)]
     (tmp_path / "0.tar").write_bytes(tar(late[:6]) + END)
     (tmp_path / "1.tar").write_bytes(tar(late[6:]) + END)

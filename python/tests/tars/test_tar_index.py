@@ -1,4 +1,4 @@
-"""Indexes of tars: made by a command, by files of foreign programs, or by the first loader."""
+"""Indexes of tars: made by a command, by files of other programs, or by the first loader."""
 
 import bz2
 import contextlib

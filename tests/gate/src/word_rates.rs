@@ -21,7 +21,7 @@ const RATES: [Rate; 5] = [
     Rate {
         words: &["another", "other", "others"],
         most: 1.5,
-        fix: "\"different\", \"second\", \"one more\", or the name of the thing",
+        fix: "\"different\" for one that differs, \"next\", or the name of the thing",
     },
     Rate { words: &["place", "places"], most: 0.5, fix: "path, offset, index, position, location, slot" },
     Rate { words: &["what"], most: 0.5, fix: "name the thing" },

@@ -48,7 +48,7 @@ fn a_lost_response_does_not_make_the_object_of_a_second_program_ours() {
         let place = if store == Store::Oci { "some folder/ü/k" } else { "" };
         rig.server.script(Rule::once(end, Fault::Overwrite(place, foreign(350))));
         let error = put(&destination, "k", content(350)).expect_err("a different object is there");
-        assert!(error.to_string().contains("look for a second program"), "{store:?}: {error}");
+        assert!(error.to_string().contains("look for another program"), "{store:?}: {error}");
         assert_eq!(stored(&rig)["k"], foreign(350), "{store:?}");
     }
     // The blocks still exist, and are joined again.

@@ -127,7 +127,7 @@ struct Outcome {
     epochs: Vec<Epoch>,
     firsts: Vec<First>,
     memory_bytes_max: u64,
-    /// CPU seconds of foreign processes during the measured epochs.
+    /// CPU seconds of other processes during the measured epochs.
     others_s: f64,
 }
 

@@ -3,7 +3,7 @@
 //! Every loader, forebay included, is a separate Python process (`child`) with the same protocol: the modules are
 //! imported, one epoch warms up and measures the time to the first batch and the peak memory, and the epochs
 //! after it measure the rates. The CPU set is the process's affinity; loaders use one worker or thread per CPU in
-//! it. The table includes the load of foreign processes on those CPUs, because it spoils a run.
+//! it. The table includes the load of other processes on those CPUs, because it spoils a run.
 
 mod entrants;
 
@@ -91,7 +91,7 @@ struct Outcome {
     epochs: Vec<Epoch>,
     firsts: Vec<First>,
     memory_bytes_max: u64,
-    /// CPU seconds of foreign processes on the same CPUs during the measured epochs.
+    /// CPU seconds of other processes on the same CPUs during the measured epochs.
     others_s: f64,
 }
 
@@ -305,7 +305,7 @@ impl Outcome {
     }
 }
 
-/// Returns notes that compare forebay with every loader, and a warning if foreign processes used the CPUs.
+/// Returns notes that compare forebay with every loader, and a warning if other processes used the CPUs.
 fn comparisons(report: &mut Report) {
     const DISTURBED_PERCENT: f64 = 5.0;
     let rate = |row: &Row| row.values.get("items_per_s").copied();

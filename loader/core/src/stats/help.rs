@@ -13,7 +13,7 @@ const COUNTERS: &[(&str, &str)] = &[
     ("cache_published_bytes", "their bytes"),
     ("cache_evicted", "shards removed to make room"),
     ("cache_evicted_bytes", "their bytes"),
-    ("cache_lost_races", "shards that a second process had published first"),
+    ("cache_lost_races", "shards that another process had published first"),
     ("reads_bytes", "bytes of samples that decode threads did not find in the page cache"),
     ("reads_page_cache", "samples read from the page cache by the read thread"),
     ("reads_direct", "reads from disk with O_DIRECT"),

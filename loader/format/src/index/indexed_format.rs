@@ -14,11 +14,11 @@ pub(crate) struct IndexedFormat {
     pub(crate) keys: &'static [&'static str],
     /// Returns the layout of a shard with this entry.
     pub(crate) layout: fn(&JsonObject<'_>) -> Result<Layout>,
-    /// Index in the form of a second program.
+    /// Index in the form of another program.
     pub(crate) foreign: Option<ForeignIndex>,
 }
 
-/// Index of a format in the form of a second program.
+/// Index of a format in the form of another program.
 pub(crate) struct ForeignIndex {
     /// Noun for the files, as in "an index of LitData's chunks".
     pub(crate) noun: &'static str,

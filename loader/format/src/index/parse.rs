@@ -40,7 +40,7 @@ impl Index {
     /// # Errors
     ///
     /// Errors of `text`; [`ErrorKind::Full`] without memory for the shards; the errors of [`parse`](Self::parse), which
-    /// also knows the indexes of foreign programs.
+    /// also knows the indexes of other programs.
     pub fn read(text: impl Read, file: &str) -> Result<Self> {
         read(text).context("file", || file)
     }

@@ -59,7 +59,7 @@ impl TableSchema {
         let footer = Arc::new(ParquetMetaData::new(file, Vec::new()));
         let read = |options| ArrowReaderMetadata::try_new(footer.clone(), options);
         let found = read(ArrowReaderOptions::new());
-        // Types that a second writer has noted may be unknown.
+        // Types that another writer has noted may be unknown.
         let found =
             found.or_else(|_| read(ArrowReaderOptions::new().with_skip_arrow_metadata(true))).map_err(damaged)?;
         let arrow = Arc::new(Schema::new(as_views(found.schema().fields())));
@@ -157,7 +157,7 @@ fn as_view(field: &FieldRef) -> Field {
     Field::new(field.name(), kind, field.is_nullable())
 }
 
-/// Returns the error of a file with columns that a second program must have changed.
+/// Returns the error of a file with columns that another program must have changed.
 pub(crate) fn different_file() -> Error {
     Error::format("the index belongs to a different file")
 }

@@ -29,7 +29,7 @@ use crate::sync::Arc;
 use std::collections::HashSet;
 use std::fmt;
 
-/// Disk space that stays free for foreign programs.
+/// Disk space that stays free for other programs.
 pub(super) const DISK_RESERVE_BYTES: u64 = 16 << 20;
 
 /// Result of an attempt to make room.

@@ -55,7 +55,7 @@ fn without_locks_and_unnamed_files_shards_are_still_fetched_and_appear_whole() {
     a.dir.locks.lock().unavailable = Some(rustix::io::Errno::NOLCK);
     a.dir.unnamed_files.store(false, Ordering::Relaxed);
     put(&a, 0, &unplanned);
-    // A second writer's file with the common name is left alone: without locks it may be alive.
+    // Another writer's file with the common name is left alone: without locks it may be alive.
     std::fs::write(folder.path().join("shard.00001.mds.tmp"), b"half").unwrap();
     put(&a, 1, &unplanned);
     assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds", "shard.00001.mds", "shard.00001.mds.tmp"]);

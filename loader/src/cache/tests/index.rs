@@ -164,7 +164,7 @@ fn an_answer_that_is_no_index_is_never_kept_and_one_that_is_there_is_replaced() 
         let e = install(&dir, "s3://b", Some(&mut answer), long_wait()).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Format, "{e}");
         assert!(!dir.exists(), "nothing is left");
-        // As a foreign program may have left it.
+        // As another program may have left it.
         std::fs::create_dir(&dir).unwrap();
         std::fs::write(dir.join(INDEX_BASENAME), bad).unwrap();
         assert_eq!(install(&dir, "", None, long_wait()).unwrap_err().kind(), ErrorKind::Format);

@@ -99,7 +99,7 @@ fn listing(dir: &Path) -> Vec<String> {
 }
 
 fn bytes_on_disk(dir: &Path) -> u64 {
-    // A file that a second process evicts after the listing does not count.
+    // A file that another process evicts after the listing does not count.
     std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().metadata().map_or(0, |meta| meta.len())).sum()
 }
 

@@ -133,7 +133,7 @@ impl Filters<'_> {
                 let bounds = shard.layout.column(name).and_then(|column| table.bounds(column));
                 bounds.is_none_or(|bounds| bounds.has_nulls)
             }
-            // The counts of foreign programs show the fields of only the first samples.
+            // The counts of other programs show the fields of only the first samples.
             None => shard.layout.is_sampled() || shard.layout.may_lack(name),
         };
         let columns: Vec<&str> =

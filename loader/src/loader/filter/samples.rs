@@ -22,7 +22,7 @@ const READ_BYTES: u64 = 4 << 20;
 /// Samples of at least this size are read only at the offsets of their columns: smaller ones are faster in one piece.
 const LARGE_BYTES: u32 = 32 << 10;
 
-/// Attempts to read a shard that a foreign program removes each time before it can be opened.
+/// Attempts to read a shard that another program removes each time before it can be opened.
 const ATTEMPTS: u32 = 8;
 
 /// Shards with samples to read.

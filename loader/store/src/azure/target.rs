@@ -143,7 +143,7 @@ impl Target for AzureTarget {
     }
 
     /// Names the upload; the service knows of it from the first block. The name keeps blocks apart from blocks of
-    /// a second writer of the same blob.
+    /// another writer of the same blob.
     async fn begin(&self, context: &ThreadContext, _: &str) -> Result<String, Failure> {
         Ok(format!("{:016x}", context.draws.borrow_mut().next()))
     }

@@ -205,7 +205,7 @@ async fn complete(context: &ThreadContext, job: &Job, upload: &str, stored: &[St
             if let Some(object) = job.target.joined(context, &job.key, stored).await? {
                 return Ok(object.etag);
             }
-            let hint = "the upload is gone, and there is no object of its parts: look for a second program that writes \
+            let hint = "the upload is gone, and there is no object of its parts: look for another program that writes \
                         to this key, or removes uploads";
             failure.error = failure.error.with("hint", hint);
         }

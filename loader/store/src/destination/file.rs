@@ -58,7 +58,7 @@ impl FileTarget {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tried < NAMES_MAX => tried += 1,
                 // A parallel upload has discarded its file, and the folder with it.
                 Err(e) if e.kind() == io::ErrorKind::NotFound && tried < NAMES_MAX => tried += 1,
-                // A second process has removed it as a file without a writer.
+                // Another process has removed it as a file without a writer.
                 Ok(file) if !lock(&file)? && tried < NAMES_MAX => tried += 1,
                 Ok(file) => {
                     self.written.lock().insert(temporary.clone(), Arc::new(file));
@@ -328,7 +328,7 @@ impl Target for FileTarget {
     ) -> Result<Conditional, Failure> {
         let is_stored = self.put_by(context, key, payload, |temporary, path| match expected {
             Expected::Absent => rename_new(temporary, path),
-            // A second writer may replace it between the comparison and the rename.
+            // Another writer may replace it between the comparison and the rename.
             Expected::Version(version) if version_of(path)?.as_ref() != Some(version) => Ok(false),
             Expected::Version(_) => rename(temporary, path),
         })?;

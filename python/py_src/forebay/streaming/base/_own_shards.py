@@ -113,7 +113,7 @@ class OwnShards:
     def read(self, shard: int, index: int) -> Any:
         """Reads a sample, and calls the stream's `prepare_shard` before if the shard is not resident.
 
-        A second process cannot remove the shard in between: all evict with the lock of its folder or of the shard itself,
+        Another process cannot remove the shard in between: all evict with the lock of its folder or of the shard itself,
         which this call holds. Without that, processes may remove shards of each other if the limit is too small for all of them.
         """
         stream, reader = self._shards[shard]
