@@ -45,8 +45,8 @@
 //!
 //! The machine's lock is held for instants: never while an engine works, while items are dropped, or across code of the
 //! program. So `state` never waits for a thread that works. The *turn* is held while the engines start, move or
-//! deliver, and by one thread at a time. A thread that waits for a batch stores the batch that an engine delivers as
-//! the first one that lacks it, also where a different thread waits for that one: so the numbers are the engines'
+//! deliver, and by one thread at a time. A thread that waits stores each batch that an engine delivers as
+//! the first one without items, also if a different thread waits for that batch. So the numbers are the engines'
 //! order.
 
 mod ahead;

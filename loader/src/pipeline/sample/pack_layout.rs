@@ -88,8 +88,8 @@ impl PackLayout {
     ///
     /// # Errors
     ///
-    /// `Config` for labels that a form shifts, for ids of a type that has no room for a label that does not count or
-    /// for the padding, and for batches that do not fit into memory addresses.
+    /// `Config` for labels that a form shifts, for ids of a type without room for the padding or for the label of
+    /// positions that do not count, and for batches that do not fit into memory addresses.
     pub(crate) fn new(config: &PackConfig, of_rows: &[Output], are_next: bool, packs: usize) -> Result<Self> {
         let length = config.length as usize;
         let sequences_max = config.max_sequences.map(|sequences| length.min(sequences as usize));

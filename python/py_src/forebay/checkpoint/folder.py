@@ -124,7 +124,7 @@ class Folder:
             version = commit.version_of(self.url, self.store)
             self._check_is_last()
             if version in refused:
-                # A server that refuses the version that it names, such as one behind a proxy that changes entity tags.
+                # The server refuses its own version, such as behind a proxy that changes entity tags.
                 return commit.replace(self.url, text, self.store)
             if commit.write(self.url, text, version, self.store):
                 return

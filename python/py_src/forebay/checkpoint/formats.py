@@ -18,8 +18,8 @@ from .parts import PartWriter
 class Format:
     """Format of a part.
 
-    `check(obj)` raises a ConfigError for an object that it cannot hold, `size(obj)` returns the bytes that it will have at
-    most, as far as that is known, `write(obj, file)` writes an object, and `read(opened, into, map_location, weights_only)` returns it.
+    `check(obj)` raises a ConfigError for an object that the format cannot hold. `size(obj)` returns the largest size of its part in
+    bytes, if it is known. `write(obj, file)` writes the object, and `read(opened, into, map_location, weights_only)` returns it.
     """
 
     ending: str

@@ -1,6 +1,4 @@
-"""Memory of tensors: as bytes that are sent as they are, as a copy that training may not change any more, and as the targets that the
-bytes of a part arrive in.
-"""
+"""Memory of tensors: as bytes to send, as a copy that training cannot change any more, and as the targets for the bytes of a part."""
 
 from __future__ import annotations
 
