@@ -5,7 +5,7 @@ mod remote;
 pub use remote::RemoteDir;
 
 use crate::clock::Clock;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::writer::{LocalDir, Sink};
 use crate::stats::Stats;
 use crate::store::{LibraryStores, StoreConfig, Stores, is_url, local_folder};
@@ -27,15 +27,15 @@ const ATTEMPTS: u32 = 5;
 pub fn open(out: &Path, overwrite: bool, library: Option<LibraryStores>) -> Result<Box<dyn Sink>> {
     let Some(url) = out.to_str().filter(|out| is_url(out)) else {
         let folder = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
-        return Ok(Box::new(LocalDir::create(folder, overwrite)?));
+        return open_folder(&folder, overwrite);
     };
     if let Some(folder) = local_folder(url) {
-        return Ok(Box::new(LocalDir::create(folder, overwrite)?));
+        return open_folder(&folder, overwrite);
     }
     if url.starts_with("hf:") {
         let message = "data sets on the hub cannot be written to directly: write into a folder, and upload it with `hf \
                        upload-large-folder`";
-        return Err(Error::new(crate::ErrorKind::Unsupported, message));
+        return Err(Error::new(ErrorKind::Unsupported, message));
     }
     let config = StoreConfig {
         fetch_threads: Topology::detect()?.fetch_threads_default(1),
@@ -45,4 +45,13 @@ pub fn open(out: &Path, overwrite: bool, library: Option<LibraryStores>) -> Resu
     };
     let stores = Stores::new(config, &Arc::new(Stats::default()), Clock::system())?;
     Ok(Box::new(RemoteDir::create(stores.open_destination(url)?, overwrite)?))
+}
+
+fn open_folder(folder: &Path, overwrite: bool) -> Result<Box<dyn Sink>> {
+    match LocalDir::create(folder, overwrite) {
+        Ok(folder) => Ok(Box::new(folder)),
+        // The folder is not empty.
+        Err(e) if e.kind() == ErrorKind::Config => Err(e.hinting("exist_ok empties it first")),
+        Err(e) => Err(e),
+    }
 }

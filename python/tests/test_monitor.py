@@ -135,7 +135,7 @@ def test_the_file_of_a_run_names_its_processes_and_has_figures_for_the_time_afte
     assert code == 2 and "the run is on elsewhere" in text
     del document["process"]
     run.write_text(json.dumps(document))
-    assert "of an earlier version" in top(tmp_path, str(run))[1]
+    assert "an earlier version wrote it" in top(tmp_path, str(run))[1]
     run.write_text("{}")
     assert "is not the file of a run" in top(tmp_path, str(run))[1]
 

@@ -174,7 +174,7 @@ pub(super) fn no_index(folder: &Path) -> Error {
         let lacking = if is_there(".bin") { ".idx" } else { ".bin" };
         format!("tokens of Megatron are two files of one name, and the {lacking} file is missing")
     } else {
-        "the folder does not exist".to_owned()
+        describe_folder(folder)
     };
     Error::new(ErrorKind::NotFound, message).with("folder", folder.display())
 }

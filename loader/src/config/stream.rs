@@ -82,7 +82,7 @@ impl FilesAre {
 
 impl StreamConfig {
     pub(super) fn validate(&self) -> Result<()> {
-        require(self.remote.is_some() || self.local.is_some(), "a stream needs remote, local or both")?;
+        require(self.remote.is_some() || self.local.is_some(), "the data has no address: pass remote, local or both")?;
         if let Some(local) = self.local.as_ref().and_then(|local| local.to_str()).filter(|local| is_url(local)) {
             let message = "`local` is a folder of this machine, and this is a URL: pass it as `remote`";
             return Err(Error::config(message).with("local", redact(local)));

@@ -66,9 +66,8 @@ impl RemoteDir {
         let mut listing = destination.list("", true)?;
         if let Some(first) = listing.next().transpose()? {
             if !overwrite {
-                return Err(Error::config("Directory is not empty: name a new or an empty one, or pass exist_ok")
-                    .with("directory", destination.name())
-                    .with("file", first.key));
+                let message = "Directory is not empty: name a new or an empty one, or pass exist_ok, which empties it";
+                return Err(Error::config(message).with("directory", destination.name()).with("file", first.key));
             }
             if destination.is_root() {
                 let message =

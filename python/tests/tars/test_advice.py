@@ -71,7 +71,7 @@ def test_a_list_that_is_no_list_of_files_is_an_error(folder):
     ]:
         assert sentence in str(error(remote=several))
     assert str(error(streams=[fb.Stream(remote=[folder, folder])])).startswith("streams[0]: remote is a URL or a path")
-    with pytest.raises(fb.ConfigError, match="pass folders as a Stream"):
+    with pytest.raises(fb.ConfigError, match="pass each folder as a Stream"):
         index.index_tars([folder, folder])
 
 

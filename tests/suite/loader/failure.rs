@@ -277,7 +277,7 @@ fn a_missing_remote_folder_is_named_and_a_failed_open_leaves_no_files() {
     let e = Loader::new(config(stream(None, Some(&format!("{}/", missing.display()))))).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotFound);
     let text = e.to_string();
-    assert!(text.contains("does not exist") && text.contains(&missing.display().to_string()), "{text}");
+    assert!(text.contains("there is no such folder") && text.contains(&missing.display().to_string()), "{text}");
     assert!(!text.contains("//"), "{text}");
     let e = Loader::new(config(stream(None, dir.path().to_str()))).unwrap_err();
     assert!(e.to_string().contains("there is no index.json: the folder holds no data set"), "{e}");

@@ -221,7 +221,7 @@ fn a_long_index_is_compared_in_pieces() {
 #[test]
 fn a_folder_without_an_index_or_with_a_damaged_one_is_an_error() {
     check(&Folders::of_names(&["0.mds"]).error(""), ErrorKind::NotFound, &["index.json", "MDSWriter"]);
-    check(&Folders::of_names(&[]).error("absent"), ErrorKind::NotFound, &["does not exist"]);
+    check(&Folders::of_names(&[]).error("absent"), ErrorKind::NotFound, &["there is no such folder"]);
     for wrong in ["{", "[]", r#"{"version": 3, "shards": []}"#, r#"{"version": 2, "shards": [{}]}"#] {
         let folders = Folders::new(|data| write(&data.join("index.json"), wrong.as_bytes()));
         let e = folders.error("");
