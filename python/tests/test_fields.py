@@ -70,8 +70,12 @@ def test_a_value_that_is_not_a_field_is_named():
         specs({"x": fb.Image})
     with pytest.raises(fb.ConfigError, match="fields maps names to fields"):
         specs(["x"])
-    with pytest.raises(fb.ConfigError, match="224 is not an operation of forebay, .* call the operations of different libraries for each sample, in the loader's map"):
+    with pytest.raises(fb.ConfigError, match=r"224 is not an operation of forebay, .* write Resize\(224\), RandomResizedCrop"):
         fb.Image("a", 224)
+    with pytest.raises(fb.ConfigError, match="is not an operation of forebay, .* call the operations of other libraries for each sample"):
+        fb.Image("a", len)
+    with pytest.raises(TypeError, match="Image has no argument 'size': operations follow the column, as in Image"):
+        fb.Image("a", size=224)
     with pytest.raises(fb.ConfigError, match="Joint: mask is Scalar.*, but it holds Image, Mask"):
         fb.Joint(mask=fb.Scalar("m"))
 

@@ -233,7 +233,7 @@ def test_shards_without_kept_samples_are_not_fetched(tmp_path):
         ({"select": fb.Select(subset=np.zeros(200, bool))}, "flatnonzero"),
         ({"select": fb.Select(subset=5)}, "subset is a text such as"),
         ({"select": fb.Select(subset={1: 2})}, "subset is a text such as"),
-        ({"select": fb.Select(fraction=0.9)}, "fraction is a list of 2 numbers"),
+        ({"select": fb.Select(fraction=0.9)}, "fraction has two bounds, such as [(]0, 0.9[)]"),
         ({"select": fb.Select(fraction=(0.5, 0.5))}, "0 <= first < end <= 1"),
         ({"select": fb.Select(fraction=(0, 2))}, "0 <= first < end <= 1"),
         ({"select": fb.Select(fraction=(0, float("nan")))}, "number"),

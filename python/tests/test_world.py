@@ -146,7 +146,7 @@ def test_numbers_that_are_contradictory_are_an_error_with_both_launchers():
     # Flux has no variable with the tasks of a node.
     with pytest.raises(fb.ConfigError, match="Flux has rank 5 of 8 for this process, but not its local rank"):
         detect(environ=FLUX | {"FLUX_JOB_NNODES": "3"})
-    with pytest.raises(fb.ConfigError, match="but not its local rank: pass local_rank"):
+    with pytest.raises(fb.ConfigError, match="but not its local rank: pass world=World"):
         detect(environ=PMI)
 
 

@@ -93,8 +93,8 @@ impl Span {
     /// Returns the bytes, which are a copy if they are in `side`, so that the caller can append to it.
     pub(super) fn bytes<'a>(&self, sample: &'a [u8], side: &[u8]) -> Option<Cow<'a, [u8]>> {
         match self {
-            Self::Sample(place) => Some(Cow::Borrowed(&sample[place.clone()])),
-            Self::Side(place) => Some(Cow::Owned(side[place.clone()].to_vec())),
+            Self::Sample(range) => Some(Cow::Borrowed(&sample[range.clone()])),
+            Self::Side(range) => Some(Cow::Owned(side[range.clone()].to_vec())),
             Self::Absent => None,
         }
     }
@@ -110,9 +110,9 @@ impl Scratch {
     /// Makes all of `columns` absent that [`FIELDS`] of `sample` does not name, if there is such a column.
     pub(super) fn mark_absent(&mut self, columns: &[Column], sample: &[u8]) {
         let Some(fields) = columns.iter().position(|column| column.name == FIELDS) else { return };
-        let Span::Sample(place) = self.spans[fields].clone() else { return };
+        let Span::Sample(range) = self.spans[fields].clone() else { return };
         for (i, column) in columns.iter().enumerate() {
-            let mut names = sample[place.clone()].split(|byte| *byte == b'\n');
+            let mut names = sample[range.clone()].split(|byte| *byte == b'\n');
             if i != fields && !names.any(|name| name == column.name.as_bytes()) {
                 self.spans[i] = Span::Absent;
             }

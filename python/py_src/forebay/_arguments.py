@@ -293,7 +293,7 @@ def _listed(name: str, files: Sequence[Any], expected: str) -> str:
     if len(names) == 1 and not is_file_list(joined):
         return names[0]
     if not names or not is_file_list(joined):
-        raise ConfigError(f"{name} is {expected}, or a list of files, but it is {shown(files)}: pass folders as a Stream of each")
+        raise ConfigError(f"{name} is {expected}, or a list of files, but it is {shown(files)}: pass each folder as a Stream")
     return joined
 
 

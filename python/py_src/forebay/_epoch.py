@@ -55,7 +55,7 @@ class Transform:
             name = getattr(self._function, "__qualname__", None) or type(self._function).__name__
             raise ConfigError(
                 f"transform has to return a batch, but {name} returned None: end it with `return batch`. To leave out samples, pass "
-                "filter= to Loader; to leave out a batch, write `continue` in the loop"
+                "select=Select(filter=...) to Loader; to leave out a batch, write `continue` in the loop"
             )
         return result
 

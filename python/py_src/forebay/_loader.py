@@ -83,7 +83,7 @@ def _close_all() -> None:
 
 
 _MEANT = {
-    "device": "device_id gpu pin_memory",
+    "device": "device_id gpu",
     "drop_last": "drop_remainder",
     "fields": "columns",
     "local": "cache_dir download_dir",
@@ -103,6 +103,7 @@ _MEANT = {
     ". it is an option of a stream, as in streams=[Stream(remote=..., files='each')]": "choose files ignore_counts manifest proportion repeat",
     ". it is in window, as in Loader(batch_size=1, window=TokenBatch(max_tokens=16_384))": "max_tokens",
     ". loader.load_state_dict(state) resumes": "resume",
+    ". batches are in pinned memory already, and device='cuda' delivers them on the GPU": "pin_memory",
     ". operations are a part of the field, as in fields={'x': Image('jpg', RandomResizedCrop(224))}": "image_size resize",
     _MOVED["bucket_batches"]: "bucket_size",
     _MOVED["device_decode"]: "decode_device gpu_decode nvjpeg",
@@ -128,9 +129,9 @@ class Loader(Generic[BatchT], metaclass=_Listed):
                     ...
 
     A batch is a dict of the outputs in `fields`. Each loop is an epoch, or the
-    rest of the loaded state's. An epoch that a `break` has left is
-    used up. One iterator is alive at a time. `len(loader)` is the number of
-    batches of a whole epoch. All errors are classes of `forebay.errors`.
+    rest of a loaded state's. An epoch that a `break` has left is used up. One
+    iterator is alive at a time. `len(loader)` is the number of batches of a
+    whole epoch. All errors are classes of `forebay.errors`.
 
     Args:
         remote: URL or path of shards or other files, or a `datasets.Dataset`.

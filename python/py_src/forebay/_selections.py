@@ -30,6 +30,8 @@ _SAMPLES_MAX = U32 << 16
 
 def fraction(name: str, value: Any) -> list[float]:
     """Checks the bounds of a part."""
+    if isinstance(value, (int, float)):
+        raise ConfigError(f"{name} has two bounds, such as (0, 0.9) and (0.9, 1), but it is {shown(value)}")
     return reals(name, value, 2)
 
 

@@ -108,7 +108,7 @@ def detect(
     if None in merged[2:]:
         raise ConfigError(
             f"{source} has rank {merged[0]} of {merged[1]} for this process, but not its local rank: "
-            "pass local_rank and local_world_size, or set LOCAL_RANK and LOCAL_WORLD_SIZE"
+            "pass world=World(...) with local_rank and local_world_size, or set LOCAL_RANK and LOCAL_WORLD_SIZE"
         )
     return _checked(tuple(merged), source)
 
@@ -192,8 +192,8 @@ def _alone(environ: Mapping[str, str]):
             if number is not None and number > most:
                 raise ConfigError(
                     f"{name} is {number}, but {missing} is not set, and there is no process group yet, so the rank of this process "
-                    f"is unknown: set {missing}, make the loader after torch.distributed.init_process_group{_in_lightning()}, or pass rank and "
-                    f"world_size (for one process: unset {name})"
+                    f"is unknown: set {missing}, make the loader after torch.distributed.init_process_group{_in_lightning()}, or pass "
+                    f"world=World(rank, world_size) (for one process: unset {name})"
                 )
     return (0, 1, 0, 1), "a single process"
 
@@ -212,7 +212,7 @@ def _launcher(environ: Mapping[str, str]):
     if (rank, size) != first[:2]:
         raise ConfigError(
             f"{source} has rank {first[0]} of {first[1]} for this process, but no local rank, and {name} has rank {rank} of {size}, "
-            f"so the rank is unknown: unset the variables of {source}, set its local rank, or pass rank and world_size"
+            f"so the rank is unknown: unset the variables of {source}, set its local rank, or pass world=World(rank, world_size)"
         )
     return complete
 
@@ -283,7 +283,7 @@ def _slurm(environ: Mapping[str, str]):
         tasks = _number(environ, "SLURM_NTASKS", "SLURM")
     rank = _number(environ, "SLURM_PROCID", "SLURM")
     if tasks is None:
-        raise ConfigError("SLURM_PROCID is set but neither SLURM_STEP_NUM_TASKS nor SLURM_NTASKS: pass world_size")
+        raise ConfigError("SLURM_PROCID is set but neither SLURM_STEP_NUM_TASKS nor SLURM_NTASKS: pass world=World(rank, world_size)")
     listed = environ.get("SLURM_STEP_TASKS_PER_NODE") or environ.get("SLURM_TASKS_PER_NODE") or ""
     per_node: list[int] = []
     for part in filter(None, listed.split(",")):

@@ -64,7 +64,7 @@ def test_a_list_that_is_no_list_of_files_is_an_error(folder):
     for several, sentence in [
         ({f"{folder}/train-000.tar"}, "a set, which has no order"),
         ([], "a list of files, but it is []"),
-        ([folder, folder], "pass folders as a Stream of each"),
+        ([folder, folder], "pass each folder as a Stream"),
         ([f"{folder}/a.tar::{folder}/b.tar"], "remote[0] is one file of a list"),
         ([f"{folder}/train-000.tar", ""], "remote[1] is one file of a list"),
         ([f"{folder}/train-000.tar", 7], "remote[1]"),

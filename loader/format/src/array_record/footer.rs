@@ -68,8 +68,8 @@ pub fn chunk_ranges(footer: &[u8], start: u64) -> Result<Vec<ChunkRange>> {
         Ok(true)
     })?;
     let (chunks, records) = declared.ok_or_else(damaged)?;
-    let total = ranges.iter().try_fold(0_u64, |total, place| total.checked_add(place.records));
-    let are_sorted = ranges.iter().all(|place| place.start < place.end && place.end <= start);
+    let total = ranges.iter().try_fold(0_u64, |total, range| total.checked_add(range.records));
+    let are_sorted = ranges.iter().all(|range| range.start < range.end && range.end <= start);
     if ranges.len() as u64 != chunks || total != Some(records) || !are_sorted {
         return Err(damaged());
     }
@@ -80,8 +80,8 @@ pub fn chunk_ranges(footer: &[u8], start: u64) -> Result<Vec<ChunkRange>> {
 fn metadata(record: &[u8]) -> Result<(u64, u64)> {
     let mut found = None;
     each_field(record, |number, content| {
-        if let (1, Content::Bytes(place)) = (number, content) {
-            found = Some(numbers::<3>(&record[place])?);
+        if let (1, Content::Bytes(range)) = (number, content) {
+            found = Some(numbers::<3>(&record[range])?);
         }
         Ok(())
     })?;
@@ -99,9 +99,9 @@ fn metadata(record: &[u8]) -> Result<(u64, u64)> {
 fn numbers<const N: usize>(message: &[u8]) -> Result<[Option<u64>; N]> {
     let mut found = [None; N];
     each_field(message, |number, content| {
-        let place = usize::try_from(number).ok().and_then(|number| found.get_mut(number.checked_sub(1)?));
-        if let (Some(place), Content::Varint(value)) = (place, content) {
-            *place = Some(value);
+        let field = usize::try_from(number).ok().and_then(|number| found.get_mut(number.checked_sub(1)?));
+        if let (Some(field), Content::Varint(value)) = (field, content) {
+            *field = Some(value);
         }
         Ok(())
     })?;

@@ -188,7 +188,7 @@ fn a_shard_is_a_file_of_tensorflows_records() {
         start: ranges[0].start,
         end: ranges[1].end,
         records: 7,
-        record_bytes: ranges.iter().map(|place| place.record_bytes).sum(),
+        record_bytes: ranges.iter().map(|range| range.record_bytes).sum(),
     };
     let bytes = chunks.assembled_bytes();
     let part = file[chunks.start as usize..chunks.end as usize].to_vec();
@@ -211,7 +211,7 @@ fn a_shard_is_a_file_of_tensorflows_records() {
 fn a_damaged_chunk_loses_its_own_records_alone() {
     let mut file = file("set.array_record-00001-of-00003");
     let ranges = ranges(&file).unwrap();
-    let record_bytes = ranges.iter().map(|place| place.record_bytes).sum();
+    let record_bytes = ranges.iter().map(|range| range.record_bytes).sum();
     let (start, end) = (ranges[0].start, ranges[1].end);
     let key = Arc::from("a");
     let chunks = RecordChunks { key, file_bytes: file.len() as u64, start, end, records: 7, record_bytes };

@@ -256,9 +256,9 @@ impl Shard {
         match has_samples.then(|| self.layout.format.offsets_checked(file, self.samples)).flatten() {
             Some(found) => found.context("file", || &self.table_file().basename),
             None => {
-                let places = self.offsets(file)?;
-                let damage = if self.layout.format.has_checksums() { self.check(file, &places).err() } else { None };
-                Ok((places, damage))
+                let offsets = self.offsets(file)?;
+                let damage = if self.layout.format.has_checksums() { self.check(file, &offsets).err() } else { None };
+                Ok((offsets, damage))
             }
         }
     }

@@ -41,7 +41,7 @@ pub(super) fn fixed_range(columns: &[Column], at: usize, sample_bytes: usize) ->
         Some(before) => head + before,
         None => sample_bytes.checked_sub(fixed_bytes(&columns[at + 1..])? + size).filter(|start| *start >= head)?,
     };
-    Some(start..start + size).filter(|place| place.end <= sample_bytes)
+    Some(start..start + size).filter(|range| range.end <= sample_bytes)
 }
 
 /// Returns the range of the value of column number `at` in `sample`, by the sizes at its front; `None` if it is not
@@ -153,8 +153,8 @@ mod tests {
     #[test]
     fn a_column_of_fixed_size_is_found_from_either_end_of_its_sample() {
         let one = layout(&[("a", "int8"), ("b", "int"), ("c", "bytes"), ("d", "int"), ("e", "int8")]);
-        let place = |column| one.fixed_range(column, 4 + 9 + 100 + 9);
-        assert_eq!([0, 1, 2, 3, 4].map(place), [Some(4..5), Some(5..13), None, Some(113..121), Some(121..122)]);
+        let range = |column| one.fixed_range(column, 4 + 9 + 100 + 9);
+        assert_eq!([0, 1, 2, 3, 4].map(range), [Some(4..5), Some(5..13), None, Some(113..121), Some(121..122)]);
         assert_eq!(one.fixed_range(3, 12), None, "its sizes alone leave no room");
         assert_eq!(one.fixed_range(1, 12), None, "it would end after the sample");
         let two = layout(&[("a", "bytes"), ("b", "int"), ("c", "bytes")]);
@@ -184,10 +184,10 @@ mod tests {
         let layout = layout(&[("a", "str"), ("b", "int"), ("c", "bytes")]);
         let mut sample = vec![2, 0, 0, 0, 3, 0, 0, 0];
         sample.extend(b"ab12345678xyz");
-        let place = |column, sample: &[u8]| layout.value_range(column, &sample).unwrap();
-        assert_eq!([0, 1, 2].map(|column| place(column, &sample)), [Some(8..10), Some(10..18), Some(18..21)]);
+        let range = |column, sample: &[u8]| layout.value_range(column, &sample).unwrap();
+        assert_eq!([0, 1, 2].map(|column| range(column, &sample)), [Some(8..10), Some(10..18), Some(18..21)]);
         for cut in [1, 20] {
-            assert_eq!(place(2, &sample[..sample.len() - cut]), None, "{cut}");
+            assert_eq!(range(2, &sample[..sample.len() - cut]), None, "{cut}");
         }
     }
 

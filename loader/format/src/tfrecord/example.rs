@@ -81,12 +81,12 @@ fn feature(bytes: &[u8], entry: Range<usize>) -> Result<Feature<'_>> {
     let mut entry = Fields::new(bytes, entry);
     while let Some(Field { number, content }) = entry.next()? {
         match (number, content) {
-            (1, Content::Bytes(place)) => name = &bytes[place],
+            (1, Content::Bytes(range)) => name = &bytes[range],
             (2, Content::Bytes(value)) => {
                 let mut value = Fields::new(bytes, value);
                 while let Some(Field { number, content }) = value.next()? {
-                    if let (Some(found), Content::Bytes(place)) = (FeatureKind::of_list(number), content) {
-                        (kind, list) = (Some(found), place);
+                    if let (Some(found), Content::Bytes(range)) = (FeatureKind::of_list(number), content) {
+                        (kind, list) = (Some(found), range);
                     }
                 }
             }
@@ -102,7 +102,7 @@ pub(super) fn texts<'a>(bytes: &'a [u8], list: Range<usize>) -> impl Iterator<It
     std::iter::from_fn(move || {
         loop {
             match fields.next() {
-                Ok(Some(Field { number: 1, content: Content::Bytes(place) })) => return Some(Ok(place)),
+                Ok(Some(Field { number: 1, content: Content::Bytes(range) })) => return Some(Ok(range)),
                 Ok(Some(_)) => {}
                 Ok(None) => return None,
                 Err(e) => return Some(Err(e)),
@@ -133,10 +133,10 @@ pub(super) fn numbers<'a>(
         loop {
             return match fields.next() {
                 Ok(Some(Field { number: 1, content })) => match (content, kind) {
-                    (Content::Bytes(place), FeatureKind::Float) if place.len() % 4 != 0 => Some(Err(damaged())),
-                    (Content::Bytes(place), _) => Some(Ok(Numbers::Packed(place))),
+                    (Content::Bytes(range), FeatureKind::Float) if range.len() % 4 != 0 => Some(Err(damaged())),
+                    (Content::Bytes(range), _) => Some(Ok(Numbers::Packed(range))),
                     (Content::Varint(int), FeatureKind::Int64) => Some(Ok(Numbers::Int(int))),
-                    (Content::Word(place), FeatureKind::Float) => Some(Ok(Numbers::Word(place))),
+                    (Content::Word(range), FeatureKind::Float) => Some(Ok(Numbers::Word(range))),
                     // A field of a different type is one that is not known.
                     _ => continue,
                 },

@@ -181,9 +181,9 @@ pub(super) fn count_values(data: &[u8], kind: FeatureKind, list: std::ops::Range
     let mut values = 0;
     for part in numbers(data, kind, list) {
         values += match part? {
-            Numbers::Packed(place) if kind == FeatureKind::Float => place.len() as u64 / 4,
-            Numbers::Packed(place) => {
-                let (mut ints, mut values) = (Fields::new(data, place), 0);
+            Numbers::Packed(range) if kind == FeatureKind::Float => range.len() as u64 / 4,
+            Numbers::Packed(range) => {
+                let (mut ints, mut values) = (Fields::new(data, range), 0);
                 while !ints.is_at_end() {
                     ints.varint()?;
                     values += 1;

@@ -157,17 +157,17 @@ pub(super) fn offsets<R: ReadAt + ?Sized>(file: &R, samples: u64) -> Result<Offs
 /// Returns the [`offsets`] of the records of `file`, and the first damage that [`check`] finds.
 pub(super) fn offsets_checked<R: ReadAt + ?Sized>(file: &R, samples: u64) -> Result<(OffsetTable, Option<Error>)> {
     let (mut record, mut damage) = (Vec::new(), None);
-    let places = offsets_of(file, samples, |place| {
-        read_record(file, place, &mut record)?;
+    let offsets = offsets_of(file, samples, |range| {
+        read_record(file, range, &mut record)?;
         if damage.is_none() {
-            damage = data(&record).err().map(|e| e.with("byte", place.start));
+            damage = data(&record).err().map(|e| e.with("byte", range.start));
         }
         Ok(())
     })?;
-    Ok((places, damage))
+    Ok((offsets, damage))
 }
 
-/// Returns the offsets of the records of `file`, and calls `use_record` with the place of each.
+/// Returns the offsets of the records of `file`, and calls `use_record` with the range of each.
 fn offsets_of<R: ReadAt + ?Sized>(
     file: &R,
     samples: u64,
@@ -175,13 +175,13 @@ fn offsets_of<R: ReadAt + ?Sized>(
 ) -> Result<OffsetTable> {
     let mut records = Records::new(file);
     let mut ranges = Vec::new();
-    while let Some(place) = records.next()? {
-        use_record(&place)?;
+    while let Some(range) = records.next()? {
+        use_record(&range)?;
         if ranges.len() as u64 == samples {
             let message = format!("the file has more records than the {samples} that the index declares");
             return Err(Error::format(message).with("field", "samples").hinting(RECOUNT));
         }
-        ranges.push((place.start, place.end));
+        ranges.push((range.start, range.end));
     }
     if ranges.len() as u64 != samples {
         let message = format!("the file has {} records where the index declares {samples}", ranges.len());
@@ -190,16 +190,16 @@ fn offsets_of<R: ReadAt + ?Sized>(
     OffsetTable::of_blocks(&ranges, 1, file.bytes())
 }
 
-/// Compares the CRCs of the records of `file`, which are at `places`.
-pub(super) fn check(file: &dyn ReadAt, places: &OffsetTable) -> Result<()> {
+/// Compares the CRCs of the records of `file`, which are at `offsets`.
+pub(super) fn check(file: &dyn ReadAt, offsets: &OffsetTable) -> Result<()> {
     let mut record = Vec::new();
-    for number in 0..places.len() {
-        let (start, bytes) = places.range(number)?;
-        let place = start..start + u64::from(bytes);
+    for number in 0..offsets.len() {
+        let (start, bytes) = offsets.range(number)?;
+        let range = start..start + u64::from(bytes);
         let found = match file.in_memory() {
             Some(all) => usize::try_from(start).ok().and_then(|start| all.get(start..)?.get(..bytes as usize)),
             None => {
-                read_record(file, &place, &mut record)?;
+                read_record(file, &range, &mut record)?;
                 Some(&*record)
             }
         };
@@ -231,9 +231,9 @@ pub fn count_whole_records<R: ReadAt + ?Sized>(file: &R) -> Result<FeatureCounts
 fn counted<R: ReadAt + ?Sized>(file: &R, accepts_damage: bool) -> Result<FeatureCounts> {
     let (mut records, mut counts) = (Records::new(file), FeatureCounts::default());
     let (mut record, mut damage) = (Vec::new(), None);
-    while let Some(place) = records.next()? {
-        let located = |e: Error| e.with("byte", place.start);
-        read_record(file, &place, &mut record)?;
+    while let Some(range) = records.next()? {
+        let located = |e: Error| e.with("byte", range.start);
+        read_record(file, &range, &mut record)?;
         match data(&record).map_err(located) {
             Err(e) if accepts_damage => {
                 counts.damaged += 1;
@@ -245,16 +245,16 @@ fn counted<R: ReadAt + ?Sized>(file: &R, accepts_damage: bool) -> Result<Feature
     damage.filter(|_| counts.samples == 0).map_or(Ok(counts), Err)
 }
 
-/// Reads the record at `place` into `record`. Memory grows with the bytes that the file has.
-fn read_record<R: ReadAt + ?Sized>(file: &R, place: &Range<u64>, record: &mut Vec<u8>) -> Result<()> {
-    let bytes = (place.end - place.start) as usize;
+/// Reads the record at `range` into `record`. Memory grows with the bytes that the file has.
+fn read_record<R: ReadAt + ?Sized>(file: &R, range: &Range<u64>, record: &mut Vec<u8>) -> Result<()> {
+    let bytes = (range.end - range.start) as usize;
     // One allocation for all bytes where the size of the file is known, and it has them.
     let step = if file.bytes() == u64::MAX { AHEAD_BYTES as usize } else { bytes };
     record.clear();
     while record.len() < bytes {
         let read = record.len();
         record.resize(bytes.min(read + step), 0);
-        file.read_at(&mut record[read..], place.start + read as u64)?;
+        file.read_at(&mut record[read..], range.start + read as u64)?;
     }
     Ok(())
 }

@@ -91,8 +91,8 @@ fn value(
             for part in numbers(sample, kind, feature.list.clone()) {
                 match part? {
                     Numbers::Int(int) => side.extend(int.to_le_bytes()),
-                    Numbers::Packed(place) => {
-                        let mut ints = Fields::new(sample, place);
+                    Numbers::Packed(range) => {
+                        let mut ints = Fields::new(sample, range);
                         while !ints.is_at_end() {
                             side.extend(ints.varint()?.to_le_bytes());
                         }
@@ -102,13 +102,13 @@ fn value(
             }
         }
         Values::Float | Values::Floats => {
-            if let Some(place) = packed(sample, feature.list.clone())? {
-                let is_one = place.len() == 4 || values == Values::Floats;
-                return if is_one { Ok(Some(Span::Sample(place))) } else { Err(several()) };
+            if let Some(range) = packed(sample, feature.list.clone())? {
+                let is_one = range.len() == 4 || values == Values::Floats;
+                return if is_one { Ok(Some(Span::Sample(range))) } else { Err(several()) };
             }
             for part in numbers(sample, kind, feature.list.clone()) {
-                if let Numbers::Packed(place) | Numbers::Word(place) = part? {
-                    side.extend_from_slice(&sample[place]);
+                if let Numbers::Packed(range) | Numbers::Word(range) = part? {
+                    side.extend_from_slice(&sample[range]);
                 }
             }
         }
@@ -126,7 +126,7 @@ fn value(
 fn packed(sample: &[u8], list: Range<usize>) -> Result<Option<Range<usize>>> {
     let mut parts = numbers(sample, FeatureKind::Float, list);
     match (parts.next().transpose()?, parts.next()) {
-        (Some(Numbers::Packed(place)), None) if !place.is_empty() => Ok(Some(place)),
+        (Some(Numbers::Packed(range)), None) if !range.is_empty() => Ok(Some(range)),
         _ => Ok(None),
     }
 }

@@ -405,12 +405,12 @@ fn the_offsets_of_short_records_take_few_reads() {
 fn a_record_with_changed_data_is_found_in_a_whole_file() {
     let mut file = Vec::new();
     (0..9_u8).for_each(|number| super::append(&[number; 100], &mut file));
-    let places = super::record::offsets(&file, 9).unwrap();
-    super::record::check(&file, &places).unwrap();
+    let offsets = super::record::offsets(&file, 9).unwrap();
+    super::record::check(&file, &offsets).unwrap();
     for at in [20, file.len() - 1] {
         let mut damaged = file.clone();
         damaged[at] ^= 4;
-        assert!(super::record::check(&damaged, &places).unwrap_err().to_string().contains("CRC"), "{at}");
+        assert!(super::record::check(&damaged, &offsets).unwrap_err().to_string().contains("CRC"), "{at}");
     }
 }
 
@@ -419,11 +419,11 @@ fn records_that_do_not_match_their_crc_are_counted_without_their_features() {
     let file = three();
     let whole = count_features(&file[..]).unwrap();
     assert_eq!(count_whole_records(&file[..]).unwrap(), whole);
-    let places = super::record::offsets(&file, 3).unwrap();
+    let offsets = super::record::offsets(&file, 3).unwrap();
     let damaged = |numbers: &[usize]| {
         let mut file = file.clone();
         for number in numbers {
-            let (start, bytes) = places.range(*number).unwrap();
+            let (start, bytes) = offsets.range(*number).unwrap();
             file[(start + u64::from(bytes)) as usize - 1] ^= 4;
         }
         file

@@ -131,8 +131,8 @@ impl ShardFormat for TfRecord {
         Some(offsets_checked(file, samples))
     }
 
-    fn check(&self, file: &dyn ReadAt, places: &OffsetTable) -> Result<()> {
-        check(file, places)
+    fn check(&self, file: &dyn ReadAt, offsets: &OffsetTable) -> Result<()> {
+        check(file, offsets)
     }
 
     fn split(&self, columns: &[Column], sample: &[u8], scratch: &mut Scratch) -> Result<()> {

@@ -175,7 +175,7 @@ def _padded(name: str, ragged: Ragged, padding: Padding) -> tuple[Any, Any]:
             raise ConfigError(
                 f"rows of {name} cannot be padded, because they differ in more than their first dimension: {first.dtype} {first.shape} in "
                 f"row 0 and {row.dtype} {row.shape} in row {index}. Leave pad out and fill them in transform, or leave such samples out "
-                "with filter or subset; samples_of names them"
+                "with Select(filter=...) or Select(subset=...); samples_of names them"
             )
     return joined(name, rows, padding)
 

@@ -153,6 +153,8 @@ def save(
     ranks = group.current()
 
     def prepare() -> Writer:
+        if isinstance(obj, (str, os.PathLike)) and not isinstance(url, (str, os.PathLike)):
+            raise ConfigError("the object comes before its address: save(obj, url)")
         prepared = Folder(url, step=step, data=data, metadata=metadata, overwrite=overwrite, keep=keep, store=store)
         prepared.check_ranks(ranks.ranks)
         is_ours = flag("per_rank", per_rank) or ranks.rank == 0

@@ -22,7 +22,6 @@ _OF_LIBRARIES = {
     "assistant_only_loss": 'train_on="assistant"',
     "chat_template": "template",
     "completion_only_loss": "prompt",
-    "max_length": "length and truncate",
     "padding": "pad",
 }
 

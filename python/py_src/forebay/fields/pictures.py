@@ -13,8 +13,14 @@ from .base import Field, ImageOp, column_of, dtype_of, pairs_of
 from .objects import BoxLabels, Boxes, ClassMap, KeyPoints, ObjectMasks
 from .crops import Normalize
 
+_OF_OPERATIONS = dict.fromkeys(
+    ("augment", "crop", "ops", "resize", "size", "transform", "transforms"),
+    ". operations follow the column, as in Image('jpg', RandomResizedCrop(224), RandomHorizontalFlip())",
+)
+"""Advice for arguments that are operations."""
 
-@by_name()
+
+@by_name(**_OF_OPERATIONS)
 class Image(Field):
     """A picture: a JPEG, PNG, WebP, BMP, GIF, TIFF, PBM, PGM or PPM file, or one of the raw image encodings, as a tensor of pixels.
 
@@ -112,7 +118,7 @@ class Image(Field):
         return spec | {name: True for name in self._CHOICES if flag(f"{name} of Image", getattr(self, name))}
 
 
-@by_name()
+@by_name(**_OF_OPERATIONS)
 class Mask(Field):
     """A picture of labels, as for segmentation, resized by nearest neighbour: a tensor of shape (N, H, W).
 
@@ -167,7 +173,9 @@ def _instead(op: Any) -> str:
         return f"write {op.__name__}(...), with its arguments"
     if type(op).__name__ in ("MixUp", "CutMix"):
         return f"it mixes the samples of a batch: write Mix({type(op).__name__}(...), x=Image(...), y=OneHot(...)) in the loader's fields"
-    return "call the operations of different libraries for each sample, in the loader's map"
+    if isinstance(op, int):
+        return f"write Resize({op}), RandomResizedCrop({op}) or CenterCrop({op})"
+    return "call the operations of other libraries for each sample, in the loader's map"
 
 
 Member = Union[Image, Mask, Boxes, BoxLabels, KeyPoints, ObjectMasks, ClassMap]

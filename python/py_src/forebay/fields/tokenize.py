@@ -31,7 +31,7 @@ class FileField(TokenField):
         return {name: value for name, value in self.__dict__.items() if name != "_read"}
 
 
-class Tokenize(FileField, elsewhere={"max_length": "length and truncate", "padding": "pad"}):
+class Tokenize(FileField, elsewhere={"padding": "pad"}):
     """Token ids of a text: a tensor of shape (N, length), or (N, L) where L is the length of the longest row of the batch.
 
         Tokenize("text", "tokenizer.json", length=1024, pad=0, truncate=True)     # (N, 1024)

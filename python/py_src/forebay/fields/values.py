@@ -41,7 +41,7 @@ class TokenField(ColumnField):
         return self.mask is not None
 
 
-class Tokens(TokenField, elsewhere={"max_length": "length and truncate", "padding": "pad"}):
+class Tokens(TokenField, elsewhere={"padding": "pad"}):
     """Token ids: a tensor of shape (N, length), or (N, L) where L is the length of the longest row of the batch.
 
         Tokens("ids", 1024, pad=0, truncate=True)                       # (N, 1024)
