@@ -1,4 +1,4 @@
-//! State of the running process.
+//! State of the running process: the number of its forks decides which handles are valid.
 
 use forebay_loader::sync::{AtomicU32, OnceLock, Ordering};
 use std::sync::atomic::AtomicPtr;

@@ -1,4 +1,4 @@
-//! Device names.
+//! Opening of the device that a user names, such as `cuda:0`.
 
 use crate::context::device_count;
 use crate::{CudaDelivery, Libraries};

@@ -1,4 +1,4 @@
-//! Exit codes.
+//! Exit codes of the command.
 
 /// Result of a command, as the exit code of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Comparison of values behind trait objects.
+//! Equality and hashes of values behind trait objects.
 
 use std::any::Any;
 

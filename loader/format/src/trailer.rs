@@ -258,7 +258,7 @@ mod tests {
             forged[at] = value;
             assert!(parse(&rehashed(forged)).is_err(), "{value} at {at}");
         }
-        // ColumnEntries that start after the end or end before they start.
+        // Columns that start after the end of the sample, or end before they start.
         for value in 0..=255 {
             for at in 32..48 {
                 let mut forged = bytes.clone();

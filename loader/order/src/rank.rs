@@ -1,4 +1,4 @@
-//! Samples of one rank.
+//! Samples that one rank gets, in the order of its steps.
 
 use super::batching::{RankPosition, RowSource};
 use super::epoch::EpochPlan;

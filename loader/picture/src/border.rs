@@ -1,4 +1,4 @@
-//! Pixels outside of a picture.
+//! Values of pixels outside of a picture, by the kind of its border.
 
 /// Kinds of borders, as torchvision's `pad` has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

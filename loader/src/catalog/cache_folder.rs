@@ -1,4 +1,4 @@
-//! Folders in the user's cache folder.
+//! Folders of data sets in the user's cache folder.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::HashAlgo;

@@ -1,4 +1,4 @@
-//! Requests in parallel.
+//! Requests of a catalog in parallel.
 
 use crate::error::{Error, Result};
 use crate::sync::{self, Mutex};

@@ -1,4 +1,4 @@
-//! Selections of a loader's streams.
+//! Narrowing of a stream to the samples that a filter keeps.
 
 use super::Catalog;
 use super::selection::{StreamSelection, WORDS_BYTES_MAX, shortened};

@@ -1,4 +1,4 @@
-//! Stores by download settings.
+//! Fetch threads of a catalog, one set for each pair of attempts and timeout.
 
 use crate::clock::Clock;
 use crate::error::Result;

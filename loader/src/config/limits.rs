@@ -1,4 +1,4 @@
-//! Checks of values.
+//! Checks of the values of options.
 
 use crate::error::{Error, Result};
 

@@ -1,4 +1,4 @@
-//! Destinations of decoded values.
+//! Destinations of decoded values: rows of the outputs.
 
 use std::mem::MaybeUninit;
 

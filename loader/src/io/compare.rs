@@ -1,4 +1,4 @@
-//! Versions of open files.
+//! Comparison of the versions of open files.
 
 use crate::error::{Error, Result};
 use crate::versions::{self, FileFacts, Found, Versions};

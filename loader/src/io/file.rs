@@ -1,4 +1,4 @@
-//! Open shards.
+//! Open files of shards, and the way in which each is read.
 
 use super::compare::Content;
 use crate::error::{Error, ErrorKind, Result};

@@ -1,4 +1,4 @@
-//! Sizes of the pools.
+//! Sizes of the memory pools within the limit of the process.
 
 use crate::error::{Error, Result};
 

@@ -1,4 +1,4 @@
-//! Mapping of a whole file.
+//! Mapping of a whole file into memory.
 
 use rustix::mm::{MapFlags, ProtFlags};
 use std::os::fd::BorrowedFd;

@@ -1,4 +1,4 @@
-//! One mapping of a slab.
+//! One mapping of a slab, which has many runs.
 
 use super::map::Mapping;
 use crate::sync::{Arc, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! The loaders of this process.
+//! The loaders of this process that `forebay top` shows.
 
 use crate::stats::{Labelled, Snapshot, Stats};
 use crate::sync::{Arc, Mutex, Weak};

@@ -1,4 +1,4 @@
-//! The server's thread.
+//! Thread of the server that `forebay top` asks for figures.
 
 use super::otlp;
 use super::registry::Registry;
@@ -31,7 +31,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 64;
 
-/// ServedAt that figures are served at.
+/// Address at which figures are served.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ServedAt {
     /// The Unix socket of this process.

@@ -1,4 +1,4 @@
-//! The one server of this process.
+//! The one server of this process, and its start and end.
 
 use super::registry::Watched;
 use super::server::{ServedAt, Server};

@@ -1,4 +1,4 @@
-//! Memory that fetches fill.
+//! Memory of the caller that fetches fill.
 
 use bytes::BytesMut;
 use std::any::Any;

@@ -1,4 +1,4 @@
-//! Settings of fetches.
+//! Settings of the fetches from stores.
 
 use super::azure::AzureSettings;
 use super::dbfs::DbfsSettings;

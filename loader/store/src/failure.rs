@@ -1,4 +1,4 @@
-//! Failed exchanges.
+//! Failed exchanges, and whether they are tried again.
 
 use crate::{Error, ErrorKind};
 use std::time::Duration;

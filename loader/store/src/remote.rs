@@ -1,4 +1,4 @@
-//! Remote folders.
+//! Remote folders: objects of a store below one address.
 
 use super::address::redact;
 use super::buffer::FetchMemory;

@@ -1,4 +1,4 @@
-//! Finding of a check.
+//! Finding of a check of the gate.
 
 /// One finding of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]

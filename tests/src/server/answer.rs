@@ -1,4 +1,4 @@
-//! Making of answers.
+//! Parts of the object server's answers.
 
 use super::body::ObjectBody;
 use super::state::ServerState;

@@ -1,4 +1,4 @@
-//! Answers to requests.
+//! Answers of the object server to requests.
 
 use super::answer::{Answer, build, empty, problem};
 use super::body::{ObjectBody, Twist};

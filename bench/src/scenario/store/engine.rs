@@ -1,4 +1,4 @@
-//! The engine's store.
+//! The engine's store as a contestant of the scenario `store`.
 
 use super::work::{Object, Work};
 use crate::machine::own_cpu_seconds;

@@ -1,4 +1,4 @@
-//! Sample to be shown.
+//! Sample of a preview: its values as pictures and text.
 
 use super::boxes::is_meant;
 use super::picture::Picture;

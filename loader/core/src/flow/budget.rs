@@ -1,4 +1,4 @@
-//! Budget of bytes.
+//! Budget of bytes: tasks reserve a part of it, and wait for room.
 
 use super::fair_pool::{Closed, FairPool};
 use crate::error::{Error, ErrorKind, Result};

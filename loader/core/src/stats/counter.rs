@@ -1,4 +1,4 @@
-//! Numbers that only grow.
+//! Counters: numbers that only grow.
 
 use crate::sync::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Offsets of the chunks of a file.
+//! Footer of an ArrayRecord file: the offsets of its chunks.
 
 use super::chunk::{BLOCK_BYTES, each_record};
 use crate::wire::{Content, Field, Fields};

@@ -1,4 +1,4 @@
-//! Offsets of rows.
+//! Offsets of the rows of an Arrow IPC file, by its record batches.
 
 use super::head::TableHead;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Descriptions of messages.
+//! Descriptions of the messages of an Arrow IPC file.
 
 use super::alignment;
 use super::guard::damaged;

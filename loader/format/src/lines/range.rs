@@ -1,4 +1,4 @@
-//! Neighbouring records of a text.
+//! Neighbouring records of a text, as the source of a shard.
 
 use crate::read_at::ReadAt;
 use forebay_core::error::Result;

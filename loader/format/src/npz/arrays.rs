@@ -1,4 +1,4 @@
-//! Arrays of a file.
+//! Arrays of an `.npz` file.
 
 use super::zip::{Member, members};
 use crate::columns::FIELDS;

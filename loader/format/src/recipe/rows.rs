@@ -1,4 +1,4 @@
-//! Recipe of a shard of rows.
+//! Recipe of a shard that is made of a table's rows.
 
 use super::table::{RowPosition, TableRow, TableRows, append_row, for_each_row, position_in};
 use super::{MdsBuilder, ObjectRange, Recipe, Texts};

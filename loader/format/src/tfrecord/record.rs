@@ -1,4 +1,4 @@
-//! Records of a file.
+//! Records of a TFRecord file: lengths, CRCs and offsets.
 
 use std::ops::Range;
 

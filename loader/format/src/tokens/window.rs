@@ -1,4 +1,4 @@
-//! Samples of as many tokens each.
+//! Windows of tokens: samples with an equal number of tokens.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Destinations of a writer's files.
+//! Destinations of a writer's files: the trait, and local folders.
 
 use bytes::Bytes;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Tokens of the samples.
+//! Lengths of the samples in tokens.
 
 use crate::error::OrderError;
 use crate::shape::Hasher;

@@ -1,4 +1,4 @@
-//! Packs of one rank.
+//! Packs that one rank gets.
 
 use super::layout::WindowReader;
 use super::plan::PackPlan;

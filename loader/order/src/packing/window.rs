@@ -1,4 +1,4 @@
-//! Packs of one window.
+//! Packs of one window of documents.
 
 use super::config::{PackConfig, PackMethod};
 use super::cut::cut;

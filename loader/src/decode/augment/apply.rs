@@ -1,4 +1,4 @@
-//! Application of actions to pixels.
+//! Application of drawn actions to pixels.
 
 use super::action::{Action, Sampling};
 use crate::error::Result;

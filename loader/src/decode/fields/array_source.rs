@@ -1,4 +1,4 @@
-//! Stored arrays.
+//! Stored arrays as the source of fields.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Column;

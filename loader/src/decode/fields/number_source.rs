@@ -1,4 +1,4 @@
-//! Stored numbers, one per sample.
+//! Stored numbers, one per sample, as the source of fields.
 
 use super::array_source::ArraySource;
 use crate::decode::numeric;

@@ -1,4 +1,4 @@
-//! Housekeeping of the shard plane.
+//! Housekeeping of the shard plane, in a separate thread.
 
 use super::source::ShardSource;
 use crate::error::Result;

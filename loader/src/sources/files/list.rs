@@ -1,4 +1,4 @@
-//! Paths of files with their lengths.
+//! Paths of listed files with their lengths.
 
 use crate::format::recipe::{Texts, class_of};
 use crate::sources::extension::has_extension;

@@ -1,4 +1,4 @@
-//! Condition as a tree.
+//! Condition of a filter as a tree.
 
 use super::cell::{Cell, CellKind, in_order};
 use super::mistake::Mistake;

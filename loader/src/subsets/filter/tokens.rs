@@ -1,4 +1,4 @@
-//! Tokens of a filter.
+//! Tokens of the text of a filter.
 
 use super::cell::whole;
 use super::mistake::Mistake;

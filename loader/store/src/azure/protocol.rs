@@ -1,4 +1,4 @@
-//! Addresses and signatures of containers.
+//! Azure: addresses and signatures of containers.
 
 use super::login::Login;
 use super::settings::AzureSettings;

@@ -1,4 +1,4 @@
-//! RSA keys.
+//! RSA keys that sign requests and tokens.
 
 use crate::{Error, Result};
 use aws_lc_rs::rand::SystemRandom;

@@ -1,4 +1,4 @@
-//! Bearer tokens.
+//! Bearer tokens, renewed before they end.
 
 use crate::context::StoreContext;
 use crate::failure::Failure;

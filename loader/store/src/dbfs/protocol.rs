@@ -1,4 +1,4 @@
-//! Addresses and tokens of volumes.
+//! Databricks: addresses and tokens of volumes.
 
 use super::settings::DbfsSettings;
 use crate::Result;

@@ -1,4 +1,4 @@
-//! Bound of the bytes in flight.
+//! Bound of the bytes of uploads in flight.
 
 use super::cancel::Cancel;
 use forebay_core::sync::{Arc, Condvar, Mutex};

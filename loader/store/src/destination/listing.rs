@@ -1,4 +1,4 @@
-//! Listings.
+//! Listings of a destination, page by page.
 
 use super::calls::Calls;
 use super::marks::PageMarks;

@@ -1,4 +1,4 @@
-//! Addresses and credentials of buckets.
+//! Google Cloud: addresses and credentials of buckets.
 
 use super::account::{Account, metadata_token};
 use super::settings::GcsSettings;

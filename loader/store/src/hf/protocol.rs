@@ -1,4 +1,4 @@
-//! Addresses and tokens of data sets.
+//! Hugging Face hub: addresses and tokens of data sets.
 
 use super::settings::HfSettings;
 use crate::context::ThreadContext;

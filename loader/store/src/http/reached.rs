@@ -1,4 +1,4 @@
-//! Servers that were reached before.
+//! Servers that a request has reached before.
 
 use super::pool::Origin;
 use forebay_core::sync::Mutex;

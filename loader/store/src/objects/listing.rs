@@ -1,4 +1,4 @@
-//! Listings with URLs.
+//! Listings of objects with their URLs.
 
 use crate::{Error, Result};
 use crate::{ListedEntry, Listing};

@@ -1,4 +1,4 @@
-//! Addresses and signatures of buckets.
+//! Oracle: addresses and signatures of buckets.
 
 use super::region;
 use super::settings::OciSettings;

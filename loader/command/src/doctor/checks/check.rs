@@ -1,4 +1,4 @@
-//! Interface of the checks.
+//! Interface of the checks of `forebay doctor`.
 
 use crate::Session;
 use crate::doctor::finding::Findings;

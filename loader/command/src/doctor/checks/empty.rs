@@ -1,4 +1,4 @@
-//! Empty and missing values.
+//! Check for empty and missing values.
 
 use super::check::{Check, CheckRun, PerColumn, is_usual};
 use crate::doctor::finding::{Examples, Findings, Problem, Severity};

@@ -1,4 +1,4 @@
-//! Contents and modes of pictures.
+//! Check of the contents and modes of pictures.
 
 use super::check::{Check, CheckRun, PerColumn, is_usual};
 use crate::doctor::finding::{Examples, Findings, Problem, Severity};

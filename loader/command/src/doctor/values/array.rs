@@ -1,4 +1,4 @@
-//! Arrays of numbers.
+//! Facts about arrays of numbers, for the checks.
 
 use crate::samples::floats;
 use forebay_loader::format::encoding::Array as StoredArray;

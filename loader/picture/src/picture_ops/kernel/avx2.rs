@@ -1,4 +1,4 @@
-//! Kernels for AVX2.
+//! Kernels of the operations on pictures, compiled for AVX2.
 
 use super::portable;
 use super::samples::Map;

@@ -1,4 +1,4 @@
-//! Kernels for NEON.
+//! Kernels of the operations on pictures, compiled for NEON.
 
 use super::portable;
 use super::samples::Map;

@@ -1,4 +1,4 @@
-//! Kernels for AVX2.
+//! Kernels of conversions of pixels, compiled for AVX2.
 
 use super::{Factors, portable};
 

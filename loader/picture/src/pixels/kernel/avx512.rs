@@ -1,4 +1,4 @@
-//! Kernels for AVX-512.
+//! Kernels of conversions of pixels, compiled for AVX-512.
 
 use super::{Factors, portable};
 

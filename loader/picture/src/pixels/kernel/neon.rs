@@ -1,4 +1,4 @@
-//! Kernels for NEON.
+//! Kernels of conversions of pixels, compiled for NEON.
 
 use super::{Factors, portable};
 

@@ -1,4 +1,4 @@
-//! Definition of the kernels.
+//! Kernels of conversions of pixels, which each instruction set compiles.
 
 use super::{Factors, PERIOD};
 

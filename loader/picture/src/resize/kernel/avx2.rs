@@ -1,4 +1,4 @@
-//! Kernels for AVX2.
+//! Kernels of the resize for AVX2.
 
 use std::arch::x86_64::*;
 

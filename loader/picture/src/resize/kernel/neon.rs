@@ -1,4 +1,4 @@
-//! Kernels for NEON.
+//! Kernels of the resize for NEON.
 
 use std::arch::aarch64::*;
 
