@@ -14,17 +14,17 @@ pub(crate) struct Verification(verify::Verification);
 
 #[pymethods]
 impl Verification {
-    /// Opens the data set at `place`, a folder or URL, with shards that come from `remote`. `library` serves the stores
+    /// Opens the data set at `address`, a folder or URL, with shards that come from `remote`. `library` serves the stores
     /// of the schemes that the engine has no transport for.
     #[new]
     fn new(
         py: Python<'_>,
-        place: String,
+        address: String,
         remote: Option<String>,
         library: Option<Py<LibraryStores>>,
     ) -> PyResult<Self> {
         let library = LibraryStores::stores(library.as_ref());
-        enter::enter(py, || verify::Verification::with_library(&place, remote.as_deref(), library)).map(Self)
+        enter::enter(py, || verify::Verification::with_library(&address, remote.as_deref(), library)).map(Self)
     }
 
     /// Shards of the data set.

@@ -52,7 +52,7 @@ pub struct PlannedSample {
 /// Iterator over a rank's samples in the order of its batches, from the plan's start.
 pub struct RankOrder {
     plan: EpochPlan,
-    place: RankPosition,
+    position: RankPosition,
     batches: u64,
     /// The batch and the row of it that the iterator yields next.
     batch: u64,
@@ -66,15 +66,15 @@ impl RankOrder {
         let rank = plan.parallel_rank(rank);
         let world = plan.parallel_world();
         let (node, of_node) = (u64::from(rank.0 / world.ranks_per_node), u64::from(rank.0 % world.ranks_per_node));
-        let place = RankPosition::new(node, of_node);
+        let position = RankPosition::new(node, of_node);
         let mut cursors = Vec::new();
         cursors.resize_with(plan.0.sequences.len(), || None);
         let batches = plan.0.batching.batches();
-        let mut order = Self { place, batches, batch: 0, column: 0, cursors, plan };
+        let mut order = Self { position, batches, batch: 0, column: 0, cursors, plan };
         // Padding is at the end: drop the batches that consist of padding.
         while order.batches > 0 {
             order.move_to(order.batches - 1);
-            if (0..order.plan.batch_size()).any(|column| order.row_source(&order.place, column).is_some()) {
+            if (0..order.plan.batch_size()).any(|column| order.row_source(&order.position, column).is_some()) {
                 break;
             }
             order.batches -= 1;
@@ -91,9 +91,9 @@ impl RankOrder {
     /// Number of samples of all batches, with repeats and without padding.
     pub fn samples(&self) -> u64 {
         let Some(last) = self.batches.checked_sub(1) else { return 0 };
-        let mut place = self.place.clone();
-        self.plan.0.batching.seek(&mut place, last);
-        let rows = (0..self.plan.batch_size()).filter(|&column| self.row_source(&place, column).is_some());
+        let mut position = self.position.clone();
+        self.plan.0.batching.seek(&mut position, last);
+        let rows = (0..self.plan.batch_size()).filter(|&column| self.row_source(&position, column).is_some());
         last * self.plan.batch_size() + rows.count() as u64
     }
 
@@ -132,7 +132,7 @@ impl RankOrder {
         let mut chosen = Vec::new();
         while rows.is_empty() && self.batch < self.batches {
             for column in self.column..self.plan.batch_size() {
-                let Some(source) = self.row_source(&self.place, column) else { continue };
+                let Some(source) = self.row_source(&self.position, column) else { continue };
                 let planned = self.planned(source);
                 starts.push(rows.len() as u32);
                 rows.push(planned);
@@ -177,16 +177,16 @@ impl RankOrder {
 
     fn move_to(&mut self, batch: u64) {
         (self.batch, self.column) = (batch, 0);
-        self.plan.0.batching.seek(&mut self.place, batch);
+        self.plan.0.batching.seek(&mut self.position, batch);
     }
 
-    fn row_source(&self, place: &RankPosition, column: u64) -> Option<RowSource> {
-        self.plan.0.batching.row_source(&self.plan.0.sequences, place, column)
+    fn row_source(&self, position: &RankPosition, column: u64) -> Option<RowSource> {
+        self.plan.0.batching.row_source(&self.plan.0.sequences, position, column)
     }
 
     /// The next row of the batch, with its canonical node; `None` for padding.
     fn next_row(&mut self) -> Option<(u32, PlannedSample)> {
-        let slot = self.row_source(&self.place, self.column);
+        let slot = self.row_source(&self.position, self.column);
         self.column += 1;
         slot.map(|slot| (slot.cell.canonical, self.planned(slot)))
     }

@@ -38,7 +38,7 @@ const BUSY_MAX: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct Verification {
     index: Arc<Index>,
-    place: ShardsLocation,
+    location: ShardsLocation,
     stats: Arc<Stats>,
 }
 
@@ -57,15 +57,15 @@ enum ShardsLocation {
 const DOCTOR: &str = "`forebay doctor` reads every sample of tars, tables and other files";
 
 impl Verification {
-    /// Opens the data set at `place`, a folder or URL with an `index.json`, or a list of files, such as tars. `remote`
-    /// is the URL or folder that the shards of a folder come from; it is required for [`repair`](Self::repair).
+    /// Opens the data set at `address`, a folder or URL with an `index.json`, or a list of files, such as tars.
+    /// `remote` is the URL or folder that the shards of a folder come from, which [`repair`](Self::repair) requires.
     ///
     /// # Errors
     ///
     /// `NotFound` without an index; `Format` for a damaged one; `Stale` when the remote has a different index; `Config`
-    /// for a URL as `place` together with a `remote`; errors of the store.
-    pub fn open(place: &str, remote: Option<&str>) -> Result<Self> {
-        Self::with_library(place, remote, None)
+    /// for a URL as `address` together with a `remote`; errors of the store.
+    pub fn open(address: &str, remote: Option<&str>) -> Result<Self> {
+        Self::with_library(address, remote, None)
     }
 
     /// Like [`open`](Self::open), with the stores of the schemes that the engine has no transport for.
@@ -73,31 +73,31 @@ impl Verification {
     /// # Errors
     ///
     /// As [`open`](Self::open).
-    pub fn with_library(place: &str, remote: Option<&str>, library: Option<LibraryStores>) -> Result<Self> {
+    pub fn with_library(address: &str, remote: Option<&str>, library: Option<LibraryStores>) -> Result<Self> {
         let stats = Arc::new(Stats::new(false));
-        if let Some(list) = shard_names(place)? {
+        if let Some(list) = shard_names(address)? {
             if remote.is_some() {
                 return Err(Error::config("files of a list are compared where they are: leave `remote` out"));
             }
-            return Self::open_listed(place, &list.root, stats, library);
+            return Self::open_listed(address, &list.root, stats, library);
         }
-        let Some(folder) = local_folder(place) else {
+        let Some(folder) = local_folder(address) else {
             if remote.is_some() {
                 let message = "files behind a URL cannot be repaired: verify a folder, with its remote";
-                return Err(Error::config(message).with("place", redact(place)));
+                return Err(Error::config(message).with("address", redact(address)));
             }
-            return Self::open_remote(place, stats, library);
+            return Self::open_remote(address, stats, library);
         };
         let folder = std::path::absolute(&folder).unwrap_or(folder);
         let index = Arc::new(Index::of_folder(&folder, read_regular).map_err(with_advice)?);
-        let place = match remote {
+        let location = match remote {
             None => ShardsLocation::Folder(folder),
             Some(remote) => {
                 let catalog = open_cache(&folder, &index, remote, &stats, library)?;
                 ShardsLocation::Cache { folder, catalog }
             }
         };
-        Ok(Self { index, place, stats })
+        Ok(Self { index, location, stats })
     }
 
     /// Opens listed files. Their index is made if there is none.
@@ -110,14 +110,14 @@ impl Verification {
         let index = stream.cache.shards.index().clone();
         if index.shards.iter().any(|shard| shard.recipe.is_some()) {
             let message = format!("the files of the list have no index that they could be compared with: {DOCTOR}");
-            return Err(Error::new(ErrorKind::Unsupported, message).with("place", redact(list)));
+            return Err(Error::new(ErrorKind::Unsupported, message).with("address", redact(list)));
         }
-        let place = match (stream.remote, local_folder(root)) {
+        let location = match (stream.remote, local_folder(root)) {
             (Some(remote), _) => ShardsLocation::Remote(remote),
             (None, Some(folder)) => ShardsLocation::Folder(std::path::absolute(&folder).unwrap_or(folder)),
             (None, None) => return Err(Error::internal("a list without a folder")),
         };
-        Ok(Self { index, place, stats })
+        Ok(Self { index, location, stats })
     }
 
     fn open_remote(url: &str, stats: Arc<Stats>, library: Option<LibraryStores>) -> Result<Self> {
@@ -126,7 +126,7 @@ impl Verification {
         let remote = Stores::new(config, &stats, crate::clock::Clock::system())?.open(url)?;
         let (bytes, _) = remote.get_small(INDEX_BASENAME, INDEX_BYTES_MAX as usize).map_err(with_advice)?;
         let index = Arc::new(Index::parse(&bytes, &format!("{}/{INDEX_BASENAME}", redact(url)))?);
-        Ok(Self { index, place: ShardsLocation::Remote(remote), stats })
+        Ok(Self { index, location: ShardsLocation::Remote(remote), stats })
     }
 
     /// Number of shards.
@@ -151,7 +151,7 @@ impl Verification {
     /// `NotFound` when there is no such shard; errors of a store. Errors of a file are part of the state.
     pub fn check(&self, number: usize) -> Result<ShardState> {
         let shard = self.shard(number)?;
-        match &self.place {
+        match &self.location {
             ShardsLocation::Folder(folder) | ShardsLocation::Cache { folder, .. } => {
                 Ok(check(shard, |file| match DiskFile::open(&folder.join(&*file.basename)) {
                     Ok(content) => FoundFile::Open(Box::new(content)),
@@ -197,7 +197,7 @@ impl Verification {
     /// `Checksum` and `Format` when the remote's file is damaged, too; errors of the store and the disk.
     pub fn repair(&self, number: usize) -> Result<()> {
         let shard = self.shard(number)?;
-        let ShardsLocation::Cache { catalog, .. } = &self.place else {
+        let ShardsLocation::Cache { catalog, .. } = &self.location else {
             return Err(Error::config("shards are repaired from a remote: pass the URL that they come from"));
         };
         self.replace(&catalog.streams()[0], number as u32, shard).context("shard", || &shard.raw_data.basename)

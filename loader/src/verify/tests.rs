@@ -16,7 +16,7 @@ fn a_shard_that_a_job_holds_is_left_and_is_an_error_only_if_it_is_damaged() {
     std::fs::copy(data.path().join(INDEX_BASENAME), cache.path().join(INDEX_BASENAME)).unwrap();
     let verification = Verification::open(cache.path().to_str().unwrap(), data.path().to_str()).unwrap();
     verification.repair(1).expect("fetched");
-    let ShardsLocation::Cache { catalog, .. } = &verification.place else { panic!("no cache") };
+    let ShardsLocation::Cache { catalog, .. } = &verification.location else { panic!("no cache") };
     let policy = WaitPolicy::new(&|| false, BUSY_MAX);
     let ClaimOutcome::Resident(held) = catalog.streams()[0].dir.claim(1, policy).unwrap() else { panic!("not here") };
     verification.repair(1).expect("intact: a job may have replaced it meanwhile");

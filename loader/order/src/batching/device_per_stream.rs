@@ -72,31 +72,31 @@ impl DevicePerStream {
 
     /// The node that a rank gets device batches of, and the number of its device batch in a global batch. Device
     /// batches are interleaved node by node, but dealt to the ranks of a node together.
-    fn source(&self, place: &RankPosition) -> (u64, u64) {
+    fn source(&self, position: &RankPosition) -> (u64, u64) {
         let devices = self.nodes * self.ranks_per_node;
-        let device_batch = place.batch * devices + place.node * self.ranks_per_node + place.rank_of_node;
+        let device_batch = position.batch * devices + position.node * self.ranks_per_node + position.rank_of_node;
         (device_batch % self.nodes, device_batch / self.nodes)
     }
 
-    pub(super) fn seek(&self, place: &mut RankPosition) {
-        let (node, row) = self.source(place);
-        origins::count_to(place, &self.origins[node as usize], self.streams, row);
+    pub(super) fn seek(&self, position: &mut RankPosition) {
+        let (node, row) = self.source(position);
+        origins::count_to(position, &self.origins[node as usize], self.streams, row);
     }
 
-    pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPosition, column: u64) -> Option<RowSource> {
-        let (node, row) = self.source(place);
+    pub(super) fn row_source(&self, sequences: &[Sequence], position: &RankPosition, column: u64) -> Option<RowSource> {
+        let (node, row) = self.source(position);
         if row >= self.origins[node as usize].len() as u64 {
             return None;
         }
-        let sample = place.row * self.batch + column;
-        let (canonical, rank, k) = self.place(sample);
-        let deal = &sequences[place.sequence].partition.deal;
+        let sample = position.row * self.batch + column;
+        let (canonical, rank, k) = self.cell_of(sample);
+        let deal = &sequences[position.sequence].partition.deal;
         let cell = deal.rank_cell(node * self.canonical_per_node + canonical, rank, k)?;
-        Some(RowSource { sequence: place.sequence, cell })
+        Some(RowSource { sequence: position.sequence, cell })
     }
 
     /// Canonical node of the physical node, rank and index of the rank's cell for a sample of a node's stream.
-    fn place(&self, sample: u64) -> (u64, u64, u64) {
+    fn cell_of(&self, sample: u64) -> (u64, u64, u64) {
         let (rest, rank) = (sample / self.ranks_per_node, sample % self.ranks_per_node);
         (rest % self.canonical_per_node, rank, rest / self.canonical_per_node)
     }

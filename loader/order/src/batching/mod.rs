@@ -75,23 +75,23 @@ impl Batching {
     }
 
     /// Moves a reader to a batch below `batches`.
-    pub(super) fn seek(&self, place: &mut RankPosition, batch: u64) {
-        place.batch = self.first + batch;
+    pub(super) fn seek(&self, position: &mut RankPosition, batch: u64) {
+        position.batch = self.first + batch;
         match &self.method {
             Method::Random | Method::Stratified(_) => {}
-            Method::PerStream(method) => method.seek(place),
-            Method::DevicePerStream(method) => method.seek(place),
+            Method::PerStream(method) => method.seek(position),
+            Method::DevicePerStream(method) => method.seek(position),
         }
     }
 
     /// The source of `column` of the reader's batch; `None` for padding.
     #[inline]
-    pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPosition, column: u64) -> Option<RowSource> {
+    pub(super) fn row_source(&self, sequences: &[Sequence], position: &RankPosition, column: u64) -> Option<RowSource> {
         match &self.method {
-            Method::Random => random::row_source(&sequences[0], place, column),
-            Method::PerStream(method) => method.row_source(sequences, place, column),
-            Method::DevicePerStream(method) => method.row_source(sequences, place, column),
-            Method::Stratified(method) => method.row_source(sequences, place, column),
+            Method::Random => random::row_source(&sequences[0], position, column),
+            Method::PerStream(method) => method.row_source(sequences, position, column),
+            Method::DevicePerStream(method) => method.row_source(sequences, position, column),
+            Method::Stratified(method) => method.row_source(sequences, position, column),
         }
     }
 }

@@ -25,25 +25,25 @@ pub(super) fn shuffled(generator: &mut Generator, batches: &[u64], nodes: u64) -
 
 /// Returns the cells of a stream in `origins`.
 pub(super) fn of_stream(origins: &[u32], stream: usize) -> impl Iterator<Item = u64> {
-    let places = origins.iter().enumerate().filter(move |&(_, &origin)| origin as usize == stream);
-    places.map(|(at, _)| at as u64)
+    let cells = origins.iter().enumerate().filter(move |&(_, &origin)| origin as usize == stream);
+    cells.map(|(at, _)| at as u64)
 }
 
 /// Moves a reader to `origins[at]`: its stream, and the number of earlier batches of the stream. A step forward takes
 /// time for the batches in between; a step back starts from the first batch.
-pub(super) fn count_to(place: &mut RankPosition, origins: &[u32], streams: usize, at: u64) {
-    if at < place.counted || place.counts.len() != streams {
-        place.counts.clear();
-        place.counts.resize(streams, 0);
-        place.counted = 0;
+pub(super) fn count_to(position: &mut RankPosition, origins: &[u32], streams: usize, at: u64) {
+    if at < position.counted || position.counts.len() != streams {
+        position.counts.clear();
+        position.counts.resize(streams, 0);
+        position.counted = 0;
     }
     let end = (at as usize).min(origins.len());
-    for &stream in &origins[place.counted as usize..end] {
-        place.counts[stream as usize] += 1;
+    for &stream in &origins[position.counted as usize..end] {
+        position.counts[stream as usize] += 1;
     }
-    place.counted = end as u64;
+    position.counted = end as u64;
     if let Some(&stream) = origins.get(at as usize) {
-        place.sequence = stream as usize;
-        place.row = place.counts[stream as usize];
+        position.sequence = stream as usize;
+        position.row = position.counts[stream as usize];
     }
 }

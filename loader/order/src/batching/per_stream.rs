@@ -39,14 +39,14 @@ impl PerStream {
         Ok((sequences, method, batches))
     }
 
-    pub(super) fn seek(&self, place: &mut RankPosition) {
-        origins::count_to(place, &self.origins, self.streams, place.batch);
+    pub(super) fn seek(&self, position: &mut RankPosition) {
+        origins::count_to(position, &self.origins, self.streams, position.batch);
     }
 
-    pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPosition, column: u64) -> Option<RowSource> {
-        let partition = &sequences[place.sequence].partition;
-        let cell = partition.cell(place.node, place.rank_of_node, place.row * self.batch + column)?;
-        Some(RowSource { sequence: place.sequence, cell })
+    pub(super) fn row_source(&self, sequences: &[Sequence], position: &RankPosition, column: u64) -> Option<RowSource> {
+        let partition = &sequences[position.sequence].partition;
+        let cell = partition.cell(position.node, position.rank_of_node, position.row * self.batch + column)?;
+        Some(RowSource { sequence: position.sequence, cell })
     }
 
     /// The global batch that each of a stream's batches becomes.

@@ -14,8 +14,8 @@ pub(super) fn build(args: &BatchingArgs<'_>, warnings: &mut Vec<OrderWarning>) -
 }
 
 #[inline]
-pub(super) fn row_source(sequence: &Sequence, place: &RankPosition, column: u64) -> Option<RowSource> {
-    let k = place.batch * sequence.partition.args.batch + column;
-    let cell = sequence.partition.cell(place.node, place.rank_of_node, k)?;
+pub(super) fn row_source(sequence: &Sequence, position: &RankPosition, column: u64) -> Option<RowSource> {
+    let k = position.batch * sequence.partition.args.batch + column;
+    let cell = sequence.partition.cell(position.node, position.rank_of_node, k)?;
     Some(RowSource { sequence: 0, cell })
 }
