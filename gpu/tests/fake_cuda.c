@@ -3,7 +3,7 @@
  * Until then nothing is copied, as on a busy device. Device memory is initialised to 0xEE. Misuse that a device would
  * not detect aborts the process.
  *
- * The kernels are those of crop_resize.cu, compiled as C++ for the host and linked in. fake_nvjpeg.c queues its work
+ * The kernels come from crop_resize.cu, compiled as C++ for the host and linked in. fake_nvjpeg.c queues its work
  * on these streams, and fake_cufile.c reads to this memory. */
 #include <pthread.h>
 #include <stdint.h>

@@ -132,7 +132,7 @@ def command(results: Results, **options: Any) -> int:
         intact=report.is_intact,
     )
     if report.damaged and not report.is_cache and not _forebay.is_url(options["source"]):
-        results.note("--repair with --remote URL replaces damaged shards with those of the URL")
+        results.note("--repair with --remote URL replaces damaged shards with the shards of the URL")
     if report.absent and not report.is_cache:
         results.note(f"{report.absent} shards are missing: a folder that holds some shards of a remote is checked with --remote URL")
     return int(not report.is_intact)

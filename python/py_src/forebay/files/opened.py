@@ -78,7 +78,7 @@ class _Chunks(PositionedFile):
         return b"".join(iter(lambda: self._piece(self.size), b""))
 
     def _piece(self, size: int) -> bytes | memoryview:
-        """Returns at most `size` bytes at the position, which moves to their end. There are none at the end of the file alone."""
+        """Returns at most `size` bytes at the position, which moves to their end. Only at the end of the file there are none."""
         size = min(size, max(self.size - self._at, 0))
         begin = self._at - self._chunk_at
         if size and not 0 <= begin < len(self._chunk):

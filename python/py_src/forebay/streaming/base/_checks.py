@@ -97,7 +97,7 @@ def check_remotes(streams: Sequence[Stream]) -> None:
             if stream.remote not in (None, ours) and os.path.exists(os.path.join(path, get_index_basename())):
                 theirs, mine = redact(stream.remote), redact(ours)
                 raise ValueError(
-                    f"Reused local directory: {path} has the shards of {theirs}, and not those of {mine}. Provide "
+                    f"Reused local directory: {path} has the shards of {theirs}, and not of {mine}. Provide "
                     "a different one, or delete it first."
                 )
 

@@ -165,7 +165,7 @@ class OwnShards:
                 if is_ours:
                     self.evict(shard)
                     if shard in self.bytes_here():
-                        raise RuntimeError("`evict` of a shard's reader did not remove its files: there is no room for others")
+                        raise RuntimeError("`evict` of a shard's reader did not remove its files: there is no room for more shards")
                     return True
         return False
 

@@ -94,7 +94,7 @@ class Stream:
 
         weights = {"proportion": proportion, "repeat": repeat, "choose": choose}
         if sum(weight is not None for weight in weights.values()) > 1:
-            raise ValueError("At most one of `proportion`, `repeat`, and `choose` may be specified; the others follow")
+            raise ValueError("At most one of `proportion`, `repeat`, and `choose` may be specified; the rest follow")
         for name, weight in weights.items():
             if weight is not None:
                 if weight < 0:
@@ -140,7 +140,7 @@ class Stream:
             if os.path.exists(local):
                 raise FileExistsError(
                     f"Could not create a temporary local directory {local}: it exists. Pass it as `local` to use its contents, "
-                    "pass another one, or delete it"
+                    "pass a different one, or delete it"
                 )
             os.makedirs(local)
         distributed.barrier()

@@ -78,7 +78,7 @@ class OCIUploader(CloudUploader):
             ).data
             names += [entry.name for entry in page.objects]
             if page.next_start_with and start is not None and page.next_start_with <= start:
-                why = "the store repeats the place of an earlier page of a listing, which would not end"
+                why = "the store repeats the token of an earlier page of a listing, which would not end"
                 raise FormatError(f"{why} (remote {redact(self.remote)})")
             start = page.next_start_with
             if not start:

@@ -46,7 +46,7 @@ class SFTPDownloader(CloudDownloader):
         server = Server(url.hostname, url.port or _PORT, url.username, url.password)
         self._server = self._server or server
         if server != self._server:
-            raise ValueError(f"{redact(remote)} is on another server, or another user's, than the files before it")
+            raise ValueError(f"{redact(remote)} is on a different server, or belongs to a different user, than the files before it")
 
     def _create_ssh_client(self, url: urllib.parse.SplitResult) -> None:
         server = Server(url.hostname or "", url.port or _PORT, url.username, url.password)
