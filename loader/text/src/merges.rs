@@ -87,7 +87,7 @@ impl Merges {
         let mut tokens = Vocabulary::default();
         for token in vocab.keys() {
             let bytes = if is_of_bytes { bytes_of(token) } else { Some(token.clone().into_bytes()) };
-            // A token with a character that stands for no byte is no part of a word.
+            // A token with a character that means no byte is no part of a word.
             if let Some(bytes) = bytes {
                 tokens.insert(bytes, id_of(token)?);
             }

@@ -210,7 +210,7 @@ def with_chat(number, message):
 
 
 def with_objects(folder, **changes):
-    """Pictures with annotations of COCO, of which those of the sixth differ."""
+    """Pictures with annotations of COCO, which differ only for the sixth picture."""
     (folder / "images").mkdir(parents=True)
     found = {"images": [], "annotations": [], "categories": [{"id": 3, "name": "car"}]}
     for number in range(32):

@@ -126,7 +126,7 @@ def _check_and_find(streams_local: list[str], streams_remote: list[str | None], 
         ours = [local for local, remote in zip(streams_local, streams_remote) if remote is not None]
         if set(ours) & set(theirs):
             raise ValueError(
-                f"Reused local directory: {streams_local} vs {theirs}. Provide a different one. If no other program uses "
+                f"Reused local directory: {streams_local} vs {theirs}. Provide a different one. If no program uses "
                 "it, a crashed one may have left it: call `streaming.base.util.clean_stale_shared_memory()` "
                 "once at the start"
             )
