@@ -12,6 +12,7 @@ use tokenizers::pipeline::{
 
 use crate::added_tokens::AddedTokens;
 use crate::characters::Characters;
+use crate::common_words::CommonWords;
 use crate::document::Document;
 use crate::models::Model;
 use crate::words::Words;
@@ -27,6 +28,7 @@ pub(crate) struct Newer {
     /// Choice of the added tokens that are found in a text.
     found: Found,
     model: Model,
+    common: CommonWords,
     /// Memory that no thread uses now. It has as many parts as threads have encoded at the same time.
     idle: Mutex<Vec<Scratch>>,
 }
@@ -66,7 +68,14 @@ impl Newer {
         let model = std::mem::replace(document.get_mut("model")?, words);
         document["added_tokens"] = json!([]);
         let parts = tokenizers::from_json(&document.to_string()).ok()?;
-        Some(Self { parts, added, found, model: Model::of(&model)?, idle: Mutex::new(Vec::new()) })
+        Some(Self {
+            parts,
+            added,
+            found,
+            model: Model::of(&model)?,
+            common: CommonWords::default(),
+            idle: Mutex::default(),
+        })
     }
 
     /// Returns the characters of `set` that make normal texts; `None` if there is no normalizer, or another one than
@@ -139,6 +148,6 @@ impl Newer {
         if let Model::Pairs(merges) = &self.model {
             merges.cut(text, spans, cut);
         }
-        words.encode(&self.model, text, spans, ids)
+        words.encode(&self.model, &self.common, text, spans, ids)
     }
 }

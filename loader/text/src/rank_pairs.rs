@@ -9,6 +9,7 @@ use tokenizers::SplitDelimiterBehavior;
 use tokenizers::pipeline::{PipelineToken, PreTokenizer as _, PreTokenizerScratch, Span};
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 
+use crate::common_words::CommonWords;
 use crate::merges::Merges;
 use crate::scope::is_known_pattern;
 use crate::words::Words;
@@ -20,6 +21,7 @@ pub(crate) struct RankPairs {
     /// True if white space at the end of a text is one word.
     ends_whole: bool,
     merges: Merges,
+    common: CommonWords,
     /// Memory that no thread uses now.
     idle: Mutex<Vec<Scratch>>,
 }
@@ -42,7 +44,8 @@ impl RankPairs {
         }
         let split = SplitPattern::Regex(pattern.to_owned());
         let split = Split::native(split, SplitDelimiterBehavior::Isolated, false).ok()?;
-        Some(Self { split, ends_whole, merges: Merges::of_ranks(tokens)?, idle: Mutex::new(Vec::new()) })
+        let merges = Merges::of_ranks(tokens)?;
+        Some(Self { split, ends_whole, merges, common: CommonWords::default(), idle: Mutex::default() })
     }
 
     /// Adds the ids of `text` to `ids`.
@@ -63,7 +66,7 @@ impl RankPairs {
         if self.ends_whole {
             join_end(text, spans);
         }
-        words.encode(&self.merges, text, spans, ids)
+        words.encode(&self.merges, &self.common, text, spans, ids)
     }
 }
 

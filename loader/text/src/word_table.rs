@@ -1,4 +1,4 @@
-//! Ids of words that a thread has encoded, in a table of bounded size.
+//! Ids of words that were encoded, in a table of bounded size.
 //!
 //! Words are in the order in which they were kept, and an index of four bytes a slot finds them. Frequent words are
 //! among the first ones of a text, so they are close together in the processor's caches, whatever their hashes are.
@@ -8,11 +8,11 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Most words, of 32 bytes each, with 8 in the index: 40 MiB. A full table is emptied.
+/// Most words of a thread, of 32 bytes each, with 8 in the index: 40 MiB. A full table is emptied.
 const WORDS_MAX: usize = 1 << 20;
 
-/// Most bytes of long words, and of ids of words with many: 16 MiB.
-const CONTENT_BYTES_MAX: usize = 16 << 20;
+/// Most bytes of long words, and of ids of words with many, of a thread: 6 MiB.
+const CONTENT_BYTES_MAX: usize = 6 << 20;
 
 /// Least slots of the index. It has at least two for each word.
 const SLOTS_MIN: usize = 1 << 12;
@@ -54,6 +54,8 @@ pub(crate) struct WordTable {
     words: Vec<Word>,
     /// Bytes and ids of words without ids next to their keys, with four bytes for an id.
     content: Vec<u8>,
+    words_max: usize,
+    content_bytes_max: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -98,6 +100,12 @@ impl Key {
         self.0 >> (8 * SHORT_MAX) != 0
     }
 
+    /// Returns the part of a word in `count` parts, which is a power of two of at most 64.
+    pub(crate) fn part(self, count: usize) -> usize {
+        // The bits above are the slots of a table, and those below are in the entries of its index.
+        (self.hash() >> 43) as usize & (count - 1)
+    }
+
     /// Returns a hash. Its high bits depend on all bits of both halves, and no product waits for the other one.
     #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
     fn hash(self) -> u64 {
@@ -113,12 +121,23 @@ impl Word {
 }
 
 impl Default for WordTable {
+    /// Returns the table of a thread.
     fn default() -> Self {
-        Self { index: vec![0; SLOTS_MIN], words: Vec::new(), content: Vec::new() }
+        Self::new(WORDS_MAX, CONTENT_BYTES_MAX)
     }
 }
 
 impl WordTable {
+    /// Returns a table of at most `words_max` words, with at most `content_bytes_max` bytes of content.
+    pub(crate) fn new(words_max: usize, content_bytes_max: usize) -> Self {
+        Self { index: vec![0; SLOTS_MIN], words: Vec::new(), content: Vec::new(), words_max, content_bytes_max }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
     /// Returns the ids of a word that is kept.
     pub(crate) fn get(&self, key: Key, word: &[u8]) -> Option<KeptIds<'_>> {
         let (mut slot, tag) = self.slot(key);
@@ -148,8 +167,8 @@ impl WordTable {
     /// Keeps the ids of a word that is not in the table.
     pub(crate) fn keep(&mut self, key: Key, word: &[u8], ids: &[u32]) {
         let content = word.len() + size_of_val(ids);
-        if self.words.len() == WORDS_MAX || self.content.len() + content > CONTENT_BYTES_MAX {
-            *self = Self::default();
+        if self.words.len() == self.words_max || self.content.len() + content > self.content_bytes_max {
+            *self = Self::new(self.words_max, self.content_bytes_max);
         }
         let mut kept = Word { key: key.0, ids: [0; IDS_MAX] };
         if key.is_short() && (1..=IDS_MAX).contains(&ids.len()) {

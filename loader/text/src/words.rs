@@ -3,6 +3,7 @@
 use tokenizers::Result;
 use tokenizers::pipeline::{PipelineToken, Span};
 
+use crate::common_words::CommonWords;
 use crate::word_table::{IDS_MAX, KeptIds, Key, WordTable};
 
 /// Ids that are collected before they are added to the ids of the text.
@@ -24,11 +25,13 @@ pub(crate) trait WordModel {
 pub(crate) struct Words<M: WordModel> {
     table: WordTable,
     memory: M::Memory,
+    /// Ids of a word that a different thread has encoded.
+    common_ids: Vec<u32>,
 }
 
 impl<M: WordModel> Default for Words<M> {
     fn default() -> Self {
-        Self { table: WordTable::default(), memory: M::Memory::default() }
+        Self { table: WordTable::default(), memory: M::Memory::default(), common_ids: Vec::new() }
     }
 }
 
@@ -37,8 +40,15 @@ impl<M: WordModel> Words<M> {
     ///
     /// # Errors
     /// The errors of the model.
-    pub(crate) fn encode(&mut self, model: &M, text: &str, words: &[Span], ids: &mut Vec<PipelineToken>) -> Result<()> {
-        let Self { table, memory } = self;
+    pub(crate) fn encode(
+        &mut self,
+        model: &M,
+        common: &CommonWords,
+        text: &str,
+        words: &[Span],
+        ids: &mut Vec<PipelineToken>,
+    ) -> Result<()> {
+        let Self { table, memory, common_ids } = self;
         let bytes = text.as_bytes();
         let mut collected = [PipelineToken::from(0); COLLECTED];
         let mut count = 0;
@@ -62,10 +72,16 @@ impl<M: WordModel> Words<M> {
                     ids.extend(kept.iter().map(|id| PipelineToken::from(u32::from_le_bytes(*id))))
                 }
                 None => {
-                    let found = model.encode_word(&text[word.clone()], memory)?;
+                    let word_bytes = &bytes[word.clone()];
+                    let is_common = key.is_some_and(|key| common.get(key, word_bytes, common_ids));
+                    let found =
+                        if is_common { common_ids.as_slice() } else { model.encode_word(&text[word], memory)? };
                     ids.extend(found.iter().map(|&id| PipelineToken::from(id)));
                     if let Some(key) = key {
-                        table.keep(key, &bytes[word], found);
+                        table.keep(key, word_bytes, found);
+                        if !is_common {
+                            common.keep(key, word_bytes, found);
+                        }
                     }
                 }
             }

@@ -250,15 +250,19 @@ const TEXT: &[Layer] = &[
     layer(&["added_tokens"], &["document"]),
     layer(&["vocabulary"], &[]),
     layer(&["word_table"], &[]),
-    layer(&["words"], &["word_table"]),
+    layer(&["common_words"], &["word_table", "forebay_core::sync"]),
+    layer(&["words"], &["common_words", "word_table"]),
     layer(&["merges"], &["alphabet", "vocabulary", "words"]),
     layer(&["models"], &["merges", "vocabulary", "words"]),
-    layer(&["newer"], &["added_tokens", "characters", "document", "models", "words", "forebay_core::sync"]),
+    layer(
+        &["newer"],
+        &["added_tokens", "characters", "common_words", "document", "models", "words", "forebay_core::sync"],
+    ),
     layer(
         &["engine"],
         &["characters", "document", "newer", "scope", "settings", "forebay_core::error", "forebay_core::sync"],
     ),
-    layer(&["rank_pairs"], &["merges", "scope", "words", "forebay_core::sync"]),
+    layer(&["rank_pairs"], &["common_words", "merges", "scope", "words", "forebay_core::sync"]),
     layer(&["ranks"], &["characters", "encoding", "rank_pairs", "settings", "forebay_core::error"]),
     layer(
         &["tokenizer"],
