@@ -112,6 +112,7 @@ def test_a_text_is_rearranged_whole_before_its_row_is_cut(tmp_path):
         (fb.FillInMiddle(rate=1.5, prefix=1, middle=2, suffix=3), "rate of FillInMiddle is a probability"),
         (fb.FillInMiddle(rate=1, prefix=-1, middle=2, suffix=3), "prefix of FillInMiddle is a whole number"),
         (fb.FillInMiddle(rate=1, prefix=70_000, middle=2, suffix=3), "prefix of fim does not fit the dtype"),
+        (fb.FillInMiddle(rate=1, prefix=1, middle=2, suffix=1), "three different ids"),
         (0.5, "fim of Tokens is a FillInMiddle"),
     ],
 )

@@ -55,7 +55,7 @@ impl FillInMiddle {
     /// Returns the rearrangement with the draws of a field of ids of this type.
     ///
     /// # Errors
-    /// A probability outside of 0 to 1, or an id that the type does not have.
+    /// A probability outside of 0 to 1, an id that the type does not have, or equal ids of two marks.
     pub(super) fn compile(&self, dtype: DType, draws: FieldDraws) -> Result<Rearrangement> {
         for (name, value) in [("rate", self.rate), ("spm_rate", self.spm_rate)] {
             if !(0.0..=1.0).contains(&value) {
@@ -65,6 +65,10 @@ impl FillInMiddle {
         for (name, id) in [("prefix", self.prefix), ("middle", self.middle), ("suffix", self.suffix)] {
             let large = |_| Error::config(format!("{name} of fim does not fit the dtype of the ids")).with(name, id);
             numeric::fill(id.into(), &mut [0; 8][..dtype.size()], dtype).map_err(large)?;
+        }
+        if self.prefix == self.middle || self.middle == self.suffix || self.suffix == self.prefix {
+            let message = "prefix, middle and suffix of fim are three different ids: two are equal";
+            return Err(Error::config(message).with("prefix", self.prefix).with("middle", self.middle));
         }
         Ok(Rearrangement { arguments: *self, draws })
     }
@@ -216,5 +220,12 @@ mod tests {
         assert!(error(FillInMiddle { rate: 1.5, ..MIDDLE }, DType::Int64).contains("rate of fim"));
         assert!(error(FillInMiddle { spm_rate: f64::NAN, ..MIDDLE }, DType::Int64).contains("spm_rate of fim"));
         assert!(error(FillInMiddle { suffix: 70_000, ..MIDDLE }, DType::UInt16).contains("suffix of fim"));
+        for equal in [
+            FillInMiddle { prefix: 92, ..MIDDLE },
+            FillInMiddle { middle: 93, ..MIDDLE },
+            FillInMiddle { suffix: 91, ..MIDDLE },
+        ] {
+            assert!(error(equal, DType::Int64).contains("three different ids"));
+        }
     }
 }
