@@ -141,6 +141,12 @@ impl Figures<'_> {
         self.now["threads"]["decode"].as_f64().unwrap_or(0.0).max(1.0)
     }
 
+    /// Decode threads that have samples at a time. Few batches ahead have none for most threads of a large machine.
+    fn threads_with_samples(&self) -> f64 {
+        let busy = self.stage("decode").busy + self.stage("read").busy;
+        (busy / self.loop_s().max(f64::MIN_POSITIVE)).clamp(1.0, self.threads())
+    }
+
     /// Requests that the store refused as too many, and all requests.
     fn throttled(&self) -> (f64, f64) {
         let counts = |figures: Self| ["store_throttled", "store_requests"].map(|name| figures.counter(name));
@@ -150,7 +156,7 @@ impl Figures<'_> {
         if throttled == 0.0 && requests < ever { (ever, all) } else { (throttled, requests) }
     }
 
-    /// Seconds of opening shards, summed over threads; they are a part of those in which `read` is busy.
+    /// Seconds of opening shards and of waits for it, summed over threads: a part of those in which `read` is busy.
     fn opening_s(&self) -> f64 {
         self.counter("shards_opening_us") / 1e6
     }
@@ -276,8 +282,7 @@ impl Figures<'_> {
 
     fn of_reads(&self, waited: f64, waits: &str) -> Option<Bottleneck> {
         let read = self.stage("read");
-        // Most samples of a shard wait while one decode thread opens it.
-        let opening = self.opening_s() / self.threads();
+        let opening = self.opening_s() / self.threads_with_samples();
         let for_disk = read.input.max(opening);
         // Reads that limit the rate wait while the loop works, too.
         if for_disk + read.output - self.stage("next").output < MOST * waited {

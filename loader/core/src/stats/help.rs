@@ -19,7 +19,7 @@ const COUNTERS: &[(&str, &str)] = &[
     ("reads_direct", "reads from disk with O_DIRECT"),
     ("reads_buffered", "reads from disk through the page cache"),
     ("reads_continued", "reads that returned a part, and were continued"),
-    ("shards_opening_us", "microseconds in which threads opened shards, summed over threads"),
+    ("shards_opening_us", "microseconds of threads that opened shards or waited for it, summed over threads"),
     ("shard_indexes_read", "shards with a row index that was read"),
     ("shard_indexes_refused", "shards with a row index that is damaged or of a different version"),
     ("row_indexes_used", "JPEGs decoded with a row index"),

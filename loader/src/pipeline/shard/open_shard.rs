@@ -16,7 +16,6 @@ use crate::versions;
 use std::any::Any;
 use std::io::IoSliceMut;
 use std::ops::Range;
-use std::time::Instant;
 
 /// An open shard, with everything that reading a sample needs.
 #[derive(Debug)]
@@ -241,8 +240,6 @@ pub(super) struct ShardOpener {
     /// Trailers that were read, and those that could not be used.
     indexes_read: Arc<Counter>,
     indexes_refused: Arc<Counter>,
-    /// Time of threads that opened shards, most of it waits for the disk.
-    opening_us: Arc<Counter>,
 }
 
 impl ShardOpener {
@@ -250,8 +247,8 @@ impl ShardOpener {
     pub(super) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, use_mmap: bool, stats: &Stats) -> Self {
         let (indexes_read, indexes_refused) =
             (stats.counter("shard_indexes_read"), stats.counter("shard_indexes_refused"));
-        let (loose_features, opening_us) = (DirFeatures::buffered_only(), stats.counter("shards_opening_us"));
-        Self { catalog, use_indexes, use_mmap, loose_features, indexes_read, indexes_refused, opening_us }
+        let loose_features = DirFeatures::buffered_only();
+        Self { catalog, use_indexes, use_mmap, loose_features, indexes_read, indexes_refused }
     }
 
     /// Opens shard `id`; `None` when it is not on disk.
@@ -260,13 +257,6 @@ impl ShardOpener {
     ///
     /// `Format` when its table contradicts the index; errors of the file system.
     pub(super) fn open(&self, id: ShardId) -> Result<Option<OpenShard>> {
-        let begun = Instant::now();
-        let opened = self.open_now(id);
-        self.opening_us.add(begun.elapsed().as_micros() as u64);
-        opened
-    }
-
-    fn open_now(&self, id: ShardId) -> Result<Option<OpenShard>> {
         let (stream, local) = self.catalog.locate(id);
         let shard = self.catalog.shard(id);
         let layout_number = self.catalog.layout_of(id);

@@ -12,8 +12,9 @@ use crate::error::{ErrorKind, Result};
 use crate::format::Layout;
 use crate::io::descriptors_max;
 use crate::order::ShardId;
-use crate::stats::Stats;
+use crate::stats::{Counter, Stats};
 use crate::sync::Arc;
+use std::time::Instant;
 
 /// Bytes of offset tables and indexes in the table.
 const TABLE_BYTES_MAX: usize = 256 << 20;
@@ -30,6 +31,8 @@ pub(crate) struct OpenShards {
     has_direct_storage: bool,
     /// Shards may be evicted while they are open, by any job, and must be closed then.
     may_be_evicted: bool,
+    /// Time of threads that opened a shard or waited while a different thread did, nearly all of it for the disk.
+    opening_us: Arc<Counter>,
 }
 
 impl OpenShards {
@@ -44,6 +47,7 @@ impl OpenShards {
             has_direct_storage: engine.gpu_direct_storage,
             may_be_evicted: catalog.streams().iter().any(|stream| stream.remote.is_some()),
             opener: ShardOpener::new(catalog, use_indexes, engine.mmap, stats),
+            opening_us: stats.counter("shards_opening_us"),
         }
     }
 
@@ -64,6 +68,17 @@ impl OpenShards {
     ///
     /// `Format` when its table contradicts the index; errors of the file system.
     pub(crate) fn get(&self, id: ShardId) -> Result<Option<Arc<OpenShard>>> {
+        // The usual case, without a look at the clock.
+        if let Some(open) = self.table.get_open(id) {
+            return Ok(Some(open));
+        }
+        let begun = Instant::now();
+        let opened = self.open(id);
+        self.opening_us.add(begun.elapsed().as_micros() as u64);
+        opened
+    }
+
+    fn open(&self, id: ShardId) -> Result<Option<Arc<OpenShard>>> {
         let open = || {
             let Some(open) = self.opener.open(id)? else { return Ok(None) };
             let descriptors = open.descriptors() + usize::from(self.has_direct_storage);

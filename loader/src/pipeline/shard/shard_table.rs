@@ -62,7 +62,13 @@ impl<T> ShardTable<T> {
         }
     }
 
-    /// Returns shard `id`, which `open` opens if it is not in the table; `None` if `open` returns that.
+    /// Returns shard `id` if it is in the table and no thread opens or closes it now.
+    pub(crate) fn get_open(&self, id: ShardId) -> Option<Arc<T>> {
+        self.shards[id.index()].try_lock()?.clone()
+    }
+
+    /// Returns shard `id`, which `open` opens if it is not in the table; `None` if `open` returns that. Waits while a
+    /// different thread opens it.
     pub(crate) fn get(
         &self,
         id: ShardId,
@@ -187,6 +193,18 @@ mod tests {
         [3, 4].iter().for_each(|id| assert!(open(&table, *id, cost(0, 0)).contains(&2)));
         assert_eq!(open(&table, 5, cost(0, 0)), [3, 4, 5]);
         assert_eq!((table.occupied(), table.closings()), ((3, cost(0, 0)), 3));
+    }
+
+    #[test]
+    fn a_shard_that_a_thread_opens_now_is_waited_for_by_the_rest() {
+        let table = ShardTable::new(8, cost(10, 4), 3);
+        assert_eq!(table.get_open(ShardId(1)), None);
+        let open = || {
+            assert_eq!(table.get_open(ShardId(1)), None, "its lock is held");
+            Ok(Some((1, cost(1, 1))))
+        };
+        let opened = table.get(ShardId(1), open).expect("opened");
+        assert_eq!((opened, table.get_open(ShardId(1))), (Some(Arc::new(1)), Some(Arc::new(1))));
     }
 
     #[test]

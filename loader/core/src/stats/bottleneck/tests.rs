@@ -167,6 +167,18 @@ fn reads_are_slow_or_the_first_ones_or_lack_memory() {
     check(&reads(8.0, 0), "slow disk", begin);
     let begin = "a cold page cache: samples were read from disk for the first time";
     assert_eq!(check(&reads(8.0, 99), "cold cache", begin), "later epochs read them from memory");
+    // All threads that have samples wait while one of them opens the shard, of many threads or of few.
+    let opens = |threads: u64, busy: f64| {
+        let idle = threads as f64 * 10.0 - busy;
+        let stages = [("read", [busy - 1.0, 0.0, 0.0, 9.0, 0.0]), ("decode", [1.0, idle, 0.0, 9.0, 0.0])];
+        let mut figures = figures(&stages, &[("shards_opening_us", ((busy - 2.0) * 1e6) as u64)]);
+        figures["threads"] = json!({"decode": threads, "usable": threads});
+        figures
+    };
+    for (threads, busy) in [(2, 19.0), (16, 40.0), (16, 9.0)] {
+        let begin = "the local disk's read rate: reads waited 0.0 s and got 0.0 MB/s, opening shards took";
+        check(&opens(threads, busy), "slow disk", begin);
+    }
     let ahead = [("next", [0.0, 1.1, 6.1, 9.0, 0.0]), ("read", [0.0, 0.9, 0.0, 9.0, 0.0])];
     check(&figures(&ahead, &[("reads_bytes", 4_000_000)]), "slow consumer", "the training step");
     let no_slots = figures(&[("read", [0.0, 1.0, 6.0, 9.0, 0.0])], &[]);
