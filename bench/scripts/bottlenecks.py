@@ -9,7 +9,7 @@ is run on the data sets that have the bottleneck without a training step. The ex
 `--figures` writes the figures of all loaders as lines of JSON.
 
 The slow disk needs Linux with the cgroup `blkio` (version 1) and the rights of an administrator; too few threads need two CPUs.
-Needs numpy and Pillow, and about 200 MB in the folder for temporary files, which has to be on a disk.
+Needs `forebay-bench` in the PATH, numpy and Pillow, and about 200 MB in the folder for temporary files, which has to be on a disk.
 """
 
 import argparse
@@ -19,7 +19,6 @@ import hashlib
 import io
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -28,7 +27,6 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 
@@ -42,7 +40,6 @@ RECORDS_BYTES_PER_S = BATCH * RECORD_BYTES / STEP_S
 """Bytes that a loop over records with steps of STEP_S needs."""
 UNEVEN = 8
 """Batches of a loop for each long step."""
-PIECE_BYTES = 16 << 10
 
 
 @dataclass(frozen=True)
@@ -111,86 +108,17 @@ def make(folder, data):
 # Store
 
 
-class Store(ThreadingHTTPServer):
-    """Web server of a folder with limits that hold for all its clients together."""
-
-    daemon_threads = True
-
-    def __init__(self, folder, bytes_per_s=0.0, requests_per_s=0.0):
-        super().__init__(("127.0.0.1", 0), functools.partial(Handler, directory=folder))
-        self.bytes_per_s, self.requests_per_s = bytes_per_s, requests_per_s
-        self.lock, self.due, self.free = threading.Lock(), time.monotonic(), 0.0
-
-    def is_refused(self):
-        """Counts a request. True if there are too many."""
-        with self.lock:
-            now = time.monotonic()
-            if now < self.free:
-                return True
-            self.free = now + (1 / self.requests_per_s if self.requests_per_s else 0)
-            return False
-
-    def wait(self, length):
-        """Waits until `length` more bytes are due."""
-        if self.bytes_per_s:
-            with self.lock:
-                self.due = max(self.due, time.monotonic()) + length / self.bytes_per_s
-                due = self.due
-            time.sleep(max(0.0, due - time.monotonic()))
-
-    def handle_error(self, request, client_address):
-        """Ignores broken connections: a loader closes them at its end."""
-
-
-class Handler(SimpleHTTPRequestHandler):
-    """Serves files and ranges of them."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self):
-        if self.server.is_refused():
-            return self.answer(503, b"", "")
-        try:
-            body = Path(self.translate_path(self.path)).read_bytes()
-        except OSError:
-            return self.answer(404, b"", "")
-        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
-        if wanted is None:
-            return self.answer(200, body, "")
-        start, end = int(wanted[1]), min(int(wanted[2] or len(body)), len(body) - 1)
-        return self.answer(206, body[start : end + 1], f"bytes {start}-{end}/{len(body)}")
-
-    do_HEAD = do_GET
-
-    def answer(self, status, body, content_range):
-        self.send_response(status)
-        headers = {"etag": '"one"', "accept-ranges": "bytes", "content-range": content_range, "content-length": str(len(body))}
-        for name, value in headers.items():
-            if value:
-                self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            for start in range(0, len(body), PIECE_BYTES):
-                piece = body[start : start + PIECE_BYTES]
-                self.server.wait(len(piece))
-                self.wfile.write(piece)
-
-    def log_message(self, *_):
-        """Prints nothing."""
-
-
 @contextlib.contextmanager
 def serving(folder, limits):
-    """Yields the address of the folder in a store with `limits`, which is a separate process; without limits the folder itself."""
+    """Yields the address of the folder in a store with `limits`; without limits the folder itself."""
     if not limits:
         yield folder
         return
-    command = [sys.executable, __file__, "--serve", folder, json.dumps(limits)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            yield server.stdout.readline().strip()
-        finally:
-            server.kill()
+    command = ["forebay-bench", "serve", folder, "--until-eof"]
+    for name, value in limits.items():
+        command += [f"--{name.replace('_', '-')}", str(round(value))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        yield server.stdout.readline().split()[-1]
 
 
 # Disk
@@ -495,11 +423,7 @@ def main():
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--serve"]:
-        with Store(sys.argv[2], **json.loads(sys.argv[3])) as server:
-            print(f"http://127.0.0.1:{server.server_port}", flush=True)
-            server.serve_forever()
-    elif sys.argv[1:2] == ["--job"]:
+    if sys.argv[1:2] == ["--job"]:
         job(sys.argv[2], json.loads(sys.argv[3]), *map(int, sys.argv[4:]))
     else:
         sys.exit(main())

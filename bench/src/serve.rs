@@ -32,6 +32,9 @@ pub(crate) struct ServeArgs {
     /// Limit of the rate of all bodies together
     #[arg(long, value_name = "BYTES")]
     bytes_per_s: Option<u64>,
+    /// Limit of the rate of requests; those above it are refused with status 503
+    #[arg(long, value_name = "N")]
+    requests_per_s: Option<u64>,
     /// Delay of every answer
     #[arg(long, value_name = "MS", default_value_t = 0)]
     latency_ms: u64,
@@ -57,6 +60,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         tls: args.tls,
         threads: args.threads.max(1),
         bytes_per_s: args.bytes_per_s,
+        requests_per_s: args.requests_per_s,
         latency: Duration::from_millis(args.latency_ms),
         ..Options::default()
     };

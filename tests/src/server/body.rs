@@ -14,6 +14,12 @@ use std::task::{Context, Poll, ready};
 /// Bytes per piece: large enough that the cost per piece vanishes, small enough to stay in the CPU's cache.
 const PIECE_BYTES: u64 = 256 << 10;
 
+/// Bytes per piece at least, where the rate is limited: such bodies take turns, as on a line that they share.
+const PIECE_BYTES_MIN: u64 = 4 << 10;
+
+/// Pieces of a second.
+const PIECES_PER_S: u64 = 100;
+
 /// Faults of a body. Offsets are relative to its first byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Twist {
@@ -68,7 +74,8 @@ impl ObjectBody {
     }
 
     fn read_piece(&mut self) -> io::Result<Bytes> {
-        let mut len = (self.end - self.at).min(PIECE_BYTES);
+        let turn = self.state.options.bytes_per_s.map_or(PIECE_BYTES, |rate| rate / PIECES_PER_S);
+        let mut len = (self.end - self.at).min(turn.clamp(PIECE_BYTES_MIN, PIECE_BYTES));
         for limit in [self.twist.cut_at, self.twist.stall_at].into_iter().flatten() {
             len = len.min(limit.saturating_sub(self.sent).max(1));
         }

@@ -16,7 +16,8 @@
 //! * `hub` redirects requests for files of a data set to a second server.
 //! * `script` makes chosen requests fail, without sleeping: bodies that end early or stall until the test releases
 //!   them, error statuses, contradicting headers.
-//! * `body` streams pieces of a file at more than 1 GiB/s per thread; `throttle` limits the rate of all bodies.
+//! * `body` streams pieces of a file at more than 1 GiB/s per thread; `throttle` limits the rates of
+//!   all bodies and of requests.
 //!
 //! The server is for tests: it listens on loopback only and never leaves its root.
 

@@ -17,6 +17,7 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use std::io;
 use std::ops::Range;
+use std::time::Instant;
 
 /// Size limit of an uploaded object.
 const PUT_BYTES_MAX: usize = 1 << 30;
@@ -158,8 +159,12 @@ fn route(state: &Arc<ServerState>, head: &Parts, body: Bytes) -> Answer {
     }
 }
 
-/// Returns the answer to a request that is not signed, or has no valid token, where the server asks for one.
+/// Returns the answer to a request above the limit of their rate, or to one that is not signed, or has no valid token,
+/// where the server asks for one.
 fn rejection(state: &Arc<ServerState>, head: &Parts, body: &Bytes) -> Option<Answer> {
+    if !state.quota.lock().takes(Instant::now()) {
+        return Some(problem(state, StatusCode::SERVICE_UNAVAILABLE, "SlowDown", "too many requests"));
+    }
     if let Some(keys) = &state.options.keys
         && let Err((code, why)) = sigv4::check(keys, head, body)
     {

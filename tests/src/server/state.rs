@@ -7,7 +7,7 @@ use super::objects::Root;
 use super::oci::OciKey;
 use super::script::Rule;
 use super::sigv4::Keys;
-use super::throttle::Throttle;
+use super::throttle::{Quota, Throttle};
 use super::unfinished::{Interface, Unfinished};
 use forebay_loader::sync::{AtomicBool, AtomicU64, Condvar, Mutex};
 use std::collections::VecDeque;
@@ -50,6 +50,8 @@ pub struct Options {
     pub threads: usize,
     /// Limit of the rate of all bodies together.
     pub bytes_per_s: Option<u64>,
+    /// Limit of the rate of requests. Those above it are refused with status 503.
+    pub requests_per_s: Option<u64>,
     /// Delay of every answer, as over a real network.
     pub latency: Duration,
     /// Entries per page of a listing.
@@ -74,6 +76,7 @@ impl Default for Options {
             tls: false,
             threads: 1,
             bytes_per_s: None,
+            requests_per_s: None,
             latency: Duration::ZERO,
             list_page: 1000,
         }
@@ -132,6 +135,7 @@ pub(super) struct ServerState {
     pub(super) seen: Mutex<VecDeque<Seen>>,
     pub(super) rules: Mutex<Vec<Rule>>,
     pub(super) throttle: Mutex<Throttle>,
+    pub(super) quota: Mutex<Quota>,
     /// Number of stalled bodies.
     pub(super) stalls: Mutex<usize>,
     pub(super) stalled: Condvar,
@@ -145,6 +149,7 @@ impl ServerState {
         Self {
             root,
             throttle: Mutex::new(Throttle::new(options.bytes_per_s)),
+            quota: Mutex::new(Quota::new(options.requests_per_s)),
             tokens: Tokens::new(options.issuer.as_ref()),
             unfinished: Unfinished::default(),
             options,
