@@ -63,6 +63,17 @@ def test_the_time_of_a_mapped_function_on_cpus_is_a_part_of_its_time(pictures):
     assert stats["counters"]["map_cpu_delay_us"] >= 0
 
 
+def test_the_opening_of_shards_is_a_part_of_the_time_of_reading_where_lengths_are_needed_first(tmp_path):
+    # Rows of bytes are in the memory of Python's objects, which is allocated before the samples are read.
+    with fb.MDSWriter(out=tmp_path, columns={"x": "bytes"}, size_limit=1000) as writer:
+        for number in range(64):
+            writer.write({"x": bytes(900 + number)})
+    with fb.Loader(local=tmp_path, batch_size=8, fields={"x": fb.Bytes("x")}, framework="numpy") as loader:
+        assert sum(len(batch["x"]) for batch in loader) == 64
+        stats = loader.stats()
+    assert 0 < stats["counters"]["shards_opening_us"] <= 1e6 * stats["stages"]["read"]["busy_s"]
+
+
 def test_bench_has_the_rates_of_reading_decoding_and_loading_and_the_limit(pictures, capfd):
     assert main(["bench", str(pictures), "--size", "8", "--batch-size", "16", "--json"]) == 0
     records = {record["part"]: record for record in map(json.loads, capfd.readouterr().out.splitlines())}

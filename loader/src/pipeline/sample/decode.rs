@@ -128,7 +128,7 @@ impl<'a> DecodeThread<'a> {
     /// Reads and decodes the samples of a chunk that are in the page cache, and passes the rest on.
     fn decode_chunk(&mut self, chunk: Chunk) -> Result<()> {
         let mut start = Instant::now();
-        let Some((chunk, consumer_rows)) = self.with_consumer_rows(chunk) else { return Ok(()) };
+        let Some((chunk, consumer_rows)) = self.with_consumer_rows(chunk, &mut start) else { return Ok(()) };
         let mut consumer_rows = consumer_rows.into_iter();
         let Chunk { batch, first_row, samples, mut rows, .. } = chunk;
         let PlaceStage { dispatcher, offload, first_batch, .. } = &*self.stage.place;
@@ -227,8 +227,8 @@ impl<'a> DecodeThread<'a> {
     }
 
     /// Takes the consumer's memory for the rows of `chunk`, and looks up the ranges of its samples; `None` if the chunk
-    /// is parked until the consumer has allocated the memory.
-    fn with_consumer_rows(&mut self, mut chunk: Chunk) -> Option<(Chunk, ConsumerRows)> {
+    /// is parked until the consumer has allocated the memory. The time since `start` then counts as reading.
+    fn with_consumer_rows(&mut self, mut chunk: Chunk, start: &mut Instant) -> Option<(Chunk, ConsumerRows)> {
         let lengths = match chunk.consumer_rows.take() {
             Some(rows) => {
                 self.page_cache.find_ranges(&chunk.samples);
@@ -248,6 +248,9 @@ impl<'a> DecodeThread<'a> {
         };
         match lengths {
             Some(lengths) => {
+                // The look-up has opened the shards.
+                self.reading.lap(start);
+                self.reading.flush();
                 self.stage.consumer_memory.request(chunk, lengths);
                 None
             }
