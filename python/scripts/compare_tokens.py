@@ -18,8 +18,10 @@ import time
 
 import forebay as fb
 
-BLOCK = 4 << 20
-"""Bytes of text that are compared at once."""
+BLOCK = 32 << 20
+"""Bytes of text that are compared at once: each block loads the tokenizer again."""
+BLOCK_STRINGS = 500_000
+"""Random strings that are compared at once."""
 
 
 def blocks(folder):
@@ -54,7 +56,7 @@ def strings(folder, count):
         points = [draws.choice([draws.randrange(0x80), draws.randrange(0x3000), draws.randrange(0xD800), draws.randrange(0xE000, 0x110000)])]
         pieces.append("".join(map(chr, points * draws.randrange(1, 4))))
     while count > 0:
-        size = min(count, 100_000)
+        size = min(count, BLOCK_STRINGS)
         yield ["".join(draws.choices(pieces, k=draws.randrange(1, 12))) for _ in range(size)]
         count -= size
 
