@@ -1,6 +1,6 @@
 # Targets. `make help` lists them; the scripts are in python/scripts.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-stores test-versions soak gate docs build wheel install gpu-report
+.PHONY: help run test test-fast test-stores test-versions soak gate docs build wheel install bench-check gpu-report
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-13s %s\n", $$1, $$2 }'
@@ -38,6 +38,9 @@ wheel: ## an abi3 wheel for glibc 2.28 and newer, under target/wheels, checked (
 
 install: ## the C library, its headers and its pkg-config file (PREFIX=/usr/local, DESTDIR, LIBDIR, INCLUDEDIR)
 	@python/scripts/system.sh && ffi/install.sh
+
+bench-check: ## instructions of the hot paths under valgrind, compared with bench/counts.json (WRITE=1 writes it)
+	@python/scripts/system.sh valgrind && cargo run --release --locked -p forebay-bench -- counts $(if $(WRITE),--write)
 
 gpu-report: ## checks and figures on this machine's GPU, with the last build (REPORT_ARGS="--photographs DIR")
 	@python/scripts/gpu_report.sh $(REPORT_ARGS)

@@ -22,6 +22,11 @@ enum Command {
     Decode(Measured<scenario::decode::DecodeArgs>),
     /// Operations of training recipes, each alone: forebay's and torchvision's
     Operations(Measured<scenario::operations::OperationsArgs>),
+    /// Instructions of the hot paths under valgrind, compared with committed numbers
+    Counts(scenario::counts::CountsArgs),
+    /// The paths in this process; used by `counts`
+    #[command(hide = true)]
+    CountsChild,
     /// Random reads: the engine's readers, plain pread, and the device's limit
     Disk(Measured<scenario::disk::DiskArgs>),
     /// Planning and resuming an epoch: the engine and MosaicML streaming
@@ -83,6 +88,8 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Synth(args) => synth::run(&args),
         Command::Decode(m) => m.output.publish(scenario::decode::run(&m.scenario)?),
         Command::Operations(m) => m.output.publish(scenario::operations::run(&m.scenario)?),
+        Command::Counts(args) => scenario::counts::run(&args),
+        Command::CountsChild => scenario::counts::run_child(),
         Command::Disk(m) => m.output.publish(scenario::disk::run(&m.scenario)?),
         Command::Order(m) => m.output.publish(scenario::order::run(&m.scenario)?),
         Command::OrderChild(way) => scenario::order::run_child(&way),

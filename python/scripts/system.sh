@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the system packages that the build needs, where they are missing.
+# Installs the system packages that the build needs, where they are missing, and the PROGRAMS that a target needs
+# besides, which have packages of their names: system.sh [PROGRAM...]
 . "$(dirname "$0")/lib.sh"
 
 # Checks, and the Debian and Ubuntu packages that provide the missing parts.
@@ -20,6 +21,7 @@ need libudev-dev pkg-config --exists libudev
 need ca-certificates test -s /etc/ssl/certs/ca-certificates.crt
 python=$(find_python 2>/dev/null || true)
 need python3-venv "${python:-false}" -c 'import ensurepip, venv'
+for program in "$@"; do need "$program" command -v "$program"; done
 
 if [ ${#missing[@]} -gt 0 ]; then
     mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)

@@ -3,6 +3,7 @@
 pub(crate) mod accuracy;
 pub(crate) mod checkpoint;
 mod child;
+pub(crate) mod counts;
 pub(crate) mod decode;
 pub(crate) mod disk;
 pub(crate) mod dropin;

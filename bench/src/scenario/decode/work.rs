@@ -176,9 +176,9 @@ pub(super) fn key(draw: u64) -> DrawKey {
 /// Optional features of the engine.
 #[derive(Clone, Copy, Default)]
 pub(in crate::scenario) struct Choices {
-    pub(super) row_index: bool,
+    pub(in crate::scenario) row_index: bool,
     /// Decoding at a reduced size where crops are large.
-    pub(super) scaled_decode: bool,
+    pub(in crate::scenario) scaled_decode: bool,
 }
 
 /// Decodes a picture into a row of a batch, channels first.
