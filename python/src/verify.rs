@@ -14,8 +14,8 @@ pub(crate) struct Verification(verify::Verification);
 
 #[pymethods]
 impl Verification {
-    /// Opens the data set at `address`, a folder or URL, with shards that come from `remote`. `library` serves the stores
-    /// of the schemes that the engine has no transport for.
+    /// Opens the data set at `address`, a folder or URL, with shards that come from `remote`. `library` serves the
+    /// stores of the schemes that the engine has no transport for.
     #[new]
     fn new(
         py: Python<'_>,
