@@ -15,7 +15,7 @@
 //! * `engine`: the two engines of a `tokenizer.json`; `newer`: the newer one; `scope`: tokenizers that it may encode;
 //!   `characters` and `unicode`: characters that it may encode;
 //! * `added_tokens`: the added tokens in a text; `words`: words to ids; `word_table`: the words that are kept;
-//!   `common_words`: those of all threads;
+//!   `common_words`: words that all threads keep together;
 //! * `models`: the ids of a word; `merges`: those of pairs of tokens; `vocabulary`: tokens by their bytes; `alphabet`:
 //!   characters of bytes;
 //! * `ranks`: vocabularies of tiktoken; `rank_pairs`: their newer engine;

@@ -15,8 +15,8 @@ pub(super) const VECTORS: &str = "avx2";
 /// profile is written after the second.
 const FUNCTIONS: [&str; 2] = ["--toggle-collect=*counted_by_callgrind*", "--dump-after=*profiled_by_callgrind*"];
 
-/// Keeps libc's copies from `rep movsb`, of which callgrind counts an instruction for each byte: copies would be most
-/// of some paths.
+/// Keeps libc's copies from `rep movsb`: callgrind counts an instruction for each of its bytes, so that copies would be
+/// most of some paths.
 const TUNABLES: &str = "glibc.cpu.hwcaps=-ERMS,-FSRM";
 
 /// Returns the instructions of each path, by its name. Keeps the profiles in `folder`, if there is one.

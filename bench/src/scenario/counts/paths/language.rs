@@ -1,4 +1,4 @@
-//! Texts like those of a language, from a seed: frequent words, rare ones, and some that no text has had before.
+//! Texts that resemble a language, from a seed: frequent words, rare ones, and some that no text has had before.
 
 use super::work::SEED;
 use forebay_tests::data::Draws;
